@@ -1,0 +1,35 @@
+"""Time and randomness, passed in so that tests can hold them still."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Milliseconds since the epoch, sleeping, and fresh ids."""
+
+    now_ms: Callable[[], int] = field(default=_now_ms)
+    sleep: Callable[[float], None] = field(default=time.sleep)
+    new_id: Callable[[], str] = field(default=_new_id)
+
+
+SYSTEM_CLOCK = Clock()
+
+
+def iso_ms(epoch_ms: int) -> str:
+    """`2026-01-02T03:04:05.678Z`, as reports spell times."""
+    moment = datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,129 @@
+"""One tree of errors; the type answers "may I retry?" and "which exit code?".
+
+IndexTablesError
+├── InvalidArgument         a value the caller gave is malformed (size, duration, limit, column …)
+│   ├── InvalidPredicate    `where` does not parse, or names what it must not
+│   └── InvalidQuery        `query` does not parse, or names a field that is not there
+├── ConfigError             an option key is unknown, or its value is bad
+├── TableNotFound           no table at that path
+├── TableExists             there is one already
+├── SchemaMismatch          the data does not fit the table
+│   └── ReplaceWhereViolation   a row lies outside the predicate it is to replace
+├── SourceUnreadable        the data to load cannot be read
+├── ProtocolUnsupported     the table needs a newer reader or writer
+├── VersionNotFound         that version never existed, or has expired
+├── LogCorrupted            the transaction log is damaged; what is missing is named
+│   ├── VersionGap          a version file is missing in the middle
+│   └── UnsafePath          a path in the log points out of the table
+├── CheckpointError         a checkpoint could not be written or validated
+├── SplitCorrupted          a split's bytes are not what was written
+├── ConcurrentConflict      another writer was first; nothing was written
+├── CommitUnknown           may have been written; nothing was cleaned up
+└── StorageError            the store did not answer, or refused
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class IndexTablesError(Exception):
+    """Base of all errors of this package: one lowercase sentence that names the value."""
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidArgument(IndexTablesError):
+    exit_code = 2
+
+
+class PointedError(InvalidArgument):
+    """An error in a text the caller gave, with the place in it (0-based) where it is known."""
+
+    def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.position = position
+
+    def caret(self) -> str | None:
+        """The text with a caret under the place, for terminals; None where the place is not known."""
+        if self.position is None or not self.text:
+            return None
+        start = max(0, self.position - 60)
+        line = self.text[start : self.position + 40].replace("\n", " ").replace("\t", " ")
+        return f"  {line}\n  {' ' * (self.position - start)}^"
+
+
+class InvalidPredicate(PointedError):
+    pass
+
+
+class InvalidQuery(PointedError):
+    pass
+
+
+class ConfigError(IndexTablesError):
+    exit_code = 78
+
+
+class TableNotFound(IndexTablesError):
+    exit_code = 78
+
+
+class TableExists(IndexTablesError):
+    pass
+
+
+class SchemaMismatch(IndexTablesError):
+    pass
+
+
+class ReplaceWhereViolation(SchemaMismatch):
+    pass
+
+
+class SourceUnreadable(IndexTablesError):
+    pass
+
+
+class ProtocolUnsupported(IndexTablesError):
+    exit_code = 78
+
+
+class VersionNotFound(IndexTablesError):
+    pass
+
+
+class LogCorrupted(IndexTablesError):
+    pass
+
+
+class VersionGap(LogCorrupted):
+    pass
+
+
+class UnsafePath(LogCorrupted):
+    pass
+
+
+class CheckpointError(IndexTablesError):
+    pass
+
+
+class SplitCorrupted(IndexTablesError):
+    pass
+
+
+class ConcurrentConflict(IndexTablesError):
+    retryable = True
+    exit_code = 75
+
+
+class CommitUnknown(IndexTablesError):
+    pass
+
+
+class StorageError(IndexTablesError):
+    retryable = True
+    exit_code = 75

@@ -1,0 +1,61 @@
+"""Column values as the log spells them: partition values and min/max statistics are strings there.
+
+Numbers in shortest decimal form, `true`/`false`, dates `2024-01-31`, timestamps ISO 8601 with microseconds and `Z` where the column has
+a zone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+Scalar = bool | int | float | str | date | datetime
+
+
+def encode_value(value: Scalar, kind: pa.DataType) -> str:
+    """The log's spelling of a value that is not null."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if pa.types.is_float32(kind):
+        return str(pa.scalar(value, pa.float32()).cast(pa.string()).as_py())
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return text + "Z" if kind.tz else text
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value)
+
+
+def decode_value(text: str, kind: pa.DataType) -> Scalar:
+    """The value a spelling stands for, in Python's type for the column; ValueError where it is not one of that type.
+
+    Timestamps of a column with a zone come back aware (UTC), others naive.
+    """
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_boolean(kind):
+        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else _bad(text, kind)
+    if pa.types.is_integer(kind):
+        return int(text)
+    if pa.types.is_floating(kind):
+        return float(text)
+    if pa.types.is_date(kind):
+        return date.fromisoformat(text)
+    if pa.types.is_timestamp(kind):
+        return _decode_timestamp(text, kind)
+    return _bad(text, kind)
+
+
+def _decode_timestamp(text: str, kind: pa.DataType) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if kind.tz:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _bad(text: str, kind: Any) -> Scalar:
+    raise ValueError(f"{text!r} is not a value of type {kind}")

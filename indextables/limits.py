@@ -24,8 +24,13 @@ SPLIT_BYTES = 1 * GIB  # of row store, before the index is added
 ROW_BATCH = 1024  # rows of one compressed block: what a fetch of a single row has to decompress
 INDEX_HEAP_MIN = 15_000_000  # tantivy refuses less
 INDEX_HEAP_MAX = 1_000_000_000
-PARTITIONS_PER_WRITE = 10_000  # open row-store files of one write
+OPEN_WRITERS = 200  # partitions one write keeps open at a time, each with a file
 OPEN_SPLITS = 64  # each open index has a watcher thread of tantivy's
+
+MERGE_SKIP_RATIO = 0.45  # of the target size: a split that large is not merged again
 
 # Statistics
 STATS_CHARACTERS = 32
+
+# Purge
+ORPHAN_HOURS = 24  # a split that no version knows may belong to a writer that has not committed yet

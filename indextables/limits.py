@@ -16,6 +16,7 @@ PREDICATE_CHARACTERS = 100_000
 PREDICATE_DEPTH = 200
 QUERY_CHARACTERS = 10_000
 QUERY_DEPTH = 100  # tantivy's parser overflows the stack between 2,000 and 20,000 parentheses
+QUERY_CLAUSES = 4096  # words times columns searched; prefixes, phrases and ranges count 16 each
 SEARCH_LIMIT = 100_000  # rows of one search: tantivy allocates 40 bytes a row and split up front
 
 # Splits
@@ -25,6 +26,7 @@ ROW_BATCH = 1024  # rows of one compressed block: what a fetch of a single row h
 INDEX_HEAP_MIN = 15_000_000  # tantivy refuses less
 INDEX_HEAP_MAX = 1_000_000_000
 OPEN_WRITERS = 200  # partitions one write keeps open at a time, each with a file
+MERGE_SECONDS = 3600  # of the child process that merges segments; after it rows are indexed again
 OPEN_SPLITS = 64  # each open index has a watcher thread of tantivy's
 
 MERGE_SKIP_RATIO = 0.45  # of the target size: a split that large is not merged again

@@ -1,0 +1,132 @@
+"""Several splits into one: their indexes are merged physically, their row stores follow in the order that came out."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
+from indextables.splits.bundle import ROW_STORE, Hotcache
+from indextables.splits.index import open_searcher, row_at, translated
+from indextables.splits.mapping import DocMapping
+from indextables.splits.reader import SplitReader
+from indextables.splits.rowstore import RowStoreWriter
+from indextables.splits.segments import combine_metas, merge_segments
+from indextables.splits.stats import merge_statistics
+from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    path: Path
+    schema: pa.Schema
+    hotcache: Hotcache
+    index_meta: dict[str, Any]
+
+
+def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path) -> SplitInfo:
+    """One split with exactly the rows of `sources`. All of them are verified first: a damaged one raises SplitCorrupted naming it.
+
+    Nothing is at `destination` unless all went well, and nothing stays in `work_dir`. Where the indexes cannot be merged (other mappings,
+    the same split twice, a failed child process) the rows are indexed again, with the mapping of the first source.
+    """
+    if not sources:
+        raise InvalidArgument(f"split {destination} would be merged from no splits")
+    folder = work_dir / f"merge-{uuid.uuid4().hex}"
+    index = folder / "index"
+    try:
+        index.mkdir(parents=True)
+        parts = [_verified(path, index) for path in sources]
+        _check_schemas(parts)
+        ordered = _merge_indexes(index, parts)
+        if ordered is None:
+            return _index_again(parts, destination, folder)
+        return _assemble(index, ordered, destination, folder)
+    except OSError as cause:
+        raise StorageError(f"splits could not be merged into {destination}: {cause}") from cause
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _verified(path: Path, index: Path) -> _Source:
+    """Check all of a source and put its index files, whose names are unique, into the common folder. One is open at a time."""
+    with SplitReader(path) as reader:
+        reader.verify()
+        reader.extract(index)
+        return _Source(path, reader.schema, reader.footer.hotcache, msgspec.json.decode(reader.index_meta(), type=dict[str, Any]))
+
+
+def _check_schemas(parts: Sequence[_Source]) -> None:
+    for part in parts:
+        if not part.schema.equals(parts[0].schema):
+            raise SchemaMismatch(f"splits {parts[0].path} and {part.path} have different columns and cannot be merged")
+
+
+def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:
+    """Merge the index files in the folder; the sources in the order of their documents, or None where it did not work."""
+    meta = combine_metas([part.index_meta for part in parts])
+    alike = all(part.hotcache.doc_mapping == parts[0].hotcache.doc_mapping for part in parts)
+    if meta is None or not alike or not merge_segments(index, meta):
+        return None
+    with translated(StorageError, f"the merged index in {index} does not open"):
+        return _document_order(open_searcher(index), parts)
+
+
+def _document_order(searcher: Any, parts: list[_Source]) -> list[_Source] | None:
+    """tantivy concatenates segments, larger ones first and equal ones in any order: find each by the `_row` of its first document."""
+    waiting = {part.hotcache.first_row: part for part in parts}
+    ordered: list[_Source] = []
+    start = 0
+    while waiting:
+        part = waiting.pop(row_at(searcher, start), None) if start < searcher.num_docs else None
+        if part is None or row_at(searcher, start + part.hotcache.num_records - 1) != part.hotcache.last_row:
+            return None
+        ordered.append(part)
+        start += part.hotcache.num_records
+    return ordered if len(ordered) == len(parts) and start == searcher.num_docs else None
+
+
+def _rows(parts: Sequence[_Source]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with SplitReader(part.path) as reader:
+            yield from reader.batches()
+
+
+def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: Path) -> SplitInfo:
+    store = RowStoreWriter(folder / ROW_STORE, parts[0].schema)
+    for batch in _rows(parts):
+        store.write(batch)
+    merged = msgspec.structs.replace(
+        parts[0].hotcache,
+        num_records=store.num_rows,
+        first_row=parts[0].hotcache.first_row,
+        last_row=parts[-1].hotcache.last_row,
+        statistics=_statistics(parts),
+        row_store=store.finish(),
+    )
+    return bundle_split(index, store.path, merged, destination)
+
+
+def _index_again(parts: Sequence[_Source], destination: Path, folder: Path) -> SplitInfo:
+    first = parts[0].hotcache
+    writer = SplitWriter(
+        parts[0].schema,
+        DocMapping.from_json(first.doc_mapping),
+        folder,
+        stats_length=first.stats_characters,
+        partition_columns=first.partition_columns,
+    )
+    for batch in _rows(parts):
+        writer.write(batch)
+    return writer.finish(destination, _statistics(parts))
+
+
+def _statistics(parts: Sequence[_Source]) -> dict[str, Any]:
+    return merge_statistics(parts[0].schema, [(part.hotcache.num_records, part.hotcache.statistics) for part in parts])

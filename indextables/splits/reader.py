@@ -1,0 +1,147 @@
+"""One open split: its rows from the memory-mapped file, its index from a private copy, which tantivy needs as files of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.schema import from_spark_json
+from indextables.splits.bundle import INDEX_META, ROW_STORE, Footer, read_footer
+from indextables.splits.index import open_searcher, translated
+from indextables.splits.mapping import DocMapping
+from indextables.splits.query import ParsedQuery
+from indextables.splits.rowstore import RowStore
+from indextables.splits.scratch import scratch_folder
+from indextables.splits.writer import SplitInfo, split_info
+
+
+class SplitReader:
+    """A split whose envelope and footer are sound. Whatever else is read of it is checked against its checksum before.
+
+    Safe to use from several threads. The index is opened with the first search. `close`, or leaving the `with` block, frees what it holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._data = _map(path)
+        self.footer: Footer = read_footer(memoryview(self._data), path)
+        hotcache = self.footer.hotcache
+        try:
+            self.schema: pa.Schema = from_spark_json(hotcache.schema)
+            self.mapping = DocMapping.from_json(hotcache.doc_mapping)
+        except (LogCorrupted, SchemaMismatch, ValueError) as cause:
+            raise SplitCorrupted(f"split {path} is damaged: {cause}") from cause
+        self.num_records = hotcache.num_records
+        self.info: SplitInfo = split_info(self.footer)
+        where = self.footer.files[ROW_STORE]
+        rows = self._data.slice(where.start, where.end - where.start)
+        self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path)
+        self._lock = threading.Lock()
+        self._open_searcher: Any = None
+        self._remove_copy: Any = None
+
+    def __enter__(self) -> SplitReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the index and its copy; may be repeated. The reader still works afterwards, and opens the index again if it must."""
+        with self._lock:
+            self._open_searcher = None
+            if self._remove_copy is not None:
+                self._remove_copy()
+                self._remove_copy = None
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order, in batches; only `columns` are decompressed."""
+        return self._rows.batches(columns)
+
+    def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers, in the given order."""
+        return self._rows.take(rows, columns)
+
+    def search(self, query: ParsedQuery, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers (int64) and scores (float64) of the rows that match, best first, equal scores by row; at most `limit`, None for all."""
+        if limit is not None and limit < 0:
+            raise InvalidArgument(f"the limit of a search must not be negative, and is {limit}")
+        most = self.num_records if limit is None else min(limit, self.num_records)
+        if most == 0:
+            return np.empty(0, np.int64), np.empty(0, np.float64)
+        compiled = query.compile(self.schema, self.mapping)
+        searcher = self._searcher()
+        with translated(InvalidArgument, f"the query {query.text[:80]!r} cannot be searched in split {self.path}"):
+            hits = searcher.search(compiled, limit=most, count=False).hits
+        rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+        return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
+
+    def verify(self) -> None:
+        """Compare the checksums of all files, and that there is nothing between them; SplitCorrupted names the first that is wrong."""
+        position = 0
+        for name, where in self.footer.files.items():
+            if any(memoryview(self._data)[position : where.start]):
+                raise SplitCorrupted(f"split {self.path} is damaged: there are bytes before its file {name}")
+            self._checked_file(name)
+            position = where.end
+        self._rows.verify()
+
+    def extract(self, folder: Path) -> None:
+        """Write the checked files of the index into `folder`."""
+        for name in self.footer.files:
+            if name != ROW_STORE:
+                (folder / name).write_bytes(self._checked_file(name))
+
+    def index_meta(self) -> bytes:
+        """The checked `meta.json` of the index."""
+        return bytes(self._checked_file(INDEX_META))
+
+    def _checked_file(self, name: str) -> memoryview:
+        where = self.footer.files[name]
+        data = memoryview(self._data)[where.start : where.end]
+        if zlib.crc32(data) != self.footer.hotcache.files[name]:
+            raise SplitCorrupted(f"split {self.path} is damaged: the checksum of its file {name} does not fit")
+        return data
+
+    def _searcher(self) -> Any:
+        with self._lock:
+            if self._open_searcher is None:
+                self._open_searcher = self._open_index()
+            return self._open_searcher
+
+    def _open_index(self) -> Any:
+        folder = Path(tempfile.mkdtemp(prefix="index-", dir=scratch_folder()))
+        # tantivy's watcher thread may still touch the folder: what cannot be removed now goes with the scratch folder at exit.
+        self._remove_copy = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._remove_copy.atexit = False
+        try:
+            self.extract(folder)
+        except OSError as cause:
+            raise StorageError(f"the index of split {self.path} could not be copied to {folder}: {cause}") from cause
+        with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
+            searcher = open_searcher(folder)
+        if searcher.num_segments != 1 or searcher.num_docs != self.num_records:
+            raise SplitCorrupted(f"split {self.path} is damaged: its index has {searcher.num_docs} documents, not {self.num_records}")
+        return searcher
+
+
+def _map(path: Path) -> pa.Buffer:
+    try:
+        if path.stat().st_size == 0:
+            raise SplitCorrupted(f"split {path} is damaged: it is empty")
+        return pa.memory_map(str(path)).read_buffer()
+    except FileNotFoundError as cause:
+        raise SplitCorrupted(f"split {path} is missing") from cause
+    except OSError as cause:
+        raise StorageError(f"split {path} cannot be read: {cause}") from cause

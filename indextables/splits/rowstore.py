@@ -1,0 +1,165 @@
+"""The rows of a split: an Arrow IPC file, lz4, in batches of exactly ROW_BATCH rows (the last may be shorter)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import limits
+from indextables.errors import InvalidArgument, SplitCorrupted
+from indextables.splits.bundle import RowStoreSections
+
+_WRITE_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class RowStoreWriter:
+    """Batches of any size in, batches of ROW_BATCH rows out. Opens its file with the first full batch, so that many may wait at once."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self.num_rows = 0
+        self._schema = schema
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchFileWriter | None = None
+        self._ends: list[int] = []
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far; rows that wait for a full batch are not in it."""
+        return self._ends[-1] if self._ends else 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.num_rows += batch.num_rows
+        offset = 0
+        while self._pending_rows + batch.num_rows - offset >= limits.ROW_BATCH:
+            length = limits.ROW_BATCH - self._pending_rows
+            self._pending.append(batch.slice(offset, length))
+            offset += length
+            self._flush()
+        if offset < batch.num_rows:
+            self._pending.append(batch.slice(offset))
+            self._pending_rows += batch.num_rows - offset
+
+    def finish(self) -> RowStoreSections:
+        """Complete the file and cut it into checksummed sections."""
+        self._flush()
+        writer, sink = self._open()
+        writer.close()
+        sink.close()
+        self._ends.append(self.path.stat().st_size)
+        data = memoryview(pa.memory_map(str(self.path)).read_buffer())
+        starts = [0, *self._ends[:-1]]
+        sums = [zlib.crc32(data[start:end]) for start, end in zip(starts, self._ends, strict=True)]
+        return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
+
+    def discard(self) -> None:
+        """Close and remove the file; may be repeated."""
+        self._pending.clear()
+        if self._sink is not None:
+            self._sink.close()
+        self.path.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        writer, sink = self._open()
+        batch = self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending)
+        writer.write_batch(batch)
+        self._ends.append(sink.tell())
+        self._pending = []
+        self._pending_rows = 0
+
+    def _open(self) -> tuple[pa.RecordBatchFileWriter, pa.NativeFile]:
+        if self._writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._sink = pa.OSFile(str(self.path), "wb")
+            self._writer = pa.ipc.new_file(self._sink, self._schema, options=_WRITE_OPTIONS)
+            self._ends.append(self._sink.tell())
+        return self._writer, self._sink
+
+
+class RowStore:
+    """Reads a row store in a buffer (normally a slice of a memory-mapped split). Safe to use from several threads.
+
+    Each section's checksum is compared before its bytes are first decoded; SplitCorrupted names the file.
+    """
+
+    def __init__(self, data: pa.Buffer, schema: pa.Schema, sections: RowStoreSections, num_rows: int, path: Path) -> None:
+        self._data = data
+        self._schema = schema
+        self._sections = sections
+        self._num_rows = num_rows
+        self._path = path
+        self._checked: set[int] = set()
+
+    @property
+    def num_batches(self) -> int:
+        return len(self._sections.ends) - 2
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order; only `columns` are decompressed, in the order given."""
+        return self._read(range(self.num_batches), columns)
+
+    def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers, in the given order; a number may come twice."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        if wanted.size and not (0 <= wanted.min() and wanted.max() < self._num_rows):
+            raise InvalidArgument(f"rows are numbered 0 to {self._num_rows - 1} in split {self._path}, not {wanted.min()} to {wanted.max()}")
+        if not wanted.size:
+            return self._selected(columns).empty_table()
+        order = np.argsort(wanted, kind="stable")
+        ascending = wanted[order]
+        numbers, starts = np.unique(ascending // self._sections.batch_rows, return_index=True)
+        ends = [*starts[1:], len(ascending)]
+        parts = [
+            batch.take(pa.array(ascending[start:end] - number * self._sections.batch_rows))
+            for number, start, end, batch in zip(numbers, starts, ends, self._read(numbers.tolist(), columns), strict=True)
+        ]
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.Table.from_batches(parts, self._selected(columns)).take(pa.array(back))
+
+    def verify(self) -> None:
+        for section in range(len(self._sections.ends)):
+            self._check(section)
+
+    def _selected(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self._schema if columns is None else pa.schema([self._schema.field(self._index(name)) for name in columns])
+
+    def _index(self, name: str) -> int:
+        index = self._schema.get_field_index(name)
+        if index < 0:
+            raise InvalidArgument(f"split {self._path} has no column {name!r}")
+        return int(index)
+
+    def _read(self, numbers: Iterable[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        self._check(0)
+        self._check(len(self._sections.ends) - 1)
+        # Arrow takes no included field for all of them: a count of rows decodes one column and drops it.
+        included = None if columns is None else sorted({self._index(name) for name in columns}) or [0]
+        options = pa.ipc.IpcReadOptions() if included is None else pa.ipc.IpcReadOptions(included_fields=included)
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(self._data), options=options)
+            if reader.num_record_batches != self.num_batches:
+                raise SplitCorrupted(f"split {self._path} is damaged: {reader.num_record_batches} batches, not {self.num_batches}")
+            for number in numbers:
+                self._check(1 + number)
+                batch = reader.get_batch(number)
+                yield batch if columns is None else batch.select(list(columns))
+        except (pa.ArrowException, OSError) as cause:
+            raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
+
+    def _check(self, section: int) -> None:
+        if section in self._checked:
+            return
+        start = self._sections.ends[section - 1] if section else 0
+        data = memoryview(self._data)[start : self._sections.ends[section]]
+        if zlib.crc32(data) != self._sections.crc32[section]:
+            raise SplitCorrupted(f"split {self._path} is damaged: the checksum of its rows (section {section}) does not fit")
+        self._checked.add(section)

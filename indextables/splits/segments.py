@@ -1,0 +1,107 @@
+"""Several tantivy segments into one, physically, which tantivy's Python door does not offer.
+
+tantivy's merge policy decides by `meta.json` alone. So that it merges every segment at once, each gets a deletion file in which all
+documents are alive, and `meta.json` claims for each a number of deleted documents that puts all of them in one size class with a
+deletion ratio above the policy's bound: with T above every size, claimed = (max_doc - T) mod 2^32, so that max_doc - claimed = T in
+u32. The merge itself goes by the deletion files and loses nothing. It runs in a child process, because a damaged file can abort it.
+tests/splits holds tantivy 0.27.0 to this; where it fails the caller re-indexes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from indextables import limits
+from indextables.splits.bundle import INDEX_META
+
+_FOOTER_MAGIC = 1337
+_LOG = logging.getLogger(__name__)
+
+
+def load_meta(folder: Path) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads((folder / INDEX_META).read_bytes())
+    return meta
+
+
+def index_files(folder: Path) -> list[Path]:
+    """The files of a committed one-segment index, `meta.json` last."""
+    (segment,) = load_meta(folder)["segments"]
+    stem = _stem(segment)
+    return [*sorted(path for path in folder.iterdir() if path.name.startswith(stem + ".")), folder / INDEX_META]
+
+
+def combine_metas(metas: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """One `meta.json` with the segments of all; None where they do not go together (schemas differ, or a segment comes twice)."""
+    segments = [segment for meta in metas for segment in meta["segments"]]
+    alike = all(meta["schema"] == metas[0]["schema"] and meta["index_settings"] == metas[0]["index_settings"] for meta in metas)
+    distinct = len({segment["segment_id"] for segment in segments}) == len(segments)
+    if not alike or not distinct:
+        return None
+    return {**metas[0], "segments": segments, "opstamp": max(meta["opstamp"] for meta in metas)}
+
+
+def merge_segments(folder: Path, meta: dict[str, Any]) -> bool:
+    """Merge the segments of `meta`, whose files are in `folder`, into one. False where it did not come to that, for whatever reason."""
+    documents = sum(segment["max_doc"] for segment in meta["segments"])
+    _ask_for_merge(folder, meta)
+    if not _run_worker(folder):
+        return False
+    segments = load_meta(folder)["segments"]
+    return len(segments) == 1 and segments[0]["max_doc"] == documents and not segments[0]["deletes"]
+
+
+def _ask_for_merge(folder: Path, meta: dict[str, Any]) -> None:
+    target = max(segment["max_doc"] for segment in meta["segments"]) + 1
+    opstamp = max(meta["opstamp"], 1)
+    segments = []
+    for segment in meta["segments"]:
+        stem, size = _stem(segment), segment["max_doc"]
+        (folder / f"{stem}.{opstamp}.del").write_bytes(_all_alive(size, _footer_version(folder / f"{stem}.term")))
+        segments.append({**segment, "deletes": {"num_deleted_docs": (size - target) % (1 << 32), "opstamp": opstamp}})
+    (folder / INDEX_META).write_text(json.dumps({**meta, "segments": segments, "opstamp": opstamp}))
+
+
+def _stem(segment: dict[str, Any]) -> str:
+    return str(segment["segment_id"]).replace("-", "")
+
+
+def _footer_version(path: Path) -> Any:
+    """The version object in the footer of one of tantivy's files: JSON, its length, a magic number."""
+    data = path.read_bytes()[-4096:]
+    length, magic = struct.unpack("<II", data[-8:])
+    if magic != _FOOTER_MAGIC:
+        raise ValueError(f"{path} has no tantivy footer")
+    return json.loads(data[-8 - length : -8])["version"]
+
+
+def _all_alive(documents: int, version: Any) -> bytes:
+    """tantivy's deletion file with a set bit for each document."""
+    words, rest = divmod(documents, 64)
+    bits = b"\xff" * (8 * words) + (struct.pack("<Q", (1 << rest) - 1) if rest else b"")
+    body = struct.pack("<I", documents) + bits
+    footer = json.dumps({"version": version, "crc": zlib.crc32(body)}, separators=(",", ":")).encode()
+    return body + footer + struct.pack("<II", len(footer), _FOOTER_MAGIC)
+
+
+def _run_worker(folder: Path) -> bool:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    command = [sys.executable, "-m", "indextables.splits.merge_worker", str(folder)]
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.MERGE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        _LOG.warning("the merge of the segments in %s failed, rows are indexed again: %s", folder, cause)
+        return False
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+        _LOG.warning("the merge of the segments in %s ended with %d, rows are indexed again: %s", folder, done.returncode, reason)
+    return done.returncode == 0

@@ -1,0 +1,400 @@
+"""The search syntax: text to a tree. What it means is fixed here, not by tantivy's parser (which answers `a AND NOT b` with nothing).
+
+::
+
+    list     item item …             at least one of the plain items; every `+item`, no `-item` and no `NOT item`
+    item     x AND y, x OR y         intersection and union, AND binds closer; NOT and - there mean the complement
+    x        word  wor*  "a phrase"  "a phrase"~2  "a phr"*  (list)  *  each with ^boost
+    column   column:x  column:(list)  column:*  column:[a TO b]  {a TO b}  column:>=a  column:IN [a b]
+
+`\\` takes the meaning from the next character. A list of exclusions alone is everything without them. Refused, because readers would
+disagree on the meaning: `+` beside OR, and `-` or NOT beside OR in a longer list without parentheses.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from indextables import limits
+from indextables.errors import InvalidQuery
+
+_SPACE = " \t\r\n\f\v\u3000"
+_ENDS_WORD = frozenset(_SPACE + '()[]{}"^')
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_COMPARISON = re.compile(r"[<>]=?")
+_IN = re.compile(rf"IN[{_SPACE}]*\[")
+_FUZZY = re.compile(r"~[0-9.]*$")
+_MAX_SLOP = 1000
+_MAX_BOOST = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A word, a phrase or a value, as the column has it; `column` is None for all text columns."""
+
+    column: str | None
+    text: str
+    position: int
+    quoted: bool = False
+    prefix: bool = False
+    slop: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    column: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    column: str
+    position: int
+    lower: str | None = None
+    upper: str | None = None
+    include_lower: bool = True
+    include_upper: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """All of `must`, none of `must_not`, and at least one of `should` where `must` is empty. Only `must_not`: all but those."""
+
+    must: tuple[Node, ...] = ()
+    should: tuple[Node, ...] = ()
+    must_not: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    node: Node
+    factor: float
+
+
+Node = Everything | Words | Exists | Range | Clause | Boost
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    operator: str  # AND, OR, or "" where it just follows the one before
+    sign: str  # "+", "-" or ""
+    node: Node
+    position: int
+
+
+def parse(text: str) -> Node:
+    """The tree of a query; InvalidQuery with the place where it is none."""
+    if len(text) > limits.QUERY_CHARACTERS:
+        raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
+    return _Parser(text).whole()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = 0
+
+    def whole(self) -> Node:
+        if not self.text.strip(_SPACE):
+            self.fail("the query is empty")
+        node = self.list(None)
+        if self.at < len(self.text):
+            self.fail("unexpected ')'")
+        return node
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        place = self.at if position is None else position
+        raise InvalidQuery(f"{message} at position {place} of the query", self.text, place)
+
+    # --- characters
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def skip_space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in _SPACE:
+            self.at += 1
+
+    def keyword(self, word: str) -> bool:
+        """Whether `word` stands here as a word of its own; steps over it."""
+        end = self.at + len(word)
+        if self.text[self.at : end] != word or (end < len(self.text) and self.text[end] not in _ENDS_WORD):
+            return False
+        self.at = end
+        return True
+
+    def expect(self, character: str, opened: int, what: str) -> None:
+        if self.peek() != character:
+            self.fail(f"{what} is not closed by {character!r}", opened)
+        self.at += 1
+
+    # --- lists and operators
+
+    def list(self, column: str | None) -> Node:
+        operands: list[_Operand] = []
+        self.skip_space()
+        while self.peek() and self.peek() != ")":
+            operands.append(self.operand(column, first=not operands))
+            self.skip_space()
+        if not operands:
+            self.fail("there is nothing to search for")
+        return self.combine(operands)
+
+    def operand(self, column: str | None, first: bool) -> _Operand:
+        start = self.at
+        operator = "AND" if self.keyword("AND") else "OR" if self.keyword("OR") else ""
+        if operator and first:
+            self.fail(f"{operator} has nothing before it", start)
+        self.skip_space()
+        position = self.at
+        sign = self.sign()
+        if not self.peek() or self.peek() == ")":
+            self.fail(f"{self.text[start : self.at].strip(_SPACE) or 'the query'} has nothing after it", start)
+        return _Operand(operator, sign, self.primary(column), position)
+
+    def sign(self) -> str:
+        """`+`, `-` and any number of NOT; two negations cancel out. A loop, so that a long chain takes no stack."""
+        sign = ""
+        while True:
+            if self.keyword("NOT"):
+                sign = "" if sign == "-" else "-"
+                self.skip_space()
+            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(_SPACE):
+                if sign or self.text[self.at + 1] in "+-":
+                    self.fail("signs do not go together")
+                sign = self.peek()
+                self.at += 1
+            else:
+                return sign
+
+    def combine(self, operands: list[_Operand]) -> Node:
+        items: list[list[_Operand]] = []  # the operands of each item of the list
+        for operand in operands:
+            if operand.operator:
+                items[-1].append(operand)
+            else:
+                items.append([operand])
+        must, should, must_not = [], [], []
+        for item in items:
+            if len(item) == 1:
+                {"+": must, "-": must_not, "": should}[item[0].sign].append(item[0].node)
+            else:
+                should.append(self.expression(item, alone=len(items) == 1))
+        if len(should) == 1 and not must and not must_not:
+            return should[0]
+        return Clause(tuple(must), tuple(should), tuple(must_not))
+
+    def expression(self, operands: list[_Operand], alone: bool) -> Node:
+        """Operands joined by AND and OR."""
+        groups: list[list[_Operand]] = [[]]  # of operands joined by AND
+        for operand in operands:
+            if operand.operator == "OR":
+                groups.append([])
+            groups[-1].append(operand)
+        if len(groups) > 1:
+            for group in groups:
+                self.check_beside_or(group[0], alone or len(group) > 1)
+        nodes = tuple(_intersection(group) for group in groups)
+        return nodes[0] if len(nodes) == 1 else Clause(should=nodes)
+
+    def check_beside_or(self, operand: _Operand, clear: bool) -> None:
+        if operand.sign == "+":
+            self.fail("+ and OR do not go together (use parentheses)", operand.position)
+        if operand.sign == "-" and not clear:
+            self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", operand.position)
+
+    # --- what can be searched for
+
+    def primary(self, column: str | None) -> Node:
+        """One operand without its sign; `column` is that of the enclosing parentheses."""
+        start = self.at
+        character = self.peek()
+        if character == "(":
+            return self.boosted(self.group(column))
+        if character in ('"', "'"):
+            return self.boosted(self.phrase(column))
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+            self.at += 1
+            return self.boosted(Everything() if column is None else Exists(column, start))
+        word, prefix = self.word(in_value=False)
+        if self.peek() == ":" and not prefix:
+            self.at += 1
+            self.skip_space()
+            return self.boosted(self.value(word, start))
+        return self.boosted(self.plain(column, word, prefix, start))
+
+    def value(self, column: str, position: int) -> Node:
+        """What stands after `column:`."""
+        character = self.peek()
+        if character == "(":
+            return self.group(column)
+        if character in ('"', "'"):
+            return self.phrase(column)
+        if character in ("[", "{"):
+            return self.range(column, position)
+        if character in ("<", ">"):
+            return self.comparison(column, position)
+        if opening := _IN.match(self.text, self.at):
+            self.at = opening.end()
+            return self.one_of(column)
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+            self.at += 1
+            return Exists(column, position)
+        start = self.at
+        if not character or character in _ENDS_WORD:
+            self.fail(f"column {column!r} has no value after it")
+        word, prefix = self.word(in_value=True)
+        return self.plain(column, word, prefix, start)
+
+    def group(self, column: str | None) -> Node:
+        opened = self.at
+        self.depth += 1
+        if self.depth > limits.QUERY_DEPTH:
+            self.fail(f"more than {limits.QUERY_DEPTH} parentheses are nested")
+        self.at += 1
+        node = self.list(column)
+        self.expect(")", opened, "the parenthesis")
+        self.depth -= 1
+        return node
+
+    def plain(self, column: str | None, word: str, prefix: bool, position: int) -> Node:
+        written = self.text[position : self.at]
+        if written.startswith(("!", "/")) or "&&" in written or "||" in written or _FUZZY.search(written):
+            self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
+        return Words(column, word, position, prefix=prefix)
+
+    def word(self, in_value: bool) -> tuple[str, bool]:
+        """An unquoted word without its escapes, and whether it ends in `*`. In a value, colons belong to the word."""
+        start = self.at
+        characters: list[str] = []
+        while self.peek() and self.peek() not in _ENDS_WORD and (in_value or self.peek() != ":"):
+            character = self.peek()
+            if character == "\\":
+                self.at += 1
+                character = self.peek() or self.fail("\\ has nothing after it", self.at - 1)
+            elif character == "*":
+                if self.text[self.at + 1 : self.at + 2] not in ("", *_ENDS_WORD):
+                    self.fail("* is only supported at the end of a word")
+                self.at += 1
+                return "".join(characters), True
+            characters.append(character)
+            self.at += 1
+        if self.at == start:
+            self.fail(f"unexpected {self.peek()!r}")
+        return "".join(characters), False
+
+    def phrase(self, column: str | None) -> Node:
+        start = self.at
+        text = self.quoted()
+        if self.peek() == "*":
+            self.at += 1
+            return Words(column, text, start, quoted=True, prefix=True)
+        slop = 0
+        if self.peek() == "~":
+            self.at += 1
+            slop = int(self.number("~", _MAX_SLOP))
+        return Words(column, text, start, quoted=True, slop=slop)
+
+    def quoted(self) -> str:
+        opened, quote = self.at, self.peek()
+        characters: list[str] = []
+        self.at += 1
+        while self.peek() and self.peek() != quote:
+            if self.peek() == "\\":
+                self.at += 1
+            characters.append(self.peek())
+            self.at += 1
+        self.expect(quote, opened, "the quotation")
+        return "".join(characters)
+
+    def range(self, column: str, position: int) -> Node:
+        opened = self.at
+        include_lower = self.peek() == "["
+        self.at += 1
+        lower = self.bound()
+        self.skip_space()
+        if not self.keyword("TO"):
+            self.fail("the range has no TO between its bounds")
+        upper = self.bound()
+        self.skip_space()
+        if self.peek() not in ("]", "}"):
+            self.fail("the range is not closed by ']' or '}'", opened)
+        include_upper = self.peek() == "]"
+        self.at += 1
+        if lower is None and upper is None:
+            return Exists(column, position)
+        return Range(column, opened, lower, upper, include_lower, include_upper)
+
+    def bound(self) -> str | None:
+        self.skip_space()
+        if self.keyword("*"):
+            return None
+        return self.item("the range has a bound missing")
+
+    def item(self, missing: str) -> str:
+        if self.peek() in ('"', "'"):
+            return self.quoted()
+        if not self.peek() or self.peek() in _ENDS_WORD:
+            self.fail(missing)
+        word, prefix = self.word(in_value=True)
+        if prefix:
+            self.fail("a prefix cannot stand here", self.at - 1)
+        return word
+
+    def comparison(self, column: str, position: int) -> Node:
+        sign = _COMPARISON.match(self.text, self.at)
+        assert sign is not None  # the caller saw < or >
+        start = self.at
+        self.at = sign.end()
+        self.skip_space()
+        bound = self.item(f"column {column!r} is compared with nothing")
+        include = sign.group().endswith("=")
+        if sign.group().startswith(">"):
+            return Range(column, start, lower=bound, include_lower=include)
+        return Range(column, start, upper=bound, include_upper=include)
+
+    def one_of(self, column: str) -> Node:
+        opened = self.at - 1
+        members: list[Node] = []
+        self.skip_space()
+        while self.peek() and self.peek() != "]":
+            start = self.at
+            members.append(Words(column, self.item("a value is missing"), start, quoted=True))
+            self.skip_space()
+        self.expect("]", opened, "the set of values")
+        if not members:
+            self.fail("the set of values is empty", opened)
+        return Clause(should=tuple(members))
+
+    def boosted(self, node: Node) -> Node:
+        if self.peek() != "^":
+            return node
+        self.at += 1
+        return Boost(node, self.number("^", _MAX_BOOST))
+
+    def number(self, after: str, most: float) -> float:
+        found = _NUMBER.match(self.text, self.at)
+        value = float(found.group()) if found else math.nan
+        if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
+            self.fail(f"{after} needs a number up to {most:g} after it")
+        self.at = found.end()
+        return value
+
+
+def _intersection(operands: list[_Operand]) -> Node:
+    if len(operands) == 1:
+        (only,) = operands
+        return Clause(must_not=(only.node,)) if only.sign == "-" else only.node
+    return Clause(
+        must=tuple(operand.node for operand in operands if operand.sign != "-"),
+        must_not=tuple(operand.node for operand in operands if operand.sign == "-"),
+    )

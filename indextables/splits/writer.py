@@ -1,0 +1,178 @@
+"""Rows in, one split out, in bounded memory: rows stream to a row store on disk, and the index is built from it at the end."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import limits
+from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
+from indextables.schema import to_spark_json
+from indextables.splits.bundle import (
+    FORMAT_VERSION,
+    ROW_STORE,
+    ColumnStatistics,
+    Footer,
+    Hotcache,
+    RowStoreSections,
+    read_footer,
+    write_bundle,
+)
+from indextables.splits.index import all_rows, build_index, open_searcher, translated
+from indextables.splits.mapping import DocMapping
+from indextables.splits.rowstore import RowStore, RowStoreWriter
+from indextables.splits.segments import index_files, load_meta, merge_segments
+from indextables.splits.stats import StatsCollector
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """What the log's `add` says of a split; all true."""
+
+    num_records: int
+    size: int
+    min_values: dict[str, str]  # as the log spells values; a column may be missing
+    max_values: dict[str, str]
+    footer_start: int
+    footer_end: int
+    hotcache_start: int
+    hotcache_length: int
+    uncompressed_size: int  # bytes of the files before the footer
+    doc_mapping_json: str
+
+
+def split_info(footer: Footer) -> SplitInfo:
+    statistics = footer.hotcache.statistics
+    return SplitInfo(
+        num_records=footer.hotcache.num_records,
+        size=footer.footer_end,
+        min_values={name: column.min for name, column in statistics.items() if column.min is not None},
+        max_values={name: column.max for name, column in statistics.items() if column.max is not None},
+        footer_start=footer.footer_start,
+        footer_end=footer.footer_end,
+        hotcache_start=footer.hotcache_start,
+        hotcache_length=footer.hotcache_length,
+        uncompressed_size=footer.footer_start,
+        doc_mapping_json=footer.hotcache.doc_mapping,
+    )
+
+
+class SplitWriter:
+    """Makes one split. Nothing is at the destination before `finish` returns, and nothing is left in `work_dir` after it or `discard`."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        mapping: DocMapping,
+        work_dir: Path,
+        *,
+        stats_length: int = limits.STATS_CHARACTERS,
+        partition_columns: Sequence[str] = (),
+    ) -> None:
+        self._schema = schema
+        self._mapping = mapping
+        self._folder = work_dir / f"split-{uuid.uuid4().hex}"
+        self._store = RowStoreWriter(self._folder / ROW_STORE, schema)
+        self._stats = StatsCollector(schema, stats_length, partition_columns)
+        self._stats_length = stats_length
+        self._partition_columns = list(partition_columns)
+        self._data_bytes = 0
+
+    @property
+    def num_rows(self) -> int:
+        return self._store.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the row store so far; fewer than ROW_BATCH rows may still wait in memory."""
+        return self._store.num_bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; the batch has exactly the writer's schema."""
+        if not batch.schema.equals(self._schema):
+            raise SchemaMismatch(f"a batch has columns {_describe(batch.schema)}, the split has {_describe(self._schema)}")
+        self._stats.add(batch)
+        self._data_bytes += batch.nbytes
+        self._store.write(batch)
+
+    def finish(self, destination: Path, statistics: dict[str, ColumnStatistics] | None = None) -> SplitInfo:
+        """Build the index and put the split at `destination`, complete or not at all. `statistics` replace those of the rows."""
+        if self.num_rows == 0:
+            raise InvalidArgument(f"split {destination} would have no rows")
+        try:
+            sections = self._store.finish()
+            first_row = build_index(self._index, self._mapping, self._rows(sections).batches(), self._data_bytes)
+            last_row = first_row + self.num_rows - 1
+            index = self._index
+            if len(load_meta(index)["segments"]) > 1:
+                index, sections, first_row, last_row = self._one_segment(sections, first_row)
+            hotcache = Hotcache(
+                format_version=FORMAT_VERSION,
+                num_records=self.num_rows,
+                first_row=first_row,
+                last_row=last_row,
+                schema=to_spark_json(self._schema),
+                doc_mapping=self._mapping.to_json(),
+                stats_characters=self._stats_length,
+                partition_columns=self._partition_columns,
+                statistics=self._stats.result() if statistics is None else statistics,
+                row_store=sections,
+            )
+            return bundle_split(index, self._store.path, hotcache, destination)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove the temporary files; may be repeated."""
+        self._store.discard()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _index(self) -> Path:
+        return self._folder / "index"
+
+    def _rows(self, sections: RowStoreSections) -> RowStore:
+        data = pa.memory_map(str(self._store.path)).read_buffer()
+        return RowStore(data, self._schema, sections, self.num_rows, self._store.path)
+
+    def _one_segment(self, sections: RowStoreSections, first_row: int) -> tuple[Path, RowStoreSections, int, int]:
+        """The data outgrew the heap: merge the segments, and bring the rows into the order of the merged documents."""
+        if not merge_segments(self._index, load_meta(self._index)):
+            raise StorageError(f"the index segments in {self._index} could not be merged")
+        with translated(StorageError, f"the merged index in {self._index} does not open"):
+            numbers = all_rows(open_searcher(self._index)) - first_row
+        if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
+            raise StorageError(f"the merged index in {self._index} does not hold each of the {self.num_rows} rows once")
+        store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema)
+        for batch in _in_order(self._rows(sections), numbers):
+            store.write(batch)
+        ordered = store.finish()
+        self._store.discard()
+        self._store = store
+        return self._index, ordered, first_row + int(numbers[0]), first_row + int(numbers[-1])
+
+
+def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(numbers), limits.ROW_BATCH):
+        yield from rows.take(numbers[start : start + limits.ROW_BATCH]).combine_chunks().to_batches()
+
+
+def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: Path) -> SplitInfo:
+    """Write the split from a one-segment index and its row store, and describe what is on disk."""
+    try:
+        files = [(path.name, path) for path in index_files(index)]
+        write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
+        data = memoryview(pa.memory_map(str(destination)).read_buffer())
+        return split_info(read_footer(data, destination))
+    except OSError as cause:
+        raise StorageError(f"split {destination} could not be written: {cause}") from cause
+
+
+def _describe(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)

@@ -81,7 +81,7 @@ def check_relative(path: str) -> str:
     for segment in path.split("/"):
         decoded = _fully_decoded(segment)
         normal = posixpath.normpath(decoded)
-        if segment == "" or normal in (".", "..") or normal.startswith(("../", "/")):
+        if segment == "" or decoded in (".", "..") or normal == ".." or normal.startswith(("../", "/")):
             raise UnsafePath(f"path {path!r} in the log is not a plain path inside of the table")
         if "\\" in segment or any(ord(c) < 32 or ord(c) == 127 for c in segment):
             raise UnsafePath(f"path {path!r} in the log has a backslash or a control character")

@@ -14,6 +14,7 @@ JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 # Texts that callers write
 PREDICATE_CHARACTERS = 100_000
 PREDICATE_DEPTH = 200
+LIKE_RUNS = 200  # `%` in one pattern: RE2 without its cache needs (pattern x text) steps, 90 s a row at 50,000
 QUERY_CHARACTERS = 10_000
 QUERY_DEPTH = 100  # tantivy's parser overflows the stack between 2,000 and 20,000 parentheses
 QUERY_CLAUSES = 4096  # words times columns searched; prefixes, phrases and ranges count 16 each

@@ -15,7 +15,7 @@ from indextables.errors import InvalidArgument, TableNotFound
 from indextables.operations import checkpoint, create, merge_splits, purge, read, write
 from indextables.operations.report import Report
 from indextables.table.context import TableContext
-from indextables.table.files import files_table
+from indextables.table.files import files_table, live_files
 from indextables.table.history import read_history, version_at
 from indextables.table.snapshot import Snapshot
 
@@ -84,7 +84,7 @@ class Table:
 
     def files(self, where: str | None = None) -> pa.Table:
         """The live splits, of which `where` leaves those that may hold a matching row."""
-        return files_table(read.live_files(self._snapshot, read.bind(self._snapshot, where)))
+        return files_table(live_files(self._snapshot, read.bind(self._snapshot, where)))
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""

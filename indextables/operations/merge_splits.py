@@ -22,7 +22,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.splits import merge_splits as merge_files
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
-from indextables.table.pruning import partition_row
+from indextables.table.files import partition_row
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
 

@@ -16,7 +16,8 @@ from indextables.operations.executor import in_threads
 from indextables.predicates import Predicate, parse_predicate
 from indextables.splits import DocMapping, ParsedQuery, SplitReader, open_split, parse_query
 from indextables.table.context import TableContext
-from indextables.table.pruning import FileStats, decided_by_partition, may_match
+from indextables.table.files import live_files
+from indextables.table.pruning import decided_by_partition
 from indextables.table.snapshot import Snapshot
 
 SCORE = "_score"
@@ -24,18 +25,6 @@ SCORE = "_score"
 
 def bind(snapshot: Snapshot, where: str | None) -> Predicate | None:
     return None if where is None else parse_predicate(where, snapshot.schema)
-
-
-def live_files(snapshot: Snapshot, predicate: Predicate | None) -> list[Add]:
-    """The live splits that may hold a matching row, by partition values and min/max; oldest first."""
-    if predicate is None:
-        return list(snapshot.files.values())
-    schema, partitions = snapshot.schema, snapshot.partition_columns
-    return [add for add in snapshot.files.values() if may_match(predicate, stats_of(add), schema, partitions)]
-
-
-def stats_of(add: Add) -> FileStats:
-    return FileStats(add.partition_values, add.min_values or {}, add.max_values or {}, add.num_records)
 
 
 def scan(context: TableContext, snapshot: Snapshot, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:

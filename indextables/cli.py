@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
     arguments = _parser().parse_args(argv)
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
-    logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
+    )
     try:
         code: int = arguments.run(arguments) or 0
         sys.stdout.flush()
@@ -105,7 +107,9 @@ def _files(arguments: argparse.Namespace) -> None:
 
 
 def _history(arguments: argparse.Namespace) -> None:
-    _rows(_open(arguments).history(), arguments.json, ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"])
+    _rows(
+        _open(arguments).history(), arguments.json, ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"]
+    )
 
 
 def _describe(arguments: argparse.Namespace) -> None:
@@ -267,7 +271,10 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
     kind.add_argument("--like", metavar="FILE", help="take the schema of this parquet, csv or jsonl file")
     create.add_argument("--partition-by", metavar="A,B", help="partition columns")
     create.add_argument("--format", choices=sorted(set(FORMATS.values())), help="of --like, where its name does not say")
-    for name, run, help_text in (("append", _append, "add the rows of a file"), ("overwrite", _overwrite, "replace the rows by those of a file")):
+    for name, run, help_text in (
+        ("append", _append, "add the rows of a file"),
+        ("overwrite", _overwrite, "replace the rows by those of a file"),
+    ):
         made = verb(name, run, help_text)
         made.add_argument("source", metavar="FILE", help="parquet, csv or jsonl; - reads standard input (jsonl)")
         made.add_argument("--format", choices=sorted(set(FORMATS.values())), help="where the file's name does not say")

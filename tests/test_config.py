@@ -24,7 +24,9 @@ def test_order_is_call_environment_table_default(monkeypatch: pytest.MonkeyPatch
 
 
 def test_keys_are_case_insensitive_but_columns_are_not() -> None:
-    options = checked_options({"Spark.IndexTables.Merge.TargetSize": "7M", "INDEXING.TYPEMAP.MyColumn": "string", "purge.retentionCheckEnabled": False})
+    options = checked_options(
+        {"Spark.IndexTables.Merge.TargetSize": "7M", "INDEXING.TYPEMAP.MyColumn": "string", "purge.retentionCheckEnabled": False}
+    )
     assert options == {"merge.targetSize": "7M", "indexing.typemap.MyColumn": "string", "purge.retentionCheckEnabled": "false"}
     assert Config.of(options).typemap() == {"MyColumn": "string"}
 
@@ -46,7 +48,9 @@ def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Config.of().get("transaction.retry.maxAttempts")
 
 
-@pytest.mark.parametrize(("text", "size"), [("100M", 100 * 2**20), ("1.5g", 3 * 2**29), ("4096", 4096), ("1 KiB", 1024), (7, 7), ("2TB", 2 * 2**40)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("100M", 100 * 2**20), ("1.5g", 3 * 2**29), ("4096", 4096), ("1 KiB", 1024), (7, 7), ("2TB", 2 * 2**40)]
+)
 def test_sizes(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 
@@ -57,7 +61,10 @@ def test_bad_sizes(text: object) -> None:
         parse_size(text)
 
 
-@pytest.mark.parametrize(("text", "ms"), [("7d", 604_800_000), ("36h", 129_600_000), ("1.5s", 1500), ("0s", 0), ("1W", 604_800_000), ("5 m", 300_000), ("9ms", 9)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("7d", 604_800_000), ("36h", 129_600_000), ("1.5s", 1500), ("0s", 0), ("1W", 604_800_000), ("5 m", 300_000), ("9ms", 9)],
+)
 def test_durations(text: str, ms: int) -> None:
     assert parse_duration(text) == ms
 

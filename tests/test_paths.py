@@ -42,7 +42,9 @@ def test_plain_paths_stay_literal(logged: str, relative: str) -> None:
     assert ROOT.relative(logged) == relative
 
 
-@pytest.mark.parametrize("value", ["a/b", "..", "../..", "a=b", "50%", "x:y", "ü", " ", "a\nb", "'quoted'", "[1]", "{x}", "a\\b", "*?", "^"])
+@pytest.mark.parametrize(
+    "value", ["a/b", "..", "../..", "a=b", "50%", "x:y", "ü", " ", "a\nb", "'quoted'", "[1]", "{x}", "a\\b", "*?", "^"]
+)
 def test_partition_values_make_safe_folders(value: str) -> None:
     path = split_path([partition_folder("p", value)], "0b0e0a00-0000-4000-8000-000000000001")
     assert check_relative(path) == path

@@ -19,8 +19,8 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
-from indextables.table.protocol import check_writable
 from indextables.table.files import partition_row
+from indextables.table.protocol import check_writable
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
 

@@ -110,7 +110,12 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
     adders = [(_ADD[kind], name) for name, kind in mapping.fields]
     columns = [_indexed_values(batch.column(name), kind) for name, kind in mapping.fields]
-    document_type, add_text, add_integer, add = tantivy.Document, tantivy.Document.add_text, tantivy.Document.add_integer, writer.add_document
+    document_type, add_text, add_integer, add = (
+        tantivy.Document,
+        tantivy.Document.add_text,
+        tantivy.Document.add_integer,
+        writer.add_document,
+    )
     for values in zip(*columns, strict=True):
         document = document_type()
         for (put, name), value in zip(adders, values, strict=True):

@@ -109,8 +109,10 @@ class RowStore:
     def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers, in the given order; a number may come twice."""
         wanted = np.asarray(rows, dtype=np.int64)
-        if wanted.size and not (0 <= wanted.min() and wanted.max() < self._num_rows):
-            raise InvalidArgument(f"rows are numbered 0 to {self._num_rows - 1} in split {self._path}, not {wanted.min()} to {wanted.max()}")
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self._num_rows):
+            raise InvalidArgument(
+                f"rows are numbered 0 to {self._num_rows - 1} in split {self._path}, not {wanted.min()} to {wanted.max()}"
+            )
         if not wanted.size:
             return self._selected(columns).empty_table()
         order = np.argsort(wanted, kind="stable")

@@ -38,7 +38,10 @@ _HISTORY = pa.schema(
 
 
 class Table:
-    """A table at one version. Reading shows that version; writing and maintenance start from the newest and leave the handle at what they committed."""
+    """A table at one version, which is what reading shows.
+
+    Writing and maintenance start from the newest version and leave the handle at what they committed.
+    """
 
     def __init__(self, context: TableContext, snapshot: Snapshot) -> None:
         self._context = context

@@ -285,7 +285,7 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
-    where = {"metavar": "PREDICATE", "help": "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\""}
+    where: dict[str, Any] = {"metavar": "PREDICATE", "help": "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\""}
     verb("files", _files, "list the live splits", reads=True).add_argument("--where", **where)
     verb("history", _history, "list the versions, newest first")
     verb("describe", _describe, "say what the table is", reads=True)

@@ -97,7 +97,7 @@ class Config:
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
-        """`options` are refused if unknown or bad; the table's configuration is another program's too: what we do not know there is left alone."""
+        """`options` are refused if unknown or bad. The table's configuration is other programs' too: what we do not know stays."""
         known = {name: value for key, value in (table or {}).items() if (name := _known_name(key)) is not None}
         environment = {k: v for k, v in os.environ.items() if k.startswith("INDEXTABLES_")}
         return cls(checked_options(options or {}), known, environment)

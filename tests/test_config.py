@@ -44,7 +44,7 @@ def test_unknown_keys_and_bad_values_are_named(key: str, value: str) -> None:
 
 def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment_name("transaction.retry.maxAttempts"), "many")
-    with pytest.raises(ConfigError, match="environment transaction.retry.maxAttempts = 'many'"):
+    with pytest.raises(ConfigError, match=r"environment transaction\.retry\.maxAttempts = 'many'"):
         Config.of().get("transaction.retry.maxAttempts")
 
 

@@ -56,7 +56,15 @@ def test_null_partitions_have_hives_name() -> None:
     assert partition_folder("p", None) == "p=__HIVE_DEFAULT_PARTITION__"
 
 
-@pytest.mark.parametrize("name", ["x.split", "splits/split-1.split", "splits/other-0b0e0a00-0000-4000-8000-000000000001.split", "a/splits/split-0b0e0a00-0000-4000-8000-000000000001.split"])  # fmt: skip
+FOREIGN = [
+    "x.split",
+    "splits/split-1.split",
+    "splits/other-0b0e0a00-0000-4000-8000-000000000001.split",
+    "a/splits/split-0b0e0a00-0000-4000-8000-000000000001.split",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
 def test_foreign_names_are_not_ours(name: str) -> None:
     assert not is_our_split(name)
 

@@ -1,7 +1,7 @@
 """Purge: deletes version files and checkpoints that have expired, and splits that were dead for long enough. Nothing else.
 
-A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a writer's leftovers) goes by
-its age alone. Only names that our writers give are ever touched, symbolic links neither followed nor deleted. Every doubt stops it.
+A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a writer's leftovers)
+goes by its age alone. Only names that our writers give are ever touched, symbolic links neither followed nor deleted. Every doubt stops it.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def prepare(
 ) -> PreparedWrite:
     """Checks everything that can be checked before rows are touched.
 
-    `source` is the schema of the rows where it is known up front. With `create` a missing table is made from it at the commit; `partition_by` must agree
-    with a table that exists.
+    `source` is the schema of the rows where it is known up front. With `create` a missing table is made from it at the commit;
+    `partition_by` must agree with a table that exists.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is neither append nor overwrite")

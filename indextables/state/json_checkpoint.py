@@ -1,7 +1,7 @@
 """JSON checkpoints: the table at one version as one object, `{version, protocol, metaData, add: […], txn: […], digest}`, gzip.
 
-The digest covers everything else, so that a file that was cut, edited, or copied over another is noticed and ignored. Older writers left JSON
-lines of actions under the same name, without a digest; those are read too.
+The digest covers everything else, so that a file that was cut, edited, or copied over another is noticed and ignored. Older writers
+left JSON lines of actions under the same name, without a digest; those are read too.
 """
 
 from __future__ import annotations

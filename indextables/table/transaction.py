@@ -43,8 +43,8 @@ def transact(
 ) -> Outcome:
     """Commits what `build` drafts, on the newest base that no one else gets ahead of.
 
-    `build` runs again on every newer base and raises ConcurrentConflict where its own reads no longer hold. Removes precede adds. ConcurrentConflict
-    too when every attempt was outrun: nothing is written then.
+    `build` runs again on every newer base and raises ConcurrentConflict where its own reads no longer hold. ConcurrentConflict too when
+    every attempt was outrun: nothing is written then.
     """
     attempts = int(config.get("transaction.retry.maxAttempts"))
     for attempt in range(attempts):

@@ -1,6 +1,6 @@
 """Purge: deletes version files and checkpoints that have expired, and splits that were dead for long enough. Nothing else.
 
-A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a writer's leftovers)
+A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a leftover)
 goes by its age alone. Only names that our writers give are ever touched, symbolic links neither followed nor deleted. Every doubt stops it.
 """
 

@@ -42,8 +42,8 @@ lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
 	$(VENV)/bin/hadolint docker/Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
-constraints: $(STAMP)  ## resolve every pin of constraints.txt anew
-	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --python-version 3.11 --universal --upgrade --generate-hashes \
+constraints: $(STAMP)  ## pin in constraints.txt what pyproject.toml asks for (UPGRADE=1: the newest of everything)
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --python-version 3.11 --universal --generate-hashes $(if $(UPGRADE),--upgrade) \
 		--no-emit-index-url --no-emit-find-links --no-header --quiet -o constraints.txt
 
 clean:  ## stop Airflow and remove ./warehouse, .airflow, build output and caches; .venv stays (rm -rf .venv)

@@ -18,6 +18,7 @@ help:  ## print these lines
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 install: $(STAMP)  ## make .venv with every pin of constraints.txt, a JDK if there is no Java 17+, and Spark's class archive (2 to 5 minutes)
+	@echo "install: $(VENV) is ready"
 
 demo: $(STAMP)  ## write, maintain and search a table of logs under ./warehouse, with real Airflow and Spark
 	@$(PYTHON) -m indextables.airflow.demo

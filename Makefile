@@ -71,7 +71,7 @@ $(STAMP): pyproject.toml constraints.txt
 		if [ -z "$$python" ]; then \
 			echo "install: Python 3.11 or newer is needed; python3 is $$(python3 --version 2>&1 || true)" >&2; exit 1; \
 		fi; \
-		echo "install: $(VENV) with $$($$python --version) (2 to 5 minutes, about 1.5 GB)"; \
+		echo "install: $(VENV) with $$($$python --version) (2 to 5 minutes, about 2 GB)"; \
 		rm -rf $(VENV); \
 		$$python -m venv $(VENV); \
 		awk '/^[^ #]/ { mine = /^uv==/ } mine && !/^ *#/' constraints.txt | \

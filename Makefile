@@ -18,6 +18,7 @@ help:  ## print these lines
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 install: $(STAMP)  ## make .venv with every pin of constraints.txt, a JDK if there is no Java 17+, and Spark's class archive (2 to 5 minutes)
+	@echo "install: $(VENV) is ready"
 
 demo: $(STAMP)  ## write, maintain and search a table of logs under ./warehouse, with real Airflow and Spark
 	@$(PYTHON) -m indextables.airflow.demo
@@ -42,8 +43,8 @@ lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
 	$(VENV)/bin/hadolint docker/Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
-constraints: $(STAMP)  ## resolve every pin of constraints.txt anew
-	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --python-version 3.11 --universal --upgrade --generate-hashes \
+constraints: $(STAMP)  ## pin in constraints.txt what pyproject.toml asks for (UPGRADE=1: the newest of everything)
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --python-version 3.11 --universal --generate-hashes $(if $(UPGRADE),--upgrade) \
 		--no-emit-index-url --no-emit-find-links --no-header --quiet -o constraints.txt
 
 clean:  ## stop Airflow and remove ./warehouse, .airflow, build output and caches; .venv stays (rm -rf .venv)
@@ -70,7 +71,7 @@ $(STAMP): pyproject.toml constraints.txt
 		if [ -z "$$python" ]; then \
 			echo "install: Python 3.11 or newer is needed; python3 is $$(python3 --version 2>&1 || true)" >&2; exit 1; \
 		fi; \
-		echo "install: $(VENV) with $$($$python --version) (2 to 5 minutes, about 1.5 GB)"; \
+		echo "install: $(VENV) with $$($$python --version) (2 to 5 minutes, about 2 GB)"; \
 		rm -rf $(VENV); \
 		$$python -m venv $(VENV); \
 		awk '/^[^ #]/ { mine = /^uv==/ } mine && !/^ *#/' constraints.txt | \

@@ -56,13 +56,13 @@ class Java:
     version: str  # as it calls itself: 17.0.15
 
 
-def find_java(base: Mapping[str, str], prefix: Path = PREFIX) -> Java:
-    """The first Java 17 or newer of JAVA_HOME, PATH and `<prefix>/java`; ConfigError where there is none."""
+def find_java(base: Mapping[str, str]) -> Java:
+    """The first Java 17 or newer of JAVA_HOME, PATH and what `prepare` made; ConfigError where there is none."""
     given = base.get("JAVA_HOME")
     on_path = shutil.which("java", path=base.get("PATH", ""))
     candidates = [Path(given) / "bin" / "java"] if given else []
     candidates += [Path(on_path)] if on_path else []
-    for binary in (*candidates, prefix / "java" / "bin" / "java"):
+    for binary in (*candidates, PREFIX / "java" / "bin" / "java"):
         java = _probe(binary)
         if java and _major(java.version) >= OLDEST_JAVA:
             return java
@@ -108,13 +108,13 @@ def package_folder(name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def archive_path(java: Java, spark_home: Path, prefix: Path = PREFIX) -> Path:
+def archive_path(java: Java, spark_home: Path) -> Path:
     """Where the class archive of this Java and these jars lies: another Java, or other jars, is another name."""
     jars = spark_home / "jars"
     facts = [java.version, str(java.home), str(jars)]
     for part in (java.home / "lib" / "modules", jars):
         facts.append(str(part.stat().st_mtime_ns) if part.exists() else "none")
-    return prefix / "spark" / f"classes-{hashlib.sha256('|'.join(facts).encode()).hexdigest()[:16]}.jsa"
+    return PREFIX / "spark" / f"classes-{hashlib.sha256('|'.join(facts).encode()).hexdigest()[:16]}.jsa"
 
 
 def java_options(archive: Path) -> str:
@@ -156,7 +156,7 @@ def spark_environment(base: Mapping[str, str] | None = None, *, master: str = "l
         "SPARK_HOME": str(spark_home),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable if local else given.get("PYSPARK_PYTHON", sys.executable),
-        "SPARK_SUBMIT_OPTS": f"{options} {given.get('SPARK_SUBMIT_OPTS', '').replace(options, '')}".strip(),
+        "SPARK_SUBMIT_OPTS": f"{options} {given.get('SPARK_SUBMIT_OPTS', '').removeprefix(options).strip()}".strip(),
         "PATH": os.pathsep.join([binaries, *folders]),
     }
     return given | own | ({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from indextables import limits
-from indextables.errors import StorageError, UnsafePath
+from indextables.errors import ConfigError, InvalidArgument, UnsafePath
 
 LOG_FOLDER = "_transaction_log"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -36,10 +36,10 @@ class TableRoot:
         """From what a user wrote: a path, or a `file:` URI."""
         text = os.fspath(given)
         if not text or "\0" in text:
-            raise StorageError(f"{text!r} is not a path")
+            raise InvalidArgument(f"{text!r} is not a path")
         local = _without_file_scheme(text)
         if local is None:
-            raise StorageError(f"{text!r}: only local folders are supported yet, not {text.split(':', 1)[0]!r}")
+            raise ConfigError(f"{text!r}: only local folders are supported yet, not {text.split(':', 1)[0]!r}")
         return cls(os.path.abspath(os.path.expanduser(local)))
 
     def relative(self, logged: str) -> str:

@@ -1,0 +1,207 @@
+"""The terminal, for people and for programs: outputs, exit codes, and one clear line for every bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import indextables as it
+from indextables.cli import main
+from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    try:
+        code = main([str(word) for word in argv])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *argv: object) -> Any:
+    code, out, err = run(capsys, *argv, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows(0, 40), schema=SCHEMA), tmp_path / "data.parquet")
+    return tmp_path / "data.parquet"
+
+
+def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    t = tmp_path / "t"
+    made = as_json(capsys, "create", t, "--like", data, "--partition-by", "date")
+    assert (made["version"], made["num_files"], made["partition_columns"]) == (0, 0, ["date"])
+    for version in (1, 2):
+        report = as_json(capsys, "append", t, data)
+        assert (report["operation"], report["status"], report["version"]) == ("append", "success", version)
+    assert as_json(capsys, "count", t) == {"count": 80}
+    assert as_json(capsys, "count", t, "--where", "level = 'ERROR'") == {"count": 26}
+    assert len(as_json(capsys, "files", t)) == 4
+    assert len(as_json(capsys, "files", t, "--where", "date = '2024-01-01'")) == 2
+    found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", "id,message")
+    assert set(found[0]) == {"id", "message", "_score"}
+    scanned = as_json(capsys, "scan", t, "--where", "id = 7", "--columns", "id,ts,date,latency")
+    assert scanned == [{"id": 7, "ts": "2024-01-01T00:00:07Z", "date": "2024-01-02", "latency": 1.75}] * 2
+    assert [entry["operation"] for entry in as_json(capsys, "history", t)] == ["append", "append", "create"]
+    dry = as_json(capsys, "merge-splits", t, "--target-size", "100M", "--dry-run")
+    assert [len(step["sources"]) for step in dry["plan"]] == [2, 2]
+    assert as_json(capsys, "merge-splits", t)["version"] == 3
+    assert as_json(capsys, "merge-splits", t)["status"] == "no_action"
+    assert as_json(capsys, "checkpoint", t)["metrics"]["num_files"] == 2
+    assert {step["kind"] for step in as_json(capsys, "purge", t, "--older-than", "0s", "--dry-run")["plan"]} == {"split"}
+    assert as_json(capsys, "purge", t, "--older-than", "0s")["metrics"]["files_deleted"] == 4
+    described = as_json(capsys, "describe", t)
+    assert set(described) == {
+        "path", "version", "num_files", "num_records", "size_bytes", "partition_columns", "schema", "protocol", "configuration",
+    }  # fmt: skip
+    assert (described["num_records"], described["version"]) == (80, 3)
+    assert as_json(capsys, "describe", t, "--version", 1)["num_records"] == 40
+
+
+def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    t = tmp_path / "t"
+    make(t, appends=2)
+    expectations = {
+        ("files", t): "splits/split-",
+        ("history", t): "create",
+        ("describe", t): "partitioned by   date",
+        ("search", t, "refused"): "_score",
+        ("scan", t, "--limit", 2): "message",
+        ("count", t): "20",
+        ("merge-splits", t, "--dry-run"): "would: merge 2 splits of date=2024-01-01, 10 rows",
+        ("merge-splits", t): "success  merge_splits, version 3",
+        ("checkpoint", t): "success  checkpoint",
+        ("purge", t, "--older-than", "0s", "--dry-run"): "would: delete date=",
+        ("purge", t): "no_action  purge",
+    }
+    for argv, expected in expectations.items():
+        code, out, err = run(capsys, *argv)
+        assert (code, err) == (0, ""), argv
+        assert expected in out, argv
+
+
+def test_append_can_create_and_reads_every_format(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = pq.ParquetFile(data).read().to_pylist()
+    lines = [{k: v.isoformat() if hasattr(v, "isoformat") else v for k, v in row.items()} for row in expected]
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(row) for row in lines))
+    from pyarrow import csv
+
+    csv.write_csv(pq.ParquetFile(data).read(), tmp_path / "data.csv")
+    for form in ("parquet", "jsonl", "csv"):
+        t = tmp_path / form
+        report = as_json(capsys, "append", t, tmp_path / f"data.{form}", "--create", "--partition-by", "date")
+        assert report["metrics"]["rows_written"] == 40
+        again = as_json(capsys, "append", t, tmp_path / f"data.{form}")
+        assert again["version"] == 2
+        table = it.open(t)
+        assert table.schema.field("date").type == pa.date32(), form
+        assert it.open(t, 1).scan(columns=["id", "message", "date", "latency"]).read_all().sort_by("id").to_pylist() == [
+            {k: row[k] for k in ("id", "message", "date", "latency")} for row in expected
+        ]
+    as_json(capsys, "overwrite", t, tmp_path / "data.jsonl", "--where", "date = '2024-01-01' OR date = '2024-01-02'")
+    assert ids(it.open(t)) == list(range(40))
+
+
+def test_standard_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b'{"id": 1, "message": "from a pipe"}\n{"id": 2}\n')
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    as_json(capsys, "append", tmp_path / "t", "-", "--create")
+    assert it.open(tmp_path / "t").scan().read_all().to_pylist() == [{"id": 1, "message": "from a pipe"}, {"id": 2, "message": None}]
+
+
+def test_create_by_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "schema.json").write_text('{"type":"struct","fields":[{"name":"a","type":"long","nullable":false,"metadata":{}}]}')
+    as_json(capsys, "create", tmp_path / "t", "--schema", tmp_path / "schema.json", "-o", "merge.targetSize=200M")
+    table = it.open(tmp_path / "t")
+    assert table.schema == pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    assert table.configuration == {"spark.indextables.merge.targetSize": "200M"}
+
+
+BAD: list[tuple[int, str, list[str]]] = [
+    (2, "invalid choice: 'serch'", ["serch", "{t}"]),
+    (2, "required", ["search"]),
+    (2, "unrecognized arguments: --colums", ["search", "{t}", "x", "--colums", "id"]),
+    (2, "invalid int value: 'ten'", ["search", "{t}", "x", "--limit", "ten"]),
+    (2, "limit 0", ["search", "{t}", "x", "--limit", "0"]),
+    (2, "nosuch", ["search", "{t}", "nosuch:x"]),
+    (2, "(", ["search", "{t}", "(refused"]),
+    (2, "'nosuch'", ["scan", "{t}", "--columns", "id,nosuch"]),
+    (2, "level", ["scan", "{t}", "--where", "level = = 'x'"]),
+    (2, "nosuch", ["count", "{t}", "--where", "nosuch = 1"]),
+    (2, "-1", ["scan", "{t}", "--limit", "-1"]),
+    (2, "'lots'", ["merge-splits", "{t}", "--target-size", "lots"]),
+    (2, "level", ["merge-splits", "{t}", "--where", "level = 'x'"]),
+    (2, "'soon'", ["purge", "{t}", "--older-than", "soon"]),
+    (2, "not allowed with", ["create", "{new}", "--schema", "x", "--like", "y"]),
+    (2, "data.xyz", ["append", "{t}", "{tmp}/data.xyz"]),
+    (1, "no file", ["append", "{t}", "{tmp}/nosuch.parquet"]),
+    (1, "half.parquet", ["append", "{t}", "{tmp}/half.parquet"]),
+    (1, "bad.jsonl", ["append", "{t}", "{tmp}/bad.jsonl"]),
+    (1, "'other'", ["append", "{t}", "{tmp}/other.parquet"]),
+    (1, "other", ["append", "{t}", "{tmp}/data.parquet", "--partition-by", "other"]),
+    (1, "already", ["create", "{t}", "--like", "{tmp}/data.parquet"]),
+    (1, "schema.json", ["create", "{new}", "--schema", "{tmp}/schema.json"]),
+    (1, "version 99", ["count", "{t}", "--version", "99"]),
+    (78, "no folder", ["count", "{tmp}/nowhere"]),
+    (78, "no transaction log", ["count", "{tmp}"]),
+    (78, "no transaction log", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
+    (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),
+    (78, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
+    (78, "'many'", ["append", "{t}", "{tmp}/data.parquet", "-o", "transaction.retry.maxAttempts=many"]),
+    (78, "protocol 9", ["count", "{newer}"]),
+    (78, "only local folders", ["count", "weird://bucket/t"]),
+]
+
+
+@pytest.mark.parametrize(("code", "named", "argv"), BAD)
+def test_bad_input(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], code: int, named: str, argv: list[str]) -> None:
+    """One line naming the value, the documented code, and everything as it was."""
+    make(tmp_path / "t", appends=1)
+    make(tmp_path / "newer")
+    version_file(tmp_path / "newer", 1).write_text('{"protocol":{"minReaderVersion":9,"minWriterVersion":9}}\n')
+    (tmp_path / "half.parquet").write_bytes(data.read_bytes()[:500])
+    (tmp_path / "bad.jsonl").write_text('{"id": 1}\n{"id": ')
+    (tmp_path / "data.xyz").write_text("x")
+    (tmp_path / "schema.json").write_text('{"fields": ')
+    pq.write_table(pa.table({"other": [1]}), tmp_path / "other.parquet")
+    before = tree(tmp_path)
+    places = {"t": tmp_path / "t", "tmp": tmp_path, "new": tmp_path / "new", "newer": tmp_path / "newer"}
+    words = [word.format(**places) for word in argv]
+    got, out, err = run(capsys, *words)
+    assert (got, out) == (code, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("error: ")
+    assert named in err
+    assert rest == [] or (len(rest) == 2 and rest[1].strip() == "^")
+    assert tree(tmp_path) == before
+
+
+def test_debug_shows_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "count", tmp_path, "--debug")
+    assert code == 78
+    assert "Traceback" in err
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    """Broken pipes, `python -m`, and a terminal-less run that says nothing but its answer."""
+    make(tmp_path / "t", appends=1, each=2000)
+    command = f"{sys.executable} -m indextables scan {tmp_path / 't'} --json | head -c 100"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert len(done.stdout) == 100
+    version = subprocess.run([sys.executable, "-m", "indextables", "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"indextables {it.__version__}\n"

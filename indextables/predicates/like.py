@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from indextables.limits import LIKE_RUNS
 from indextables.predicates.constants import typed_scalar
 from indextables.predicates.expressions import Always, Compare, Expr, Like
+from indextables.predicates.tokens import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()
 
@@ -36,7 +37,7 @@ def like(column: str, pattern: str, escape: str) -> Expr:
 
 def _parts(pattern: str, escape: str) -> list[str | object]:
     if len(escape) != 1:
-        raise ValueError(f"ESCAPE takes one character, not {escape!r}")
+        raise ValueError(f"ESCAPE takes one character, not {excerpt(escape)!r}")
     parts: list[str | object] = []
     characters = iter(pattern)
     for character in characters:

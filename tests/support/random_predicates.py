@@ -99,7 +99,23 @@ def _moment_literals(moment: datetime) -> list[Both]:
 
 _DAY_LITERALS = [Both(text.format(day), f"TIMESTAMP '{day} 00:00:00'") for day in _DAYS for text in ("'{}'", "DATE '{}'")]
 _MOMENT_LITERALS = [both for moment in _MOMENTS for both in _moment_literals(moment)]
-_INTEGER_TEXTS = ["0", "1", "-1", "+2", "2.5", "-0.5", "127", "128", "1e3", "'5'", "' 3'", "-129.000001", "9223372036854775807", "1e25", "-1E25"]
+_INTEGER_TEXTS = [
+    "0",
+    "1",
+    "-1",
+    "+2",
+    "2.5",
+    "-0.5",
+    "127",
+    "128",
+    "1e3",
+    "'5'",
+    "' 3'",
+    "-129.000001",
+    "9223372036854775807",
+    "1e25",
+    "-1E25",
+]
 _FLOAT_TEXTS = ["0", "-0.0", "0.1", "1.5", "16777217", "1e30", "-2.5", "'1.5'", "'NaN'", "'-Infinity'", "'inf'"]
 LITERALS: dict[str, st.SearchStrategy[Both]] = {
     "s": VALUES["s"].map(lambda value: Both(_quoted(str(value)), _quoted(str(value)))),

@@ -86,7 +86,9 @@ def test_a_file_with_a_matching_row_is_never_pruned(
             assert may == found, (condition.ours, stats)
 
 
-SMALL = Stats({"b": "true"}, {"l": "10", "s": "ca", "day": "2024-01-01", "d": "0.5"}, {"l": "20", "s": "cz", "day": "2024-01-31", "d": "0.5"})
+SMALL = Stats(
+    {"b": "true"}, {"l": "10", "s": "ca", "day": "2024-01-01", "d": "0.5"}, {"l": "20", "s": "cz", "day": "2024-01-31", "d": "0.5"}
+)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,9 @@ def test_foreign_float_maxima_may_leave_nan_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [("x", "y"), ("", ""), ("10", "9"), ("9" * 5000, "9" * 5000), ("1.5", "2.5")], ids=["words", "empty", "order", "huge", "floats"]
+    ("low", "high"),
+    [("x", "y"), ("", ""), ("10", "9"), ("9" * 5000, "9" * 5000), ("1.5", "2.5")],
+    ids=["words", "empty", "order", "huge", "floats"],
 )
 def test_statistics_that_make_no_sense_are_ignored(low: str, high: str) -> None:
     assert may("l = 77", Stats(min_values={"l": low}, max_values={"l": high}))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.predicates.constants import typed_array, typed_scalar
 from indextables.predicates.expressions import (
     FLIPPED,
     Always,
@@ -27,8 +28,7 @@ from indextables.predicates.expressions import (
 )
 
 _KERNELS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-# Scalars are made here because a bare Python value makes pyarrow import pandas to look at it (1.5 s).
-_FALSE = pa.scalar(False)
+_TRUE, _FALSE, _NULL = (typed_scalar(value, pa.bool_()) for value in (True, False, None))
 
 
 def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
@@ -38,7 +38,7 @@ def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schem
     """
     match expression:
         case Constant(value):
-            return pa.repeat(pa.scalar(value, pa.bool_()), batch.num_rows)
+            return pa.repeat(typed_scalar(value, pa.bool_()), batch.num_rows)
         case Flag(name):
             return _column(batch, name, kinds.field(name).type)
         case Compare(operator, name, value):
@@ -46,7 +46,7 @@ def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schem
         case CompareColumns(operator, left, right, common):
             return _compare_columns(operator, _lifted(batch, left, kinds, common), _lifted(batch, right, kinds, common))
         case Always(name, value):
-            return _unless_null(_column(batch, name, kinds.field(name).type), pa.scalar(value))
+            return _unless_null(_column(batch, name, kinds.field(name).type), _TRUE if value else _FALSE)
         case In():
             return _in(expression, _column(batch, expression.column, _wide(kinds.field(expression.column).type)))
         case Like(name, prefix, only_prefix, regex):
@@ -56,7 +56,7 @@ def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schem
             return pc.is_null(_column(batch, name, kinds.field(name).type))
         case Is(operand, value):
             answers = evaluate(operand, batch, kinds)
-            return pc.is_null(answers) if value is None else pc.fill_null(pc.equal(answers, pa.scalar(value)), _FALSE)
+            return pc.is_null(answers) if value is None else pc.fill_null(pc.equal(answers, _TRUE if value else _FALSE), _FALSE)
         case Not(operand):
             return pc.invert(evaluate(operand, batch, kinds))
         case And(operands) | Or(operands):
@@ -89,9 +89,9 @@ def _lifted(batch: pa.RecordBatch | pa.Table, name: str, kinds: pa.Schema, commo
 def _compare(operator: Operator, column: Any, value: Any) -> Any:
     if pa.types.is_floating(column.type) and math.isnan(value):
         if operator in ("<=", ">"):  # NaN is equal to itself and above everything
-            return _unless_null(column, pa.scalar(operator == "<="))
+            return _unless_null(column, _TRUE if operator == "<=" else _FALSE)
         return pc.is_nan(column) if operator in ("=", ">=") else pc.invert(pc.is_nan(column))
-    answers = _KERNELS[operator](column, pa.scalar(value, column.type))
+    answers = _KERNELS[operator](column, typed_scalar(value, column.type))
     return pc.or_(answers, pc.is_nan(column)) if pa.types.is_floating(column.type) and operator in (">", ">=") else answers
 
 
@@ -114,17 +114,17 @@ def _in(expression: In, column: Any) -> Any:
     if pa.types.is_floating(column.type):
         # Hashed by their bits: -0.0 is made 0.0 on both sides, and NaN (which has many) is asked for by itself.
         numbers = [value + 0.0 for value in values if not math.isnan(value)]
-        found = pc.is_in(pc.add(column, pa.scalar(0.0)), pa.array(numbers, pa.float64()))
+        found = pc.is_in(pc.add(column, typed_scalar(0.0, pa.float64())), typed_array(numbers, pa.float64()))
         found = pc.or_kleene(found, pc.is_nan(column)) if len(numbers) < len(values) else found
     else:
-        found = pc.is_in(column, pa.array(values, column.type))
+        found = pc.is_in(column, typed_array(values, column.type))
     if expression.has_null:
-        found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
+        found = pc.if_else(found, _TRUE, _NULL)
     return _unless_null(column, found)
 
 
 def _unless_null(column: Any, answers: Any) -> Any:
-    return pc.if_else(pc.is_valid(column), answers, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(column), answers, _NULL)
 
 
 def true_rows(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:

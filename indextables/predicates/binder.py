@@ -70,7 +70,7 @@ class Binder:
         if len(found) > 1:
             raise self.error(f"column {name!r} could be any of {', '.join(found)}", position)
         if self.allowed is not None and found[0] not in self.allowed:
-            usable = ", ".join(sorted(self.allowed)) or "none"
+            usable = excerpt(", ".join(sorted(self.allowed)), 200) or "none"
             raise self.error(f"column {found[0]!r} cannot be used in {self.purpose}; usable: {usable}", position)
         try:
             kind = canonical_type(found[0], self.schema.field(found[0]).type)

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.limits import LIKE_RUNS
+from indextables.predicates.constants import typed_scalar
 from indextables.predicates.expressions import Always, Compare, Expr, Like
+from indextables.predicates.tokens import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()
 
@@ -27,7 +29,7 @@ def like(column: str, pattern: str, escape: str) -> Expr:
         raise ValueError(f"the pattern has {runs} times %, more than {LIKE_RUNS}")
     regex = _regex(parts)
     try:
-        pc.match_substring_regex(pa.array([""]), regex)
+        pc.match_substring_regex(typed_scalar("", pa.string()), regex)
     except pa.ArrowInvalid as cause:
         raise ValueError(f"a pattern of {len(pattern)} characters is too large") from cause
     return Like(column, prefix, only_prefix, regex)
@@ -35,7 +37,7 @@ def like(column: str, pattern: str, escape: str) -> Expr:
 
 def _parts(pattern: str, escape: str) -> list[str | object]:
     if len(escape) != 1:
-        raise ValueError(f"ESCAPE takes one character, not {escape!r}")
+        raise ValueError(f"ESCAPE takes one character, not {excerpt(escape)!r}")
     parts: list[str | object] = []
     characters = iter(pattern)
     for character in characters:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.predicates.tokens import excerpt
+
 # As written: Decimal for every number; datetime always aware, UTC
 Written = Decimal | str | bool | date | datetime | None
 
@@ -40,17 +42,17 @@ class Placed:
 def parse_number(text: str) -> Decimal:
     """ValueError where it is none, or its exponent is beyond all measure."""
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is not a number")
+        raise ValueError(f"{excerpt(text)!r} is not a number")
     try:
         return Decimal(text)
     except InvalidOperation as cause:
-        raise ValueError(f"{text!r} is out of range") from cause
+        raise ValueError(f"{excerpt(text)!r} is out of range") from cause
 
 
 def parse_date(text: str) -> date:
     found = _DATE_ONLY.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"{text!r} is not a date like 2024-01-31")
+        raise ValueError(f"{excerpt(text)!r} is not a date like 2024-01-31")
     return _date(found)
 
 
@@ -58,7 +60,7 @@ def parse_timestamp(text: str) -> datetime:
     """The moment in UTC; without a zone the text is UTC."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"{text!r} is not a timestamp like 2024-01-31 12:30:00.123456+02:00 (the zone is Z, UTC or an offset)")
+        raise ValueError(f"{excerpt(text)!r} is not a timestamp like 2024-01-31 12:30:00.123456+02:00 (the zone is Z, UTC or an offset)")
     day = _date(found)
     if found["hour"] is None:
         return midnight(day)
@@ -66,7 +68,7 @@ def parse_timestamp(text: str) -> datetime:
     try:
         return datetime.combine(day, clock, _offset(found)).astimezone(UTC)
     except OverflowError as cause:
-        raise ValueError(f"{text!r} is out of range") from cause
+        raise ValueError(f"{excerpt(text)!r} is out of range") from cause
 
 
 def _date(found: re.Match[str]) -> date:

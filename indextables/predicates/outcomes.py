@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.predicates.constants import typed_scalar
 from indextables.predicates.expressions import (
     Always,
     And,
@@ -163,7 +164,7 @@ def _like(expression: Like, known: Domain) -> int:
     prefix = expression.prefix
     low, high = known.low, known.high
     if known.point and not expression.only_prefix:
-        matches = bool(pc.match_substring_regex(pa.scalar(low), expression.regex).as_py())
+        matches = bool(pc.match_substring_regex(typed_scalar(low, pa.string()), expression.regex).as_py())
         return known.outcomes(matches, not matches)
     true = (high is None or high >= prefix) and (low is None or low[: len(prefix)] <= prefix)
     # Strings between two that share a prefix share it too.

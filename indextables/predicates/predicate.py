@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ class Predicate:
     """
 
     text: str
-    expression: Expr
+    expression: Expr = field(repr=False, compare=False)  # follows from the other two
     schema: pa.Schema  # the columns it uses, in canonical types
 
     @property

@@ -20,7 +20,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,12 @@ def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
         raise
 
 
-@cache
 def words_analyzer() -> Any:
+    """A new one for each user: two threads must not share it."""
     return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase()).build()
 
 
-@cache
+@lru_cache(maxsize=64)
 def index_schema(mapping: DocMapping) -> Any:
     """tantivy's schema for a mapping; the builder cannot express it all, its JSON form can."""
     fields = [_field(name, kind) for name, kind in mapping.fields]
@@ -110,9 +110,9 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
     adders = [(_ADD[kind], name) for name, kind in mapping.fields]
     columns = [_indexed_values(batch.column(name), kind) for name, kind in mapping.fields]
-    document_type, add_text, add_integer, add = tantivy.Document, tantivy.Document.add_text, tantivy.Document.add_integer, writer.add_document
+    new, add_text, add_integer, add = tantivy.Document, tantivy.Document.add_text, tantivy.Document.add_integer, writer.add_document
     for values in zip(*columns, strict=True):
-        document = document_type()
+        document = new()
         for (put, name), value in zip(adders, values, strict=True):
             if value is None:
                 add_text(document, NULLS, name)

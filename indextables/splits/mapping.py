@@ -28,9 +28,7 @@ class DocMapping:
     fields: tuple[tuple[str, str], ...]  # (column, kind)
 
     @classmethod
-    def for_table(
-        cls, schema: pa.Schema, partition_columns: Sequence[str], typemap: Mapping[str, str] = _NO_TYPEMAP
-    ) -> DocMapping:
+    def for_table(cls, schema: pa.Schema, partition_columns: Sequence[str], typemap: Mapping[str, str] = _NO_TYPEMAP) -> DocMapping:
         """Strings are `text` unless they are partition columns or `typemap` says `string`; ConfigError names a bad entry."""
         for column, word in typemap.items():
             _check_entry(schema, partition_columns, column, word)

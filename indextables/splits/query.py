@@ -17,7 +17,8 @@ from indextables.errors import InvalidQuery
 from indextables.splits import mapping as kinds
 from indextables.splits.index import NULLS, index_schema, translated, words_analyzer
 from indextables.splits.mapping import DocMapping
-from indextables.splits.syntax import Boost, Clause, Everything, Exists, Node, Range, Words, parse
+from indextables.splits.syntax import MAX_BOOST, parse
+from indextables.splits.tree import Boost, Clause, Everything, Exists, Node, Range, Words
 from indextables.values import decode_value
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -56,7 +57,9 @@ class _Compiler:
         self.kinds = dict(mapping.fields)
         self.index = index_schema(mapping)
         self.partial = partial
+        self.analyzer = words_analyzer()
         self.clauses = 0
+        self.factor = 1.0
 
     def build(self) -> Any:
         with translated(InvalidQuery, "the query cannot be searched"):
@@ -83,7 +86,7 @@ class _Compiler:
             case Range():
                 return self.range(node)
             case Boost():
-                return TantivyQuery.boost_query(self.node(node.node), node.factor)
+                return self.boost(node)
             case Everything():
                 self.count(1)
                 return TantivyQuery.all_query()
@@ -95,6 +98,15 @@ class _Compiler:
             parts = [(Occur.Must, TantivyQuery.all_query())]
         parts += [(Occur.MustNot, self.node(node)) for node in clause.must_not]
         return TantivyQuery.boolean_query(parts)
+
+    def boost(self, boost: Boost) -> Any:
+        outer = self.factor
+        self.factor *= boost.factor
+        if not 1 / MAX_BOOST <= self.factor <= MAX_BOOST:  # scores are 32-bit floats
+            raise InvalidQuery(f"boosts within each other multiply to {self.factor:g}, at most {MAX_BOOST:g} is allowed")
+        query = TantivyQuery.boost_query(self.node(boost.node), boost.factor)
+        self.factor = outer
+        return query
 
     def all_columns(self, words: Words) -> Any:
         columns = self.query.default_columns
@@ -131,7 +143,7 @@ class _Compiler:
     def text(self, words: Words, column: str) -> Any:
         if not words.quoted and words.text[:1] in ("-", "+") and words.column is not None:
             self.fail("the sign of a condition stands before its column", words.position)
-        tokens = words_analyzer().analyze(words.text)
+        tokens = self.analyzer.analyze(words.text)
         if not tokens:
             self.fail(f"{words.text!r} has no word to search for", words.position)
         if len(tokens) > 1:
@@ -143,7 +155,7 @@ class _Compiler:
         return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
 
     def text_prefix(self, words: Words, column: str, tokens: list[str]) -> Any:
-        if words.text[-1:] and not words_analyzer().analyze(words.text[-1:]):
+        if words.text[-1:] and not self.analyzer.analyze(words.text[-1:]):
             self.fail(f"* needs a letter or a digit before it, not {words.text[-1:]!r}", words.position)
         if len(tokens) == 1:
             return self.prefix(column, tokens[0])

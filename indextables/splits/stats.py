@@ -90,9 +90,7 @@ def cut_maximum(value: str, length: int | None) -> str | None:
     return None
 
 
-def merge_statistics(
-    schema: pa.Schema, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]
-) -> dict[str, ColumnStatistics]:
+def merge_statistics(schema: pa.Schema, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
     """Bounds of the union of `parts`, each a number of rows and their statistics."""
     return {field.name: _merge_column(field, parts) for field in schema}
 

@@ -13,73 +13,19 @@ disagree on the meaning: `+` beside OR, and `-` or NOT beside OR in a longer lis
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
-from typing import NoReturn
 
 from indextables import limits
 from indextables.errors import InvalidQuery
+from indextables.splits.scanner import ENDS_WORD, SPACE, Scanner
+from indextables.splits.tree import Boost, Clause, Everything, Exists, Node, Range, Words
 
-_SPACE = " \t\r\n\f\v\u3000"
-_ENDS_WORD = frozenset(_SPACE + '()[]{}"^')
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _COMPARISON = re.compile(r"[<>]=?")
-_IN = re.compile(rf"IN[{_SPACE}]*\[")
+_IN = re.compile(rf"IN[{SPACE}]*\[")
 _FUZZY = re.compile(r"~[0-9.]*$")
 _MAX_SLOP = 1000
-_MAX_BOOST = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Everything:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A word, a phrase or a value, as the column has it; `column` is None for all text columns."""
-
-    column: str | None
-    text: str
-    position: int
-    quoted: bool = False
-    prefix: bool = False
-    slop: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Exists:
-    column: str
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    column: str
-    position: int
-    lower: str | None = None
-    upper: str | None = None
-    include_lower: bool = True
-    include_upper: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """All of `must`, none of `must_not`, and at least one of `should` where `must` is empty. Only `must_not`: all but those."""
-
-    must: tuple[Node, ...] = ()
-    should: tuple[Node, ...] = ()
-    must_not: tuple[Node, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Boost:
-    node: Node
-    factor: float
-
-
-Node = Everything | Words | Exists | Range | Clause | Boost
+MAX_BOOST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,53 +43,28 @@ def parse(text: str) -> Node:
     return _Parser(text).whole()
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.depth = 0
+class _Parser(Scanner):
+    """Recursive only where parentheses are nested."""
+
+    depth = 0
 
     def whole(self) -> Node:
-        if not self.text.strip(_SPACE):
+        if not self.text.strip(SPACE):
             self.fail("the query is empty")
-        node = self.list(None)
+        node = self.items(None)
         if self.at < len(self.text):
             self.fail("unexpected ')'")
         return node
 
-    def fail(self, message: str, position: int | None = None) -> NoReturn:
-        place = self.at if position is None else position
-        raise InvalidQuery(f"{message} at position {place} of the query", self.text, place)
-
-    # --- characters
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def skip_space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in _SPACE:
-            self.at += 1
-
-    def keyword(self, word: str) -> bool:
-        """Whether `word` stands here as a word of its own; steps over it."""
-        end = self.at + len(word)
-        if self.text[self.at : end] != word or (end < len(self.text) and self.text[end] not in _ENDS_WORD):
-            return False
-        self.at = end
-        return True
-
-    def expect(self, character: str, opened: int, what: str) -> None:
-        if self.peek() != character:
-            self.fail(f"{what} is not closed by {character!r}", opened)
-        self.at += 1
-
     # --- lists and operators
 
-    def list(self, column: str | None) -> Node:
+    def items(self, column: str | None) -> Node:
         operands: list[_Operand] = []
         self.skip_space()
         while self.peek() and self.peek() != ")":
             operands.append(self.operand(column, first=not operands))
+            if self.peek() and self.peek() not in SPACE + ")":
+                self.fail("a space is missing")
             self.skip_space()
         if not operands:
             self.fail("there is nothing to search for")
@@ -158,7 +79,7 @@ class _Parser:
         position = self.at
         sign = self.sign()
         if not self.peek() or self.peek() == ")":
-            self.fail(f"{self.text[start : self.at].strip(_SPACE) or 'the query'} has nothing after it", start)
+            self.fail(f"{self.text[start : self.at].strip(SPACE) or 'the query'} has nothing after it", start)
         return _Operand(operator, sign, self.primary(column), position)
 
     def sign(self) -> str:
@@ -168,7 +89,7 @@ class _Parser:
             if self.keyword("NOT"):
                 sign = "" if sign == "-" else "-"
                 self.skip_space()
-            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(_SPACE):
+            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(SPACE):
                 if sign or self.text[self.at + 1] in "+-":
                     self.fail("signs do not go together")
                 sign = self.peek()
@@ -183,15 +104,15 @@ class _Parser:
                 items[-1].append(operand)
             else:
                 items.append([operand])
-        must, should, must_not = [], [], []
+        signed: dict[str, list[Node]] = {"+": [], "": [], "-": []}
         for item in items:
             if len(item) == 1:
-                {"+": must, "-": must_not, "": should}[item[0].sign].append(item[0].node)
+                signed[item[0].sign].append(item[0].node)
             else:
-                should.append(self.expression(item, alone=len(items) == 1))
-        if len(should) == 1 and not must and not must_not:
-            return should[0]
-        return Clause(tuple(must), tuple(should), tuple(must_not))
+                signed[""].append(self.expression(item, alone=len(items) == 1))
+        if len(items) == 1 and signed[""]:
+            return signed[""][0]
+        return Clause(must=tuple(signed["+"]), should=tuple(signed[""]), must_not=tuple(signed["-"]))
 
     def expression(self, operands: list[_Operand], alone: bool) -> Node:
         """Operands joined by AND and OR."""
@@ -222,7 +143,7 @@ class _Parser:
             return self.boosted(self.group(column))
         if character in ('"', "'"):
             return self.boosted(self.phrase(column))
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
             return self.boosted(Everything() if column is None else Exists(column, start))
         word, prefix = self.word(in_value=False)
@@ -246,11 +167,11 @@ class _Parser:
         if opening := _IN.match(self.text, self.at):
             self.at = opening.end()
             return self.one_of(column)
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
             return Exists(column, position)
         start = self.at
-        if not character or character in _ENDS_WORD:
+        if not character or character in ENDS_WORD:
             self.fail(f"column {column!r} has no value after it")
         word, prefix = self.word(in_value=True)
         return self.plain(column, word, prefix, start)
@@ -261,36 +182,18 @@ class _Parser:
         if self.depth > limits.QUERY_DEPTH:
             self.fail(f"more than {limits.QUERY_DEPTH} parentheses are nested")
         self.at += 1
-        node = self.list(column)
+        node = self.items(column)
         self.expect(")", opened, "the parenthesis")
         self.depth -= 1
         return node
 
     def plain(self, column: str | None, word: str, prefix: bool, position: int) -> Node:
         written = self.text[position : self.at]
+        if written in ("AND", "OR", "NOT"):
+            self.fail(f"{written} stands where something to search for should (quote it to search for it)", position)
         if written.startswith(("!", "/")) or "&&" in written or "||" in written or _FUZZY.search(written):
             self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
         return Words(column, word, position, prefix=prefix)
-
-    def word(self, in_value: bool) -> tuple[str, bool]:
-        """An unquoted word without its escapes, and whether it ends in `*`. In a value, colons belong to the word."""
-        start = self.at
-        characters: list[str] = []
-        while self.peek() and self.peek() not in _ENDS_WORD and (in_value or self.peek() != ":"):
-            character = self.peek()
-            if character == "\\":
-                self.at += 1
-                character = self.peek() or self.fail("\\ has nothing after it", self.at - 1)
-            elif character == "*":
-                if self.text[self.at + 1 : self.at + 2] not in ("", *_ENDS_WORD):
-                    self.fail("* is only supported at the end of a word")
-                self.at += 1
-                return "".join(characters), True
-            characters.append(character)
-            self.at += 1
-        if self.at == start:
-            self.fail(f"unexpected {self.peek()!r}")
-        return "".join(characters), False
 
     def phrase(self, column: str | None) -> Node:
         start = self.at
@@ -303,18 +206,6 @@ class _Parser:
             self.at += 1
             slop = int(self.number("~", _MAX_SLOP))
         return Words(column, text, start, quoted=True, slop=slop)
-
-    def quoted(self) -> str:
-        opened, quote = self.at, self.peek()
-        characters: list[str] = []
-        self.at += 1
-        while self.peek() and self.peek() != quote:
-            if self.peek() == "\\":
-                self.at += 1
-            characters.append(self.peek())
-            self.at += 1
-        self.expect(quote, opened, "the quotation")
-        return "".join(characters)
 
     def range(self, column: str, position: int) -> Node:
         opened = self.at
@@ -343,7 +234,7 @@ class _Parser:
     def item(self, missing: str) -> str:
         if self.peek() in ('"', "'"):
             return self.quoted()
-        if not self.peek() or self.peek() in _ENDS_WORD:
+        if not self.peek() or self.peek() in ENDS_WORD:
             self.fail(missing)
         word, prefix = self.word(in_value=True)
         if prefix:
@@ -379,15 +270,7 @@ class _Parser:
         if self.peek() != "^":
             return node
         self.at += 1
-        return Boost(node, self.number("^", _MAX_BOOST))
-
-    def number(self, after: str, most: float) -> float:
-        found = _NUMBER.match(self.text, self.at)
-        value = float(found.group()) if found else math.nan
-        if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
-            self.fail(f"{after} needs a number up to {most:g} after it")
-        self.at = found.end()
-        return value
+        return Boost(node, self.number("^", MAX_BOOST))
 
 
 def _intersection(operands: list[_Operand]) -> Node:

@@ -18,7 +18,7 @@ from indextables.splits import mapping as kinds
 from indextables.splits.index import NULLS, index_schema, translated, words_analyzer
 from indextables.splits.mapping import DocMapping
 from indextables.splits.syntax import MAX_BOOST, parse
-from indextables.splits.tree import Boost, Clause, Everything, Exists, Node, Range, Words
+from indextables.splits.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 from indextables.values import decode_value
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -79,7 +79,7 @@ class _Compiler:
                 return self.clause(node)
             case Words(column=None):
                 return self.all_columns(node)
-            case Words(column=str(column)):
+            case Words(column=Column() as column):
                 return self.words(node, column)
             case Exists():
                 return self.exists(node)
@@ -112,19 +112,19 @@ class _Compiler:
         columns = self.query.default_columns
         if not columns:
             self.fail(f"the table has no text column to search {words.text!r} in; name a column", words.position)
-        return TantivyQuery.boolean_query([(Occur.Should, self.words(words, column)) for column in columns])
+        return TantivyQuery.boolean_query([(Occur.Should, self.words(words, Column(name, words.position))) for name in columns])
 
-    def kind(self, column: str, position: int) -> str | None:
+    def kind(self, column: Column) -> str | None:
         """How a column is indexed; None for a column that this split does not have."""
-        if column not in self.kinds and not self.partial:
-            self.fail(f"the table has no column {column!r} to search", position)
-        return self.kinds.get(column)
+        if column.name not in self.kinds and not self.partial:
+            self.fail(f"the table has no column {column.name!r} to search", column.position)
+        return self.kinds.get(column.name)
 
     # --- one column
 
-    def words(self, words: Words, column: str) -> Any:
+    def words(self, words: Words, where: Column) -> Any:
         self.count(1)
-        kind = self.kind(column, words.position)
+        kind, column = self.kind(where), where.name
         if kind is None:
             return TantivyQuery.empty_query()
         if kind == kinds.TEXT:
@@ -174,21 +174,19 @@ class _Compiler:
 
     def exists(self, exists: Exists) -> Any:
         self.count(1)
-        if self.kind(exists.column, exists.position) is None:
+        if self.kind(exists.column) is None:
             return TantivyQuery.empty_query()
-        null = TantivyQuery.term_query(self.index, NULLS, exists.column, index_option="basic")
+        null = TantivyQuery.term_query(self.index, NULLS, exists.column.name, index_option="basic")
         return TantivyQuery.boolean_query([(Occur.Must, TantivyQuery.all_query()), (Occur.MustNot, null)])
 
     def range(self, bounds: Range) -> Any:
-        kind = self.kind(bounds.column, bounds.position)
+        kind, column = self.kind(bounds.column), bounds.column.name
         if kind is None:
             return TantivyQuery.empty_query()
         if kind not in (kinds.INTEGER, kinds.FLOAT, kinds.DATE):
-            self.fail(f"ranges are for numbers, dates and timestamps, which column {bounds.column!r} is not", bounds.position)
-        lower, upper = (
-            None if text is None else self.number(bounds.column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper)
-        )
-        return self.between(bounds.column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
+            self.fail(f"ranges are for numbers, dates and timestamps, which column {column!r} is not", bounds.position)
+        lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
+        return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
 
     def between(self, column: str, kind: str, lower: Any, upper: Any, with_lower: bool = True, with_upper: bool = True) -> Any:
         self.count(_EXPENSIVE)

@@ -126,7 +126,7 @@ def _all_alive(documents: int, version: Any) -> bytes:
 
 def _run_worker(folder: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    command = [sys.executable, "-m", "indextables.splits.merge_worker", str(folder)]
+    command = [sys.executable, "-P", "-m", "indextables.splits.merge_worker", str(folder)]
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.MERGE_SECONDS, check=False

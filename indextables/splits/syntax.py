@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from indextables import limits
 from indextables.errors import InvalidQuery
 from indextables.splits.scanner import ENDS_WORD, SPACE, Scanner
-from indextables.splits.tree import Boost, Clause, Everything, Exists, Node, Range, Words
+from indextables.splits.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 
 _COMPARISON = re.compile(r"[<>]=?")
 _IN = re.compile(rf"IN[{SPACE}]*\[")
@@ -58,7 +58,7 @@ class _Parser(Scanner):
 
     # --- lists and operators
 
-    def items(self, column: str | None) -> Node:
+    def items(self, column: Column | None) -> Node:
         operands: list[_Operand] = []
         self.skip_space()
         while self.peek() and self.peek() != ")":
@@ -70,7 +70,7 @@ class _Parser(Scanner):
             self.fail("there is nothing to search for")
         return self.combine(operands)
 
-    def operand(self, column: str | None, first: bool) -> _Operand:
+    def operand(self, column: Column | None, first: bool) -> _Operand:
         start = self.at
         operator = "AND" if self.keyword("AND") else "OR" if self.keyword("OR") else ""
         if operator and first:
@@ -135,7 +135,7 @@ class _Parser(Scanner):
 
     # --- what can be searched for
 
-    def primary(self, column: str | None) -> Node:
+    def primary(self, column: Column | None) -> Node:
         """One operand without its sign; `column` is that of the enclosing parentheses."""
         start = self.at
         character = self.peek()
@@ -145,15 +145,16 @@ class _Parser(Scanner):
             return self.boosted(self.phrase(column))
         if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
-            return self.boosted(Everything() if column is None else Exists(column, start))
+            return self.boosted(Everything() if column is None else Exists(column))
+        self.no_regex()
         word, prefix = self.word(in_value=False)
         if self.peek() == ":" and not prefix:
             self.at += 1
             self.skip_space()
-            return self.boosted(self.value(word, start))
+            return self.boosted(self.value(Column(word, start)))
         return self.boosted(self.plain(column, word, prefix, start))
 
-    def value(self, column: str, position: int) -> Node:
+    def value(self, column: Column) -> Node:
         """What stands after `column:`."""
         character = self.peek()
         if character == "(":
@@ -161,22 +162,27 @@ class _Parser(Scanner):
         if character in ('"', "'"):
             return self.phrase(column)
         if character in ("[", "{"):
-            return self.range(column, position)
+            return self.range(column)
         if character in ("<", ">"):
-            return self.comparison(column, position)
+            return self.comparison(column)
         if opening := _IN.match(self.text, self.at):
             self.at = opening.end()
             return self.one_of(column)
         if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
-            return Exists(column, position)
+            return Exists(column)
         start = self.at
         if not character or character in ENDS_WORD:
-            self.fail(f"column {column!r} has no value after it")
+            self.fail(f"column {column.name!r} has no value after it")
+        self.no_regex()
         word, prefix = self.word(in_value=True)
         return self.plain(column, word, prefix, start)
 
-    def group(self, column: str | None) -> Node:
+    def no_regex(self) -> None:
+        if self.peek() == "/":
+            self.fail("regular expressions are not supported (quote a word that starts with '/')")
+
+    def group(self, column: Column | None) -> Node:
         opened = self.at
         self.depth += 1
         if self.depth > limits.QUERY_DEPTH:
@@ -187,15 +193,15 @@ class _Parser(Scanner):
         self.depth -= 1
         return node
 
-    def plain(self, column: str | None, word: str, prefix: bool, position: int) -> Node:
+    def plain(self, column: Column | None, word: str, prefix: bool, position: int) -> Node:
         written = self.text[position : self.at]
         if written in ("AND", "OR", "NOT"):
             self.fail(f"{written} stands where something to search for should (quote it to search for it)", position)
-        if written.startswith(("!", "/")) or "&&" in written or "||" in written or _FUZZY.search(written):
+        if written.startswith("!") or "&&" in written or "||" in written or _FUZZY.search(written):
             self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
         return Words(column, word, position, prefix=prefix)
 
-    def phrase(self, column: str | None) -> Node:
+    def phrase(self, column: Column | None) -> Node:
         start = self.at
         text = self.quoted()
         if self.peek() == "*":
@@ -207,7 +213,7 @@ class _Parser(Scanner):
             slop = int(self.number("~", _MAX_SLOP))
         return Words(column, text, start, quoted=True, slop=slop)
 
-    def range(self, column: str, position: int) -> Node:
+    def range(self, column: Column) -> Node:
         opened = self.at
         include_lower = self.peek() == "["
         self.at += 1
@@ -222,7 +228,7 @@ class _Parser(Scanner):
         include_upper = self.peek() == "]"
         self.at += 1
         if lower is None and upper is None:
-            return Exists(column, position)
+            return Exists(column)
         return Range(column, opened, lower, upper, include_lower, include_upper)
 
     def bound(self) -> str | None:
@@ -241,19 +247,19 @@ class _Parser(Scanner):
             self.fail("a prefix cannot stand here", self.at - 1)
         return word
 
-    def comparison(self, column: str, position: int) -> Node:
+    def comparison(self, column: Column) -> Node:
         sign = _COMPARISON.match(self.text, self.at)
         assert sign is not None  # the caller saw < or >
         start = self.at
         self.at = sign.end()
         self.skip_space()
-        bound = self.item(f"column {column!r} is compared with nothing")
+        bound = self.item(f"column {column.name!r} is compared with nothing")
         include = sign.group().endswith("=")
         if sign.group().startswith(">"):
             return Range(column, start, lower=bound, include_lower=include)
         return Range(column, start, upper=bound, include_upper=include)
 
-    def one_of(self, column: str) -> Node:
+    def one_of(self, column: Column) -> Node:
         opened = self.at - 1
         members: list[Node] = []
         self.skip_space()

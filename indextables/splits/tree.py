@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    position: int  # where the query names it
+
+
+@dataclass(frozen=True, slots=True)
 class Everything:
     pass
 
@@ -14,7 +20,7 @@ class Everything:
 class Words:
     """A word, a phrase or a value, as the column has it; `column` is None for all text columns."""
 
-    column: str | None
+    column: Column | None
     text: str
     position: int
     quoted: bool = False
@@ -24,13 +30,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    column: str
-    position: int
+    """The column is not null."""
+
+    column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    column: str
+    column: Column
     position: int
     lower: str | None = None
     upper: str | None = None

@@ -62,7 +62,10 @@ def test_many_threads(tmp_path: Path) -> None:
     paths = [tmp_path / f"{n}.split" for n in range(3)]
     for n, path in enumerate(paths):
         write_logs(path, 200, n)
-    queries = [parse_query(text, LOGS, LOGS_MAPPING) for text in ("timeout -disk", "status:[5 TO 300]", '"disk full" OR level:ERROR', "ro* AND ok:true")]
+    queries = [
+        parse_query(text, LOGS, LOGS_MAPPING)
+        for text in ("timeout -disk", "status:[5 TO 300]", '"disk full" OR level:ERROR', "ro* AND ok:true")
+    ]
 
     def work(step: int) -> list[int]:
         reader = open_split(paths[step % 3])

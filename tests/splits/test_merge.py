@@ -137,7 +137,9 @@ def test_the_same_split_twice_doubles_its_rows(tmp_path: Path, reindexed: list[i
     assert_conserved([path, path], tmp_path / "m.split")
 
 
-def test_segments_that_cannot_be_told_apart_are_indexed_again(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_that_cannot_be_told_apart_are_indexed_again(
+    tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indextables.splits.index.secrets.randbelow", lambda bound: 1000)
     given = sources(tmp_path, [20, 20])
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ class SplitReader:
         self._open_searcher: Any = None
         self._remove_copy: Any = None
 
-    def __enter__(self) -> SplitReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -156,6 +156,8 @@ class RowStore:
                 batch = reader.get_batch(number)
                 self._check_shape(number, batch, included)
                 yield batch if columns is None else batch.select(list(columns))
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as cause:
             raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
 

@@ -47,8 +47,7 @@ def run(path: Path, variants: Iterator[bytes], expected: list[Any]) -> tuple[int
             assert answers(path) == expected
             same += 1
         except SplitCorrupted as error:
-            assert str(path) in str(error)
-            refused += 1
+            refused += str(path) in str(error)
     return refused, same
 
 
@@ -174,7 +173,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 def test_forged_footers_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo], forgery: str) -> None:
     path = tmp_path / "a.split"
     path.write_bytes(_forged(*sound, FORGERIES[forgery]))
-    with pytest.raises(SplitCorrupted, match="a.split"):
+    with pytest.raises(SplitCorrupted, match=r"a\.split"):
         answers(path)
 
 

@@ -104,7 +104,7 @@ def test_a_damaged_source_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_missing_source_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(SplitCorrupted, match="gone.split is missing"):
+    with pytest.raises(SplitCorrupted, match=r"gone\.split is missing"):
         merge_splits([*sources(tmp_path, [5]), tmp_path / "gone.split"], tmp_path / "m.split", tmp_path / "work")
 
 

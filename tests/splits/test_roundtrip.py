@@ -52,7 +52,7 @@ def test_every_type_comes_back_bit_by_bit(tmp_path: Path) -> None:
 def test_every_type_is_found_by_its_value(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of(EVERY_TYPE))
     expected = {
-        "text:東京": {2}, "text:grüße": {2}, "text:party": {4}, "text:" + "x" * 300 + "*": set(), "text:*": {0, 2, 3, 4, 5},
+        "text:東京": {2}, "text:grüße": {2}, "text:party": {4}, "text:" + "x" * 300 + "*": {5}, "text:*": {0, 2, 3, 4, 5},
         "b:true": {0, 3}, "b:FALSE": {1, 4}, "i8:-128": {0}, "i8:[0 TO 127]": {1, 3, 4}, "i64:-9223372036854775808": {0},
         "i64:>=9223372036854775807": {1}, "i64:>9223372036854775807": set(), "i64:{-1 TO 1}": {3}, "f32:0.1": {0}, "f32:>0.1": {1, 4},
         "f64:0": {3, 4}, "f64:-0.0": {3, 4}, "f64:<0": {1}, "f64:[* TO *]": {0, 1, 3, 4, 5}, "f64:>=1e308": {0, 5},
@@ -69,6 +69,18 @@ def test_words_longer_than_tantivys_default_are_found(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"m": pa.array(["commit " + digest.upper(), "other"])}))
     with SplitReader(tmp_path / "a.split") as reader:
         assert matches(reader, digest) == matches(reader, digest[:20] + "*") == {0}
+
+
+def test_values_longer_than_tantivys_terms_are_found_by_a_prefix(tmp_path: Path) -> None:
+    values = ["y" * 80_000, f"one {'Z' * 70_000} two", "z" * 9_000, "one two", None]
+    batch = batch_of({"t": pa.array(values), "s": pa.array(values)})
+    write_split(tmp_path / "a.split", batch, DocMapping.for_table(batch.schema, [], {"s": "string"}))
+    expected = {
+        "y*": {0}, "z*": {1, 2}, "s:y*": {0}, "t:" + "z" * 9_000: {2}, "t:" + "z" * 9_990 + "*": {1}, "s:z*": {2}, "s:one*": {1, 3},
+        '"one two"': {3}, '"one z"*': {1}, "two": {1, 3}, "s:" + "y" * 9_990: set(),
+    }  # fmt: skip
+    with SplitReader(tmp_path / "a.split") as reader:
+        assert {query: matches(reader, query) for query in expected} == expected
 
 
 def test_awkward_column_names(tmp_path: Path) -> None:

@@ -1,1 +1,96 @@
-"""x"""
+"""IndexTables: an open table format for full-text search on Spark.
+
+    import indextables as it
+
+    table = it.create("logs", schema, partition_by=["date"])
+    table.append(rows)
+    table.search("connection AND refused", limit=10)
+
+Names are loaded when first used, so that a DAG file that imports `indextables.airflow` does not pay for Arrow and tantivy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from indextables import errors
+from indextables.version import __version__
+
+if TYPE_CHECKING:
+    from indextables.api import Table, exists
+    from indextables.api import create_table as create
+    from indextables.api import open_table as open
+    from indextables.errors import (
+        CheckpointError,
+        CommitUnknown,
+        ConcurrentConflict,
+        ConfigError,
+        IndexTablesError,
+        InvalidArgument,
+        InvalidPredicate,
+        InvalidQuery,
+        LogCorrupted,
+        ProtocolUnsupported,
+        ReplaceWhereViolation,
+        SchemaMismatch,
+        SourceUnreadable,
+        SplitCorrupted,
+        StorageError,
+        TableExists,
+        TableNotFound,
+        UnsafePath,
+        VersionGap,
+        VersionNotFound,
+    )
+    from indextables.operations.report import Report
+
+_LAZY = {
+    "Report": ("indextables.operations.report", "Report"),
+    "Table": ("indextables.api", "Table"),
+    "create": ("indextables.api", "create_table"),
+    "exists": ("indextables.api", "exists"),
+    "open": ("indextables.api", "open_table"),
+}
+
+__all__ = [
+    "CheckpointError",
+    "CommitUnknown",
+    "ConcurrentConflict",
+    "ConfigError",
+    "IndexTablesError",
+    "InvalidArgument",
+    "InvalidPredicate",
+    "InvalidQuery",
+    "LogCorrupted",
+    "ProtocolUnsupported",
+    "ReplaceWhereViolation",
+    "Report",
+    "SchemaMismatch",
+    "SourceUnreadable",
+    "SplitCorrupted",
+    "StorageError",
+    "Table",
+    "TableExists",
+    "TableNotFound",
+    "UnsafePath",
+    "VersionGap",
+    "VersionNotFound",
+    "__version__",
+    "create",
+    "exists",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        return getattr(import_module(module), attribute)
+    if name in __all__:
+        return getattr(errors, name)
+    raise AttributeError(f"module 'indextables' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,81 @@
+"""Actions as JSON lines, and back. A line has one key, which names its action; unknown actions are counted, not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Txn
+from indextables.errors import LogCorrupted
+
+_WIRE_KEYS: dict[type[Action], str] = {
+    Protocol: "protocol",
+    Metadata: "metaData",
+    Add: "add",
+    Remove: "remove",
+    CommitInfo: "commitInfo",
+    Txn: "txn",
+}
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    protocol: Protocol | None = None
+    meta_data: Metadata | None = None
+    add: Add | None = None
+    remove: Remove | None = None
+    commit_info: CommitInfo | None = None
+    txn: Txn | None = None
+
+    def actions(self) -> list[Action]:
+        known = (self.protocol, self.meta_data, self.add, self.remove, self.commit_info, self.txn)
+        return [action for action in known if action is not None]
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    actions: list[Action]
+    unknown: int  # lines whose action we do not know
+
+
+def encode_action(action: Action) -> bytes:
+    """One line, without the newline."""
+    return _ENCODER.encode({_WIRE_KEYS[type(action)]: action})
+
+
+def encode_actions(actions: Iterable[Action]) -> bytes:
+    return b"".join(encode_action(action) + b"\n" for action in actions)
+
+
+def decode_action(line: bytes | str) -> Action:
+    """The one known action of a line that we wrote ourselves."""
+    (action,) = _DECODER.decode(line).actions()
+    return action
+
+
+def decode_actions(data: bytes, source: str) -> Decoded:
+    """The actions of a version file; LogCorrupted names the source and line where one is malformed."""
+    actions: list[Action] = []
+    unknown = 0
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        found = _decode_line(line, f"{source}, line {number}")
+        actions.extend(found)
+        unknown += not found
+    return Decoded(actions, unknown)
+
+
+def _decode_line(line: bytes, place: str) -> Sequence[Action]:
+    try:
+        found = _DECODER.decode(line).actions()
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{place} is not an action: {error}") from error
+    if len(found) > 1:
+        raise LogCorrupted(f"{place} has more than one action")
+    return found

@@ -1,0 +1,54 @@
+"""What a sequence of transactions amounts to. Pure: no storage, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import structs
+
+from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Txn
+
+Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
+
+
+class Replay:
+    """Folds actions in version order: an add puts by path, a remove takes away by path, the latest protocol and metadata win."""
+
+    def __init__(
+        self,
+        normalise: Normalise,
+        *,
+        protocol: Protocol | None = None,
+        metadata: Metadata | None = None,
+        files: Mapping[str, Add] | None = None,
+        txns: Mapping[str, Txn] | None = None,
+    ) -> None:
+        self._normalise = normalise
+        self.protocol = protocol
+        self.metadata = metadata
+        self.files: dict[str, Add] = dict(files or {})
+        self.txns: dict[str, Txn] = dict(txns or {})
+
+    def apply(self, version: int, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Add):
+                self.put(structs.replace(action, added_at_version=version))
+            elif isinstance(action, Remove):
+                self.files.pop(self._normalise(action.path), None)
+            elif isinstance(action, Protocol):
+                self.protocol = action
+            elif isinstance(action, Metadata):
+                self.metadata = action
+            elif isinstance(action, Txn):
+                self.put_txn(action)
+
+    def put(self, add: Add) -> None:
+        """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
+        path = self._normalise(add.path)
+        self.files.pop(path, None)
+        self.files[path] = add if add.path == path else structs.replace(add, path=path)
+
+    def put_txn(self, txn: Txn) -> None:
+        known = self.txns.get(txn.app_id)
+        if known is None or known.version < txn.version:
+            self.txns[txn.app_id] = txn

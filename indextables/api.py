@@ -1,0 +1,219 @@
+"""The Python door: create, open, and a handle with one method per verb."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Metadata, Protocol
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.operations import checkpoint, create, merge_splits, purge, read, write
+from indextables.operations.report import Report
+from indextables.table.context import TableContext
+from indextables.table.files import files_table, live_files
+from indextables.table.history import read_history, version_at
+from indextables.table.snapshot import Snapshot
+
+Path = str | os.PathLike[str]
+Options = Mapping[str, Any]
+
+_HISTORY = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("operation", pa.string()),
+        ("num_added", pa.int64()),
+        ("num_removed", pa.int64()),
+        ("rows_added", pa.int64()),
+        ("bytes_added", pa.int64()),
+        ("user", pa.string()),
+        ("engine", pa.string()),
+    ]
+)
+
+
+class Table:
+    """A table at one version, which is what reading shows.
+
+    Writing and maintenance start from the newest version and leave the handle at what they committed.
+    """
+
+    def __init__(self, context: TableContext, snapshot: Snapshot) -> None:
+        self._context = context
+        self._snapshot = snapshot
+
+    @property
+    def path(self) -> str:
+        return str(self._context.root)
+
+    @property
+    def version(self) -> int:
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._snapshot.schema
+
+    @property
+    def partition_columns(self) -> list[str]:
+        return list(self._snapshot.partition_columns)
+
+    @property
+    def protocol(self) -> Protocol:
+        return self._snapshot.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._snapshot.metadata
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        return dict(self._snapshot.metadata.configuration)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What reading this version had to work around: a broken checkpoint, a gap."""
+        return list(self._snapshot.warnings)
+
+    def refresh(self) -> Table:
+        """Moves this handle to the newest version."""
+        self._snapshot = self._context.newest(self._snapshot)
+        return self
+
+    def files(self, where: str | None = None) -> pa.Table:
+        """The live splits, of which `where` leaves those that may hold a matching row."""
+        return files_table(live_files(self._snapshot, read.bind(self._snapshot, where)))
+
+    def history(self) -> pa.Table:
+        """Every retained version, newest first."""
+        entries = sorted(read_history(self._context.log), key=lambda entry: -entry.version)
+        rows = [
+            {name: getattr(entry, name) for name in _HISTORY.names if name != "timestamp"} | {"timestamp": entry.timestamp_ms}
+            for entry in entries
+        ]
+        return pa.Table.from_pylist(rows, schema=_HISTORY)
+
+    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        return read.scan(self._context, self._snapshot, where, columns)
+
+    def count(self, where: str | None = None) -> int:
+        return read.count(self._context, self._snapshot, where)
+
+    def search(
+        self,
+        query: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int = 10,
+        order_by: str | None = None,
+        offset: int = 0,
+    ) -> pa.Table:
+        """The best rows for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally with `desc`."""
+        return read.search(self._context, self._snapshot, query, columns, where, limit, order_by, offset)
+
+    def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
+        """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""
+        return self._write(data, mode="append", txn=txn)
+
+    def overwrite(self, data: Any, where: str | None = None, *, txn: tuple[str, int] | None = None) -> Report:
+        """Replaces all rows, or those of the partitions that `where` names."""
+        return self._write(data, mode="overwrite", where=where, txn=txn)
+
+    def merge_splits(
+        self,
+        target_size: str | int | None = None,
+        where: str | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int = 1000,
+        dry_run: bool = False,
+    ) -> Report:
+        """Turns small splits of a partition into large ones; `where` chooses partitions."""
+        newest = self._context.newest(self._snapshot)
+        report, snapshot = merge_splits.merge_splits(self._context, newest, target_size, where, max_dest_splits, max_source_splits, dry_run)
+        if not dry_run:
+            self._snapshot = snapshot
+        return report
+
+    def checkpoint(self) -> Report:
+        """Writes the newest version's state into one file."""
+        report = checkpoint.checkpoint(self._context)
+        self._snapshot = self._context.snapshot()
+        return report
+
+    def purge(self, older_than: str = "7d", log_retention: str = "30d", dry_run: bool = False) -> Report:
+        """Deletes what was removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint stands for."""
+        return purge.purge(self._context, older_than, log_retention, dry_run)
+
+    def describe(self) -> dict[str, Any]:
+        snapshot = self._snapshot
+        return {
+            "path": self.path,
+            "version": snapshot.version,
+            "num_files": len(snapshot.files),
+            "num_records": snapshot.num_records,
+            "size_bytes": snapshot.size,
+            "partition_columns": self.partition_columns,
+            "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in snapshot.schema],
+            "protocol": {
+                "minReaderVersion": snapshot.protocol.min_reader_version,
+                "minWriterVersion": snapshot.protocol.min_writer_version,
+            },
+            "configuration": self.configuration,
+        }
+
+    def _write(self, data: Any, **arguments: Any) -> Report:
+        report, self._snapshot = write.write_rows(write.prepare(self._context, known=self._snapshot, **arguments), data)
+        return report
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r}, version={self.version})"
+
+
+def create_table(
+    path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
+) -> Table:
+    """Makes an empty table; its options are kept in its configuration. TableExists if there is one."""
+    if isinstance(partition_by, str):
+        raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
+    context = TableContext.at(path, None, clock)
+    create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {}))
+    return Table(context, context.snapshot())
+
+
+def open_table(
+    path: Path,
+    version: int | None = None,
+    timestamp: datetime | str | int | None = None,
+    options: Options | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Table:
+    """The table at its newest version, at `version`, or as it was at `timestamp`."""
+    if version is not None and timestamp is not None:
+        raise InvalidArgument("give a version or a timestamp, not both")
+    context = TableContext.at(path, options, clock)
+    if not os.path.isdir(context.root.path):
+        raise TableNotFound(f"there is no folder {context.root}")
+    if timestamp is not None:
+        version = version_at(context.log, _epoch_ms(timestamp))
+    return Table(context, context.snapshot(version))
+
+
+def exists(path: Path) -> bool:
+    """Whether a table is there, readable or not."""
+    return not TableContext.at(path).log.listing().is_empty
+
+
+def _epoch_ms(moment: datetime | str | int) -> int:
+    """A time without a zone is UTC."""
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return moment
+    try:
+        parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
+    except ValueError:
+        raise InvalidArgument(f"timestamp {moment!r} is neither ISO 8601 nor milliseconds since the epoch") from None
+    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)

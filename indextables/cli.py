@@ -1,0 +1,320 @@
+"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from indextables import terminal
+from indextables.api import Table, create_table, open_table
+from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, SourceUnreadable
+from indextables.operations import write
+from indextables.operations.report import Report
+from indextables.operations.sources import FORMATS, open_source
+from indextables.schema import from_spark_json
+from indextables.table.context import TableContext
+from indextables.version import __version__
+
+USAGE = 2
+INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for a usage error, as for every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(USAGE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
+    arguments = _parser().parse_args(argv)
+    # What a snapshot had to work around is worth a line for people; programs find it in the report.
+    logging.basicConfig(
+        level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
+    )
+    try:
+        code: int = arguments.run(arguments) or 0
+        sys.stdout.flush()
+        return code
+    except IndexTablesError as error:
+        return _fail(error, arguments.debug)
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `indextables scan … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _fail(error: IndexTablesError, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    print(f"error: {error}", file=sys.stderr)
+    if isinstance(error, PointedError) and (caret := error.caret()):
+        print(caret, file=sys.stderr)
+    return error.exit_code
+
+
+# ---- verbs ------------------------------------------------------------------------------------------------------------------------
+
+
+def _create(arguments: argparse.Namespace) -> None:
+    schema = _schema_file(arguments.schema) if arguments.schema else open_source(arguments.like, arguments.format).schema
+    table = create_table(arguments.path, schema, _names(arguments.partition_by) or [], _options(arguments))
+    _describe_table(table, arguments.json)
+
+
+def _append(arguments: argparse.Namespace) -> int:
+    return _write(arguments, "append")
+
+
+def _overwrite(arguments: argparse.Namespace) -> int:
+    return _write(arguments, "overwrite", arguments.where)
+
+
+def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -> int:
+    context = TableContext.at(arguments.path)
+    partition_by = _names(arguments.partition_by)
+    options = _options(arguments)
+    known = None if arguments.create else context.snapshot()
+    if known is None and not context.log.listing().is_empty:
+        known = context.snapshot()
+    reader = open_source(arguments.source, arguments.format, known.schema if known else None)
+    call = TableContext.at(arguments.path, options)
+    prepared = write.prepare(
+        call, reader.schema, mode=mode, where=where, known=known, create=arguments.create, partition_by=partition_by, table_options=options
+    )
+    show = terminal.Reporter(arguments.verbose)
+    with show.step(f"{mode} {arguments.source}") as progress:
+        report, _ = write.write_rows(prepared, show.counted(reader, progress))
+    return _report(report, arguments.json)
+
+
+def _files(arguments: argparse.Namespace) -> None:
+    found = _open(arguments).files(arguments.where)
+    _rows(found, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
+
+
+def _history(arguments: argparse.Namespace) -> None:
+    _rows(
+        _open(arguments).history(), arguments.json, ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"]
+    )
+
+
+def _describe(arguments: argparse.Namespace) -> None:
+    _describe_table(_open(arguments), arguments.json)
+
+
+def _search(arguments: argparse.Namespace) -> None:
+    found = _open(arguments).search(
+        arguments.query,
+        columns=_names(arguments.columns),
+        where=arguments.where,
+        limit=arguments.limit,
+        order_by=arguments.order_by,
+        offset=arguments.offset,
+    )
+    _rows(found, arguments.json)
+
+
+def _scan(arguments: argparse.Namespace) -> None:
+    if arguments.limit is not None and arguments.limit < 0:
+        raise InvalidArgument(f"limit {arguments.limit} is not a whole number from 0 on")
+    reader = _open(arguments).scan(arguments.where, _names(arguments.columns))
+
+    def rows() -> Any:
+        left = arguments.limit
+        for batch in reader:
+            part = batch if left is None else batch.slice(0, left)
+            yield from terminal.rows_of(part)
+            left = None if left is None else left - part.num_rows
+            if left == 0:
+                return
+
+    if arguments.json:
+        terminal.print_json_rows(rows())
+    else:
+        terminal.print_rows(reader.schema.names, rows())
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    number = _open(arguments).count(arguments.where)
+    terminal.print_json({"count": number}) if arguments.json else print(number)
+
+
+def _merge_splits(arguments: argparse.Namespace) -> int:
+    table = _open(arguments)
+    with terminal.Reporter(arguments.verbose).step("merging splits"):
+        report = table.merge_splits(
+            arguments.target_size, arguments.where, arguments.max_dest_splits, arguments.max_source_splits, arguments.dry_run
+        )
+    return _report(report, arguments.json)
+
+
+def _checkpoint(arguments: argparse.Namespace) -> int:
+    return _report(_open(arguments).checkpoint(), arguments.json)
+
+
+def _purge(arguments: argparse.Namespace) -> int:
+    table = _open(arguments)
+    with terminal.Reporter(arguments.verbose).step("purging"):
+        report = table.purge(arguments.older_than, arguments.log_retention, arguments.dry_run)
+    return _report(report, arguments.json)
+
+
+# ---- shared ------------------------------------------------------------------------------------------------------------------------
+
+
+def _open(arguments: argparse.Namespace) -> Table:
+    return open_table(
+        arguments.path, getattr(arguments, "version", None), getattr(arguments, "timestamp", None), options=_options(arguments)
+    )
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    pairs = [text.partition("=") for text in arguments.option]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise ConfigError(f"option {key!r} is not of the form key=value")
+    return {key: value for key, _, value in pairs}
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _schema_file(path: str) -> pa.Schema:
+    """A Spark schema in JSON, as the log and `df.schema.json()` have it."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceUnreadable(f"schema {path!r} cannot be read: {error}") from error
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise SourceUnreadable(f"schema {path!r} is not JSON: {error}") from error
+    return from_spark_json(text)
+
+
+def _report(report: Report, as_json: bool) -> int:
+    terminal.print_json(report.to_dict()) if as_json else terminal.print_report(report)
+    return 0
+
+
+def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) -> None:
+    rows = terminal.rows_of(table)
+    if as_json:
+        terminal.print_json_rows(rows)
+    else:
+        terminal.print_rows(columns or table.schema.names, rows)
+
+
+def _describe_table(table: Table, as_json: bool) -> None:
+    facts = table.describe()
+    if as_json:
+        terminal.print_json(facts)
+        return
+    columns = ", ".join(f"{f['name']} {f['type']}" for f in facts["schema"])
+    lines = {
+        **{name: facts[name] for name in ("path", "version", "num_files", "num_records")},
+        "size": terminal.human("bytes", facts["size_bytes"]),
+        "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
+        "columns": columns,
+        "configuration": ", ".join(f"{k}={v}" for k, v in facts["configuration"].items()) or "none",
+    }
+    for name, value in lines.items():
+        print(f"{name.replace('_', ' '):16} {value}")
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="indextables", description="Search and keep tables: an open table format for full-text search on Spark.")
+    parser.add_argument("--version", action="version", version=f"indextables {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+
+    def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".")
+        made.add_argument("path", metavar="PATH", help="the table's folder")
+        made.set_defaults(run=run)
+        if reads:
+            made.add_argument("--version", type=int, metavar="N", help="read this version instead of the newest")
+            made.add_argument("--timestamp", metavar="TIME", help="read the table as of this time (ISO 8601, UTC without a zone)")
+        made.add_argument("-o", "--option", action="append", default=[], metavar="KEY=VALUE", help="an option; any number of times")
+        made.add_argument("--json", action="store_true", help="one JSON document on stdout and nothing else there")
+        made.add_argument("--verbose", action="store_true", help="say what is being done, also where stderr is no terminal")
+        made.add_argument("--debug", action="store_true", help="show the trace of an error")
+        return made
+
+    _add_writing(verb)
+    _add_reading(verb)
+    _add_maintenance(verb)
+    return parser
+
+
+def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
+    create = verb("create", _create, "make an empty table")
+    kind = create.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--schema", metavar="FILE", help="the schema as Spark's JSON (df.schema.json())")
+    kind.add_argument("--like", metavar="FILE", help="take the schema of this parquet, csv or jsonl file")
+    create.add_argument("--partition-by", metavar="A,B", help="partition columns")
+    create.add_argument("--format", choices=sorted(set(FORMATS.values())), help="of --like, where its name does not say")
+    for name, run, help_text in (
+        ("append", _append, "add the rows of a file"),
+        ("overwrite", _overwrite, "replace the rows by those of a file"),
+    ):
+        made = verb(name, run, help_text)
+        made.add_argument("source", metavar="FILE", help="parquet, csv or jsonl; - reads standard input (jsonl)")
+        made.add_argument("--format", choices=sorted(set(FORMATS.values())), help="where the file's name does not say")
+        made.add_argument("--create", action="store_true", help="make the table with the file's schema if there is none")
+        made.add_argument("--partition-by", metavar="A,B", help="with --create: partition columns")
+        if name == "overwrite":
+            made.add_argument("--where", metavar="PREDICATE", help="replace only the partitions it names")
+
+
+def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
+    where: dict[str, Any] = {"metavar": "PREDICATE", "help": "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\""}
+    verb("files", _files, "list the live splits", reads=True).add_argument("--where", **where)
+    verb("history", _history, "list the versions, newest first")
+    verb("describe", _describe, "say what the table is", reads=True)
+    verb("count", _count, "count rows", reads=True).add_argument("--where", **where)
+    search = verb("search", _search, "find the best rows for a query", reads=True)
+    search.add_argument("query", metavar="QUERY", help='such as "connection AND refused" or "message:(timeout OR refused)"')
+    scan = verb("scan", _scan, "show rows", reads=True)
+    for made in (search, scan):
+        made.add_argument("--columns", metavar="A,B", help="only these columns")
+        made.add_argument("--where", **where)
+    search.add_argument("--limit", type=int, default=10, metavar="N", help="how many rows (10)")
+    search.add_argument("--offset", type=int, default=0, metavar="N", help="how many of the best rows to pass over (0)")
+    search.add_argument("--order-by", metavar="COLUMN", help='a column instead of the score; "ts desc" for the other way')
+    scan.add_argument("--limit", type=int, metavar="N", help="stop after this many rows")
+
+
+def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
+    merge = verb("merge-splits", _merge_splits, "turn small splits into large ones")
+    merge.add_argument("--target-size", metavar="SIZE", help="how large a merged split may be, such as 100M (5G)")
+    merge.add_argument("--where", metavar="PREDICATE", help="only these partitions")
+    merge.add_argument("--max-dest-splits", type=int, metavar="N", help="make at most this many splits")
+    merge.add_argument("--max-source-splits", type=int, default=1000, metavar="N", help="merge at most this many splits into one (1000)")
+    verb("checkpoint", _checkpoint, "write the table's state into one file, for fast reading")
+    purge = verb("purge", _purge, "delete what has been dead for long enough")
+    purge.add_argument("--older-than", default="7d", metavar="DURATION", help="keep what was live within this time (7d)")
+    purge.add_argument("--log-retention", default="30d", metavar="DURATION", help="keep version files this long (30d)")
+    for made in (merge, purge):
+        made.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

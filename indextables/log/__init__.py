@@ -1,0 +1,1 @@
+"""The transaction log: names, version files, commits."""

@@ -1,0 +1,55 @@
+"""Reading and writing version files. A version is committed when its file exists, and files are never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from indextables.actions import Action
+from indextables.actions.codec import decode_actions, encode_actions
+from indextables.errors import VersionNotFound
+from indextables.log import files, names
+from indextables.paths import LOG_FOLDER
+from indextables.storage import Store
+
+READ_PARALLELISM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFile:
+    version: int
+    actions: list[Action]
+    unknown: int
+
+
+class TransactionLog:
+    """The log of one table in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def listing(self) -> names.LogListing:
+        """Fresh; a missing folder lists as empty."""
+        return names.LogListing.of(entry.path.removeprefix(LOG_FOLDER + "/") for entry in self.store.list(LOG_FOLDER))
+
+    def read(self, version: int) -> VersionFile:
+        """One version; VersionNotFound, LogCorrupted."""
+        path = names.version_path(version)
+        try:
+            data = self.store.read(path)
+        except FileNotFoundError:
+            raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
+        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
+        return VersionFile(version, decoded.actions, decoded.unknown)
+
+    def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
+        """In the order given, read in parallel."""
+        if len(versions) < 2:
+            return [self.read(version) for version in versions]
+        with ThreadPoolExecutor(READ_PARALLELISM) as pool:
+            return list(pool.map(self.read, versions))
+
+    def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
+        """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
+        return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))

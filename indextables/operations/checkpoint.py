@@ -1,0 +1,56 @@
+"""Checkpoint: the table at its newest version in one file, so that readers need not replay the whole log."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from indextables.operations.report import Report, Status, reporter
+from indextables.state.json_checkpoint import CheckpointDocument, write_checkpoint
+from indextables.state.pointer import write_pointer
+from indextables.table.context import TableContext
+from indextables.table.protocol import check_writable
+from indextables.table.snapshot import Snapshot
+
+logger = logging.getLogger("indextables")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    snapshot: Snapshot
+    document: CheckpointDocument | None  # None: the newest version has a valid checkpoint
+
+
+def plan(snapshot: Snapshot) -> CheckpointPlan:
+    """Pure. The snapshot was read from the newest valid base, never from surviving versions alone."""
+    if snapshot.checkpoint == snapshot.version:
+        return CheckpointPlan(snapshot, None)
+    document = CheckpointDocument(
+        version=snapshot.version,
+        protocol=snapshot.protocol,
+        meta_data=snapshot.metadata,
+        add=list(snapshot.files.values()),
+        txn=list(snapshot.txns.values()) or None,
+    )
+    return CheckpointPlan(snapshot, document)
+
+
+def run(context: TableContext, checkpoint_plan: CheckpointPlan) -> Report:
+    report = reporter("checkpoint", str(context.root), context.clock)
+    snapshot = checkpoint_plan.snapshot
+    metrics = {"num_files": len(snapshot.files), "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
+    if checkpoint_plan.document is None:
+        return report(Status.NO_ACTION, metrics, base_version=snapshot.version)
+    compress = bool(context.config.get("transaction.compression.enabled"))
+    written = write_checkpoint(context.store, checkpoint_plan.document, compress=compress)
+    write_pointer(context.store, written, context.log.listing().checkpoints, context.clock.now_ms())
+    logger.info("Created checkpoint at version %s: %s entries, %.2fMB", written.version, written.num_actions, written.size / 1_000_000)
+    return report(Status.SUCCESS, {**metrics, "bytes_written": written.size}, base_version=snapshot.version)
+
+
+def checkpoint(context: TableContext) -> Report:
+    """Of the newest version, read afresh, so that a broken checkpoint of it is seen and mended."""
+    snapshot = context.snapshot()
+    snapshot.require_no_gap()
+    check_writable(snapshot.protocol)
+    return run(context.for_table(snapshot), plan(snapshot))

@@ -1,0 +1,48 @@
+"""Create: version 0, which holds the protocol and what the table is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Metadata
+from indextables.config import PREFIX, Config, checked_options
+from indextables.errors import SchemaMismatch, TableExists
+from indextables.schema import canonical_schema, to_spark_json
+from indextables.splits import DocMapping
+from indextables.table.context import TableContext
+from indextables.table.protocol import CURRENT
+
+
+def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
+    """Checked: what cannot work is said now, and nothing is written."""
+    columns = canonical_schema(schema)
+    check_partition_columns(columns, partition_by)
+    configuration = checked_options(options)
+    DocMapping.for_table(columns, partition_by, Config.of(configuration).typemap())
+    return Metadata(
+        id=context.clock.new_id(),
+        schema_string=to_spark_json(columns),
+        partition_columns=list(partition_by),
+        configuration={PREFIX + name: text for name, text in configuration.items()},
+        created_time=context.clock.now_ms(),
+    )
+
+
+def create_table(context: TableContext, metadata: Metadata) -> None:
+    """TableExists if there is one, or the remains of one."""
+    compress = bool(Config.of(context.config.options, metadata.configuration).get("transaction.compression.enabled"))
+    if not context.log.listing().is_empty or not context.log.write(0, [CURRENT, metadata], compress=compress):
+        raise TableExists(f"there is a table at {context.root} already")
+
+
+def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    missing = [name for name in partition_by if name not in schema.names]
+    if missing:
+        raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema")
+    if len(set(partition_by)) < len(partition_by):
+        raise SchemaMismatch(f"partition columns {', '.join(partition_by)} name a column twice")
+    if len(partition_by) == len(schema.names):
+        raise SchemaMismatch("a table needs at least one column that is not a partition column")

@@ -1,0 +1,77 @@
+"""What every verb that changes something returns: the same report in Python, on the terminal, from a job and in Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from indextables.clock import Clock, iso_ms
+
+
+class Status(StrEnum):
+    SUCCESS = "success"
+    NO_ACTION = "no_action"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    operation: str
+    status: Status
+    table: str
+    base_version: int | None
+    version: int | None  # the version committed, if any
+    dry_run: bool
+    started_at: str
+    duration_ms: int
+    metrics: Mapping[str, int]
+    warnings: Sequence[str] = ()
+    error: str | None = None
+    plan: Sequence[Mapping[str, Any]] | None = field(default=None)  # of a dry run: what would be done
+
+    def to_dict(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "operation": self.operation,
+            "status": str(self.status),
+            "table": self.table,
+            "base_version": self.base_version,
+            "version": self.version,
+            "dry_run": self.dry_run,
+            "started_at": self.started_at,
+            "duration_ms": self.duration_ms,
+            "metrics": dict(self.metrics),
+            "warnings": list(self.warnings),
+            "error": self.error,
+        }
+        if self.plan is not None:
+            document["plan"] = [dict(step) for step in self.plan]
+        return document
+
+
+def reporter(operation: str, table: str, clock: Clock) -> Callable[..., Report]:
+    """Starts the clock now; the returned function fills in the report at the end."""
+    started = clock.now_ms()
+
+    def report(
+        status: Status,
+        metrics: Mapping[str, int],
+        *,
+        base_version: int | None,
+        version: int | None = None,
+        dry_run: bool = False,
+        warnings: Sequence[str] = (),
+        error: str | None = None,
+        plan: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Report:
+        duration = clock.now_ms() - started
+        return Report(operation, status, table, base_version, version, dry_run, iso_ms(started), duration, metrics, warnings, error, plan)
+
+    return report
+
+
+def failed_report(operation: str, table: str, clock: Clock, error: str) -> Report:
+    """Of a verb that did not come far enough to have anything to report but its error."""
+    return reporter(operation, table, clock)(Status.FAILED, {}, base_version=None, error=error)

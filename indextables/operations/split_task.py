@@ -1,0 +1,148 @@
+"""Rows into splits: the part of a write that runs where the rows are, in this process or on a Spark executor."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import limits
+from indextables.actions import Add
+from indextables.operations.ingest import conform
+from indextables.paths import TableRoot, partition_folder, split_path
+from indextables.splits import DocMapping, SplitInfo, SplitWriter
+from indextables.storage import LocalStore, Store
+from indextables.values import Scalar, encode_value
+
+PartitionKey = tuple[Scalar | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTask:
+    """All that a place with rows needs to know; picklable."""
+
+    root: TableRoot
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    stats_length: int = limits.STATS_CHARACTERS
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
+        """Writes the rows as splits under names no one else uses and tells what to commit.
+
+        Nothing reaches the table's folder before every row was accepted, so bad rows leave it as it was.
+        """
+        with tempfile.TemporaryDirectory(prefix="indextables-write-") as folder:
+            router = _Router(self, Path(folder))
+            try:
+                row = 0
+                for batch in batches:
+                    router.write(conform(batch, self.schema, row))
+                    row += batch.num_rows
+                router.finish_all()
+            finally:
+                router.discard()
+            store = LocalStore(self.root)
+            return [publish(store, self, key, file, info) for key, file, info in router.finished]
+
+    def partition_values(self, key: PartitionKey) -> dict[str, str]:
+        """As the log spells them; a null has no entry."""
+        kinds = [self.schema.field(name).type for name in self.partition_columns]
+        named = zip(self.partition_columns, key, kinds, strict=True)
+        return {name: encode_value(value, kind) for name, value, kind in named if value is not None}
+
+
+def publish(store: Store, task: SplitTask, key: PartitionKey, file: Path, info: SplitInfo) -> Add:
+    """Puts a finished split into the table's folder and says what it is."""
+    values = task.partition_values(key)
+    return publish_split(store, task.partition_columns, values, file, info)
+
+
+def publish_split(
+    store: Store, partition_columns: tuple[str, ...], values: dict[str, str], file: Path, info: SplitInfo, *, num_merge_ops: int = 0
+) -> Add:
+    path = split_path([partition_folder(name, values.get(name)) for name in partition_columns], str(uuid.uuid4()))
+    modified = store.upload(file, path)
+    return Add(
+        path=path,
+        partition_values=values,
+        size=info.size,
+        modification_time=modified,
+        data_change=num_merge_ops == 0,
+        min_values=info.min_values,
+        max_values=info.max_values,
+        num_records=info.num_records,
+        footer_start_offset=info.footer_start,
+        footer_end_offset=info.footer_end,
+        hotcache_start_offset=info.hotcache_start,
+        hotcache_length=info.hotcache_length,
+        has_footer_offsets=True,
+        num_merge_ops=num_merge_ops,
+        doc_mapping_json=info.doc_mapping_json,
+        uncompressed_size_bytes=info.uncompressed_size,
+    )
+
+
+@dataclass(slots=True)
+class _Router:
+    """Sends rows to the writer of their partition; writers roll over when full, and the largest gives way when too many are open."""
+
+    task: SplitTask
+    folder: Path
+    open: dict[PartitionKey, SplitWriter] = field(default_factory=dict)
+    finished: list[tuple[PartitionKey, Path, SplitInfo]] = field(default_factory=list)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for key, rows in _by_partition(batch, self.task.partition_columns):
+            writer = self._writer(key)
+            writer.write(rows)
+            if writer.num_rows >= limits.SPLIT_ROWS or writer.num_bytes >= limits.SPLIT_BYTES:
+                self._finish(key)
+
+    def finish_all(self) -> None:
+        for key in list(self.open):
+            self._finish(key)
+
+    def discard(self) -> None:
+        for writer in self.open.values():
+            writer.discard()
+        self.open.clear()
+
+    def _writer(self, key: PartitionKey) -> SplitWriter:
+        if key not in self.open:
+            if len(self.open) >= limits.OPEN_WRITERS:
+                self._finish(max(self.open, key=lambda k: self.open[k].num_rows))
+            task = self.task
+            self.open[key] = SplitWriter(
+                task.schema, task.mapping, self.folder, stats_length=task.stats_length, partition_columns=task.partition_columns
+            )
+        return self.open[key]
+
+    def _finish(self, key: PartitionKey) -> None:
+        target = self.folder / f"{len(self.finished)}.split"
+        self.finished.append((key, target, self.open[key].finish(target)))
+        del self.open[key]
+
+
+def _by_partition(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+    """The rows of each combination of partition values, in their order; nothing for a batch without rows."""
+    if batch.num_rows == 0:
+        return
+    if not columns:
+        yield (), batch
+        return
+    codes = np.zeros(batch.num_rows, dtype=np.int64)
+    for name in columns:
+        encoded = batch.column(name).dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        part = batch.take(pa.array(rows))
+        yield tuple(part.column(name)[0].as_py() for name in columns), part

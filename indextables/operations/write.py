@@ -1,0 +1,208 @@
+"""Write: append and overwrite. Rows become splits wherever they are; the commit is made in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Add, Metadata, Remove, Txn
+from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
+from indextables.log.conflicts import is_already_committed
+from indextables.operations.create import create_table, new_metadata
+from indextables.operations.ingest import check_columns, to_batches
+from indextables.operations.report import Report, Status, reporter
+from indextables.operations.split_task import SplitTask
+from indextables.predicates import Predicate, parse_predicate
+from indextables.schema import from_spark_json
+from indextables.splits import DocMapping
+from indextables.table.context import TableContext
+from indextables.table.files import partition_row
+from indextables.table.protocol import check_writable
+from indextables.table.snapshot import Snapshot
+from indextables.table.transaction import Draft, Outcome, transact
+
+MODES = ("append", "overwrite")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """A write that was checked before any work: `task` goes to where the rows are, `commit` is called with what came back."""
+
+    context: TableContext
+    base: Snapshot | None  # None: the table is made with the first commit
+    metadata: Metadata
+    task: SplitTask
+    mode: str
+    where: Predicate | None
+    txn: Txn | None
+
+    @property
+    def is_done(self) -> bool:
+        """An earlier attempt committed this txn: there is nothing to write."""
+        return self.base is not None and self.txn is not None and is_already_committed(self.txn, self.base.txns)
+
+
+def prepare(
+    context: TableContext,
+    source: pa.Schema | None = None,
+    *,
+    mode: str = "append",
+    where: str | None = None,
+    txn: tuple[str, int] | None = None,
+    known: Snapshot | None = None,
+    create: bool = False,
+    partition_by: Sequence[str] | None = None,
+    table_options: Mapping[str, Any] | None = None,
+) -> PreparedWrite:
+    """Checks everything that can be checked before rows are touched.
+
+    `source` is the schema of the rows where it is known up front. With `create` a missing table is made from it at the commit;
+    `partition_by` must agree with a table that exists.
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode {mode!r} is neither append nor overwrite")
+    if where is not None and mode != "overwrite":
+        raise InvalidArgument("a where goes with mode overwrite only")
+    base = _base(context, known, create)
+    metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
+    schema = from_spark_json(metadata.schema_string)
+    if base is not None:
+        check_writable(base.protocol)
+        base.require_no_gap()
+        if source is not None:
+            check_columns(source, schema)
+    if partition_by is not None and list(partition_by) != metadata.partition_columns:
+        has = ", ".join(metadata.partition_columns) or "nothing"
+        raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
+    config = context.config.with_table(metadata.configuration)
+    mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap())
+    length = int(config.get("stats.truncation.maxLength"))
+    task = SplitTask(context.root, schema, tuple(metadata.partition_columns), mapping, length)
+    predicate = _replace_where(where, schema, metadata) if where is not None else None
+    return PreparedWrite(replace(context, config=config), base, metadata, task, mode, predicate, _txn(txn, context))
+
+
+def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
+    """The whole write in this process."""
+    started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
+    if prepared.is_done:
+        return commit(prepared, [], started)
+    return commit(prepared, prepared.task.write(to_batches(data, prepared.task.schema)), started)
+
+
+def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) -> tuple[Report, Snapshot]:
+    """Makes the splits part of the table; an append of no rows commits nothing."""
+    context = prepared.context
+    report = started or reporter(prepared.mode, str(context.root), context.clock)
+    _refuse_outside(prepared.where, adds, prepared.task)
+    base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
+    build = _Overwrite(prepared, adds) if prepared.mode == "overwrite" else lambda _: _draft([], adds)
+    outcome = transact(context.log, base, prepared.mode, build, config=context.config, clock=context.clock, txn=prepared.txn)
+    return _report(report, outcome, prepared, context), outcome.snapshot
+
+
+def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: TableContext) -> Report:
+    if outcome.draft is None:
+        first = _version_of(context, prepared.txn, outcome.snapshot.version)
+        note = f"{prepared.txn.app_id} {prepared.txn.version} was committed before" if prepared.txn else ""
+        result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=[note])
+        return result
+    status = Status.NO_ACTION if outcome.version is None else Status.SUCCESS
+    done: Report = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Overwrite:
+    """Replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
+
+    prepared: PreparedWrite
+    adds: Sequence[Add]
+
+    def __call__(self, base: Snapshot) -> Draft:
+        where = self.prepared.where
+        old = [add for add in base.files.values() if where is None or where.matches(partition_row(add.partition_values, base.schema))]
+        now = self.prepared.context.clock.now_ms()
+        return _draft([removal(add, now, data_change=True) for add in old], self.adds)
+
+
+def removal(add: Add, now_ms: int, *, data_change: bool) -> Remove:
+    return Remove(path=add.path, deletion_timestamp=now_ms, data_change=data_change, partition_values=add.partition_values, size=add.size)
+
+
+def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:
+    return Draft([*removes, *adds], _metrics(removes, adds))
+
+
+def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
+    return {
+        "rows_written": sum(add.num_records or 0 for add in adds),
+        "files_added": len(adds),
+        "files_removed": len(removes),
+        "bytes_added": sum(add.size for add in adds),
+        "bytes_removed": sum(remove.size or 0 for remove in removes),
+    }
+
+
+def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:
+    try:
+        return context.newest(known)
+    except TableNotFound:
+        if not create:
+            raise
+        return None
+
+
+def _create(context: TableContext, metadata: Metadata) -> Snapshot:
+    """Another writer may make the same table at the same moment: then its table is the one, if the rows fit."""
+    try:
+        create_table(context, metadata)
+    except TableExists:
+        snapshot = context.snapshot()
+        same = (metadata.schema_string, metadata.partition_columns) == (
+            snapshot.metadata.schema_string,
+            snapshot.metadata.partition_columns,
+        )
+        if not same:
+            raise SchemaMismatch(f"another writer made a different table at {context.root} meanwhile") from None
+        return snapshot
+    return context.snapshot()
+
+
+def _required(source: pa.Schema | None) -> pa.Schema:
+    if source is None:
+        raise InvalidArgument("a schema is needed to make a table")
+    return source
+
+
+def _txn(given: tuple[str, int] | None, context: TableContext) -> Txn | None:
+    if given is None:
+        return None
+    app_id, version = given
+    if not app_id or isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidArgument(f"txn {given!r} is not an application's name and a whole number")
+    return Txn(app_id=app_id, version=version, last_updated=context.clock.now_ms())
+
+
+def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
+    return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")
+
+
+def _refuse_outside(where: Predicate | None, adds: Sequence[Add], task: SplitTask) -> None:
+    for add in adds if where is not None else ():
+        if where is not None and not where.matches(partition_row(add.partition_values, task.schema)):
+            shown = ", ".join(f"{k} = {v!r}" for k, v in add.partition_values.items()) or "null partition values"
+            raise ReplaceWhereViolation(f"a row with {shown} is outside of {where.text!r}; nothing was written")
+
+
+def _version_of(context: TableContext, txn: Txn | None, newest: int) -> int | None:
+    """Where a txn was committed, if its version is still in the log."""
+    listing = context.log.listing()
+    for version in sorted((v for v in listing.versions if v <= newest), reverse=True):
+        for action in context.log.read(version).actions:
+            if isinstance(action, Txn) and txn and action.app_id == txn.app_id and action.version == txn.version:
+                return version
+    return None

@@ -1,0 +1,133 @@
+"""A bound predicate over Arrow columns, in Spark's three-valued logic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.predicates.expressions import (
+    FLIPPED,
+    Always,
+    And,
+    Compare,
+    CompareColumns,
+    Constant,
+    Expr,
+    Flag,
+    In,
+    Is,
+    IsNull,
+    Like,
+    Not,
+    Operator,
+    Or,
+)
+
+_KERNELS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+# Scalars are made here because a bare Python value makes pyarrow import pandas to look at it (1.5 s).
+_FALSE = pa.scalar(False)
+
+
+def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
+    """True, false or null for each row, as a boolean array (chunked for tables, unless no column is used).
+
+    `kinds` has the type of each column used; the batch may hold them in other types that cast to those without loss.
+    """
+    match expression:
+        case Constant(value):
+            return pa.repeat(pa.scalar(value, pa.bool_()), batch.num_rows)
+        case Flag(name):
+            return _column(batch, name, kinds.field(name).type)
+        case Compare(operator, name, value):
+            return _compare(operator, _column(batch, name, _wide(kinds.field(name).type)), value)
+        case CompareColumns(operator, left, right, common):
+            return _compare_columns(operator, _lifted(batch, left, kinds, common), _lifted(batch, right, kinds, common))
+        case Always(name, value):
+            return _unless_null(_column(batch, name, kinds.field(name).type), pa.scalar(value))
+        case In():
+            return _in(expression, _column(batch, expression.column, _wide(kinds.field(expression.column).type)))
+        case Like(name, prefix, only_prefix, regex):
+            column = _column(batch, name, kinds.field(name).type)
+            return pc.starts_with(column, prefix) if only_prefix else pc.match_substring_regex(column, regex)
+        case IsNull(name):
+            return pc.is_null(_column(batch, name, kinds.field(name).type))
+        case Is(operand, value):
+            answers = evaluate(operand, batch, kinds)
+            return pc.is_null(answers) if value is None else pc.fill_null(pc.equal(answers, pa.scalar(value)), _FALSE)
+        case Not(operand):
+            return pc.invert(evaluate(operand, batch, kinds))
+        case And(operands) | Or(operands):
+            combine = pc.and_kleene if isinstance(expression, And) else pc.or_kleene
+            answers = evaluate(operands[0], batch, kinds)
+            for operand in operands[1:]:
+                answers = combine(answers, evaluate(operand, batch, kinds))
+            return answers
+
+
+def _column(batch: pa.RecordBatch | pa.Table, name: str, kind: pa.DataType) -> Any:
+    column = batch.column(name)
+    return column if column.type == kind else column.cast(kind)
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """The type literals are compared in: they may be out of range of the narrower ones."""
+    return pa.int64() if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
+
+
+def _lifted(batch: pa.RecordBatch | pa.Table, name: str, kinds: pa.Schema, common: pa.DataType) -> Any:
+    column = _column(batch, name, kinds.field(name).type)
+    if pa.types.is_floating(common):
+        return column.cast(pa.float64(), safe=False)  # integers above 2**53 round, as in Spark
+    if pa.types.is_timestamp(common):  # microseconds: a timestamp without zone is taken for UTC, and a date for its midnight
+        return (column.cast(pa.timestamp("us")) if pa.types.is_date(column.type) else column).cast(pa.int64())
+    return column if column.type == common else column.cast(common)
+
+
+def _compare(operator: Operator, column: Any, value: Any) -> Any:
+    if pa.types.is_floating(column.type) and math.isnan(value):
+        if operator in ("<=", ">"):  # NaN is equal to itself and above everything
+            return _unless_null(column, pa.scalar(operator == "<="))
+        return pc.is_nan(column) if operator in ("=", ">=") else pc.invert(pc.is_nan(column))
+    answers = _KERNELS[operator](column, pa.scalar(value, column.type))
+    return pc.or_(answers, pc.is_nan(column)) if pa.types.is_floating(column.type) and operator in (">", ">=") else answers
+
+
+def _compare_columns(operator: Operator, left: Any, right: Any) -> Any:
+    if not pa.types.is_floating(left.type):
+        return _KERNELS[operator](left, right)
+    if operator in (">", ">="):
+        return _compare_columns(FLIPPED[operator], right, left)
+    if operator == "<>":
+        return pc.invert(_compare_columns("=", left, right))
+    right_nan = pc.is_nan(right)
+    if operator == "<":
+        return pc.or_(pc.less(left, right), pc.and_(pc.invert(pc.is_nan(left)), right_nan))
+    also = pc.and_(pc.is_nan(left), right_nan) if operator == "=" else right_nan
+    return pc.or_(_KERNELS[operator](left, right), also)
+
+
+def _in(expression: In, column: Any) -> Any:
+    values = list(expression.values)
+    if pa.types.is_floating(column.type):
+        # Hashed by their bits: -0.0 is made 0.0 on both sides, and NaN (which has many) is asked for by itself.
+        numbers = [value + 0.0 for value in values if not math.isnan(value)]
+        found = pc.is_in(pc.add(column, pa.scalar(0.0)), pa.array(numbers, pa.float64()))
+        found = pc.or_kleene(found, pc.is_nan(column)) if len(numbers) < len(values) else found
+    else:
+        found = pc.is_in(column, pa.array(values, column.type))
+    if expression.has_null:
+        found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    return _unless_null(column, found)
+
+
+def _unless_null(column: Any, answers: Any) -> Any:
+    return pc.if_else(pc.is_valid(column), answers, pa.scalar(None, pa.bool_()))
+
+
+def true_rows(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
+    """The rows where it is true: a boolean array without nulls, chunked for tables."""
+    answers = pc.fill_null(evaluate(expression, batch, kinds), _FALSE)
+    return pa.chunked_array([answers]) if isinstance(batch, pa.Table) and isinstance(answers, pa.Array) else answers

@@ -1,0 +1,104 @@
+"""A bound predicate: every column exists, and every literal has the Python type of the column it is compared with.
+
+Three-valued: each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bool,
+date, and datetime (aware, UTC, for timestamp; naive for timestamp_ntz). What SQL offers beyond these nodes is expressed by them:
+BETWEEN is two comparisons, `<=>` is `Is(…, True)`, and a literal that the column's type cannot hold (`x > 2.5` on integers) has been
+moved to the neighbouring value that gives the same answers, or has become `Always`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Operator = Literal["=", "<>", "<", "<=", ">", ">="]
+FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A boolean column by itself."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    operator: Operator
+    column: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CompareColumns:
+    operator: Operator
+    left: str
+    right: str
+    common: pa.DataType  # what both are converted to first
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """`value` for every row where the column is not null, else null."""
+
+    column: str
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    column: str
+    values: tuple[Any, ...]  # ascending in `order_key`, each once, none null; may be empty
+    has_null: bool  # the list also held NULL: null instead of false
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    column: str
+    prefix: str  # what every match starts with
+    only_prefix: bool  # and nothing more is asked of it
+    regex: str  # RE2, anchored at both ends
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """True where the operand is exactly `value` (None: null), else false; never null."""
+
+    operand: Expr
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    operands: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    operands: tuple[Expr, ...]
+
+
+Expr = Constant | Flag | Compare | CompareColumns | Always | In | Like | IsNull | Is | Not | And | Or
+
+
+def order_key(value: Any) -> tuple[int, Any]:
+    """Sorts values of one type as Spark does: NaN equals itself and is above everything, -0.0 equals 0.0, strings by code point
+    (which is the order of their UTF-8 bytes)."""
+    return (1, 0) if value != value else (0, value)

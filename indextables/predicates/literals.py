@@ -1,0 +1,163 @@
+"""Literals as written, and what each means for a column's type."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+# As written: Decimal for every number; datetime always aware, UTC
+Written = Decimal | str | bool | date | datetime | None
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DATE = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+_TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,6}))?)?"
+_ZONE = r"(?P<zone>Z|UTC|(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?)"
+_DATE_ONLY = re.compile(_DATE)
+_TIMESTAMP = re.compile(rf"{_DATE}(?:[ T]{_TIME}(?: ?{_ZONE})?)?", re.IGNORECASE)
+_SPECIAL = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "+inf": math.inf, "+infinity": math.inf}
+_SPECIAL |= {"-inf": -math.inf, "-infinity": -math.inf}
+_INT_MIN, _INT_MAX = Decimal(-(2**63)), Decimal(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a literal lies among the values a column can hold: at `value`, or strictly between it and the next one.
+
+    `value` None: strictly above every value of the column (`after` True), or strictly below.
+    """
+
+    value: Any
+    after: bool = False
+
+
+def parse_number(text: str) -> Decimal:
+    """ValueError where it is none, or its exponent is beyond all measure."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r} is not a number")
+    try:
+        return Decimal(text)
+    except InvalidOperation as cause:
+        raise ValueError(f"{text!r} is out of range") from cause
+
+
+def parse_date(text: str) -> date:
+    found = _DATE_ONLY.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is not a date like 2024-01-31")
+    return _date(found)
+
+
+def parse_timestamp(text: str) -> datetime:
+    """The moment in UTC; without a zone the text is UTC."""
+    found = _TIMESTAMP.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is not a timestamp like 2024-01-31 12:30:00.123456+02:00 (the zone is Z, UTC or an offset)")
+    day = _date(found)
+    if found["hour"] is None:
+        return midnight(day)
+    clock = time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int((found["fraction"] or "0").ljust(6, "0")))
+    try:
+        return datetime.combine(day, clock, _offset(found)).astimezone(UTC)
+    except OverflowError as cause:
+        raise ValueError(f"{text!r} is out of range") from cause
+
+
+def _date(found: re.Match[str]) -> date:
+    return date(int(found["year"]), int(found["month"]), int(found["day"]))
+
+
+def _offset(found: re.Match[str]) -> timezone:
+    if found["sign"] is None:
+        return UTC
+    ahead = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"] or 0))
+    return timezone(ahead if found["sign"] == "+" else -ahead)
+
+
+def midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def single(value: float) -> float:
+    """The float32 nearest to `value`; OverflowError where there is none."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def place(literal: Any, kind: pa.DataType) -> Placed:
+    """The literal among the values of a column of type `kind`; ValueError says why it cannot be compared with them."""
+    if pa.types.is_string(kind):
+        return _place_string(literal)
+    if pa.types.is_boolean(kind):
+        return _place_boolean(literal)
+    if pa.types.is_integer(kind):
+        return _place_integer(as_number(literal))
+    if pa.types.is_floating(kind):
+        return _place_float(as_number(literal, special=True))
+    if pa.types.is_date(kind):
+        return _place_date(parse_date(literal) if isinstance(literal, str) else literal)
+    return _place_timestamp(literal, kind)
+
+
+def _place_string(literal: Any) -> Placed:
+    if not isinstance(literal, str):
+        raise ValueError("write the value in single quotes")
+    return Placed(literal)
+
+
+def _place_boolean(literal: Any) -> Placed:
+    if isinstance(literal, str) and literal.strip().lower() in ("true", "false"):
+        return Placed(literal.strip().lower() == "true")
+    if not isinstance(literal, bool):
+        raise ValueError("expected TRUE or FALSE")
+    return Placed(literal)
+
+
+def as_number(literal: Any, special: bool = False) -> Decimal | float:
+    if isinstance(literal, str):
+        word = literal.strip()
+        if special and word.lower() in _SPECIAL:
+            return _SPECIAL[word.lower()]
+        return parse_number(word)
+    if not isinstance(literal, Decimal):
+        raise ValueError("expected a number")
+    return literal
+
+
+def _place_integer(number: Any) -> Placed:
+    # Compared before it is expanded: 1e999999999 as an integer would take all memory.
+    if number > _INT_MAX:
+        return Placed(None, after=True)
+    if number < _INT_MIN:
+        return Placed(None)
+    floor = number.to_integral_value(ROUND_FLOOR)
+    return Placed(int(floor), after=bool(floor != number))
+
+
+def _place_float(number: Decimal | float) -> Placed:
+    nearest = float(number)
+    if isinstance(number, Decimal) and math.isinf(nearest):  # larger than every double, smaller than infinity
+        return Placed(math.nextafter(math.inf, 0), after=True) if nearest > 0 else Placed(-math.inf, after=True)
+    return Placed(nearest)
+
+
+def _place_date(literal: Any) -> Placed:
+    if isinstance(literal, datetime):
+        return Placed(literal.date(), after=literal.timetz().replace(tzinfo=None) != time())
+    if not isinstance(literal, date):
+        raise ValueError("expected a date")
+    return Placed(literal)
+
+
+def _place_timestamp(literal: Any, kind: pa.DataType) -> Placed:
+    if isinstance(literal, str):
+        literal = parse_timestamp(literal)
+    if not isinstance(literal, date):
+        raise ValueError("expected a timestamp")
+    moment = literal if isinstance(literal, datetime) else midnight(literal)
+    return Placed(moment if kind.tz else moment.replace(tzinfo=None))

@@ -1,0 +1,76 @@
+"""`where`: a SQL predicate over a table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.predicates.arrow import true_rows
+from indextables.predicates.binder import Binder
+from indextables.predicates.expressions import Expr
+from indextables.predicates.literals import single
+from indextables.predicates.outcomes import TRUE, Domain, exactly, outcomes
+from indextables.predicates.parser import Parser
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A parsed predicate whose columns exist and whose comparisons are well typed; null counts as false everywhere.
+
+    Pickles as its text and the types of its columns, so its nesting does not count against pickle's recursion limit.
+    """
+
+    text: str
+    expression: Expr
+    schema: pa.Schema  # the columns it uses, in canonical types
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(self.schema.names)
+
+    def mask(self, batch: pa.RecordBatch | pa.Table) -> Any:
+        """True for each row that matches: a BooleanArray for a batch, a ChunkedArray for a table, without nulls."""
+        return true_rows(self.expression, batch, self.schema)
+
+    def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(self.mask(batch))
+
+    def matches(self, row: Mapping[str, Any]) -> bool:
+        """The same for one row of Python values; a column that is missing is null."""
+
+        def domain(name: str) -> Domain:
+            return exactly(_canonical(row.get(name), self.schema.field(name).type))
+
+        return outcomes(self.expression, domain) == TRUE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_predicate, (self.text, self.schema)
+
+
+def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | None = None, purpose: str = "this predicate") -> Predicate:
+    """The predicate that `text` means for tables of this schema.
+
+    InvalidPredicate, with the place, where it does not parse, names a column that does not exist or is not among `allowed` (said to be for
+    `purpose`), or compares what cannot be compared.
+    """
+    binder = Binder(text, schema, allowed, purpose, {})
+    expression = Parser(binder).parse()
+    return Predicate(text, expression, pa.schema([(name, kind) for name, kind in binder.used.items()]))
+
+
+def _canonical(value: Any, kind: pa.DataType) -> Any:
+    """A row's value as literals are: floats as wide as their column, timestamps aware exactly where the column has a zone."""
+    if value is None:
+        return None
+    if pa.types.is_floating(kind):
+        return single(value) if pa.types.is_float32(kind) else float(value)
+    if pa.types.is_timestamp(kind) and isinstance(value, datetime):
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return moment if kind.tz else moment.replace(tzinfo=None)
+    if pa.types.is_date(kind) and isinstance(value, datetime):
+        return date(value.year, value.month, value.day)
+    return value

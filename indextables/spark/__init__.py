@@ -1,0 +1,1 @@
+"""IndexTables in Spark: what needs pyspark lives here, and nowhere lower."""

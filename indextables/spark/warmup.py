@@ -1,0 +1,33 @@
+"""A small Spark run that loads the classes our jobs load; `python -m indextables.environment prepare` records them from it.
+
+Runs by spark-submit, as a file. It touches each mechanism the jobs use: parquet, a plan with a filter and an aggregate, mapInArrow, an RDD.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+
+def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def main() -> None:
+    session = SparkSession.builder.appName("indextables-warmup").getOrCreate()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "rows")
+        session.range(100).selectExpr("id", "cast(id as string) as word", "current_timestamp() as seen").write.parquet(path)
+        rows = session.read.parquet(path)
+        rows.where("id > 10").groupBy("word").count().collect()
+        rows.repartition(2).mapInArrow(same, rows.schema).collect()
+        session.sparkContext.parallelize([1, 2], 2).map(str).collect()
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

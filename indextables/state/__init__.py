@@ -1,0 +1,1 @@
+"""Derived state beside the log: it may always be rebuilt from it."""

@@ -1,0 +1,44 @@
+"""`_last_checkpoint`: a hint for readers that cannot list. We write it, and never trust it over a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from indextables.log import names
+from indextables.state.json_checkpoint import WrittenCheckpoint
+from indextables.storage import Store
+
+
+class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    version: int
+    size: int | None = None  # actions
+    size_in_bytes: int | None = None
+    num_files: int | None = None
+    created_time: int | None = None
+    format: str | None = None
+
+
+def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collection[int], now_ms: int) -> None:
+    """Points to `checkpoint`, unless what is there points to a later one of the existing checkpoints."""
+    known = read_pointer(store)
+    if known is not None and known.version > checkpoint.version and known.version in existing:
+        return
+    pointer = Pointer(
+        version=checkpoint.version,
+        size=checkpoint.num_actions,
+        size_in_bytes=checkpoint.size,
+        num_files=checkpoint.num_files,
+        created_time=now_ms,
+        format="json",
+    )
+    store.replace(names.pointer_path(), msgspec.json.encode(pointer))
+
+
+def read_pointer(store: Store) -> Pointer | None:
+    """None where there is none, or a broken one."""
+    try:
+        return msgspec.json.decode(store.read(names.pointer_path()), type=Pointer)
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError):
+        return None

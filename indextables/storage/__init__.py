@@ -1,0 +1,6 @@
+"""The seam to where tables lie: few verbs with stated guarantees."""
+
+from indextables.storage.local import LocalStore
+from indextables.storage.store import Entry, Store
+
+__all__ = ["Entry", "LocalStore", "Store"]

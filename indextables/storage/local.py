@@ -1,0 +1,140 @@
+"""Local disk. The atomic create is a hard link to a finished temporary file: no reader sees half a file, exactly one linker wins."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from indextables.errors import StorageError, UnsafePath
+from indextables.paths import TableRoot
+from indextables.storage.store import Entry
+
+
+class LocalStore:
+    """A table's folder on a file system with hard links."""
+
+    def __init__(self, root: TableRoot) -> None:
+        self.root = root
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        with _translated(folder):
+            yield from _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)
+
+    def read(self, path: str) -> bytes:
+        with _translated(path):
+            return self._absolute(path).read_bytes()
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self._absolute(path)
+        with _translated(path), _temporary_beside(target, data) as temporary:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            _sync_folder(target.parent)
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self._absolute(path)
+        with _translated(path), _temporary_beside(target, data) as temporary:
+            os.replace(temporary, target)
+            _sync_folder(target.parent)
+
+    def upload(self, source: Path, path: str) -> int:
+        target = self._absolute(path)
+        with _translated(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.rename(source, target)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                _copy_durably(source, target)
+            _sync_folder(target.parent)
+            return target.stat().st_mtime_ns // 1_000_000
+
+    def local_path(self, path: str) -> Path:
+        target = self._absolute(path)
+        real_root = os.path.realpath(self.root.path)
+        if os.path.commonpath([real_root, os.path.realpath(target)]) != real_root:
+            raise UnsafePath(f"path {path!r} leads through a symbolic link out of the table {self.root.path!r}")
+        return target
+
+    def delete(self, path: str) -> bool:
+        with _translated(path):
+            try:
+                os.unlink(self._absolute(path))
+            except FileNotFoundError:
+                return False
+        return True
+
+    def _absolute(self, path: str) -> Path:
+        return Path(self.root.path, path)
+
+
+def _walk(folder: str, shown: str) -> Iterator[Entry]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda e: e.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        name = f"{shown}/{entry.name}" if shown else entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, name)
+        elif entry.is_file(follow_symlinks=False):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                yield Entry(name, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+@contextmanager
+def _temporary_beside(target: Path, data: bytes) -> Iterator[Path]:
+    """A synced file with `data` in the target's folder, under a name that no reader takes for anything; gone afterwards."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _copy_durably(source: Path, target: Path) -> None:
+    temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+    try:
+        shutil.copyfile(source, temporary)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.rename(temporary, target)
+        os.unlink(source)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """FileNotFoundError stays what it is; every other failure of the file system is a StorageError naming the path."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path!r}: {error.strerror or error}") from error

@@ -1,0 +1,46 @@
+"""What every verb needs to work on one table: its log, the options of this call, the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.config import Config
+from indextables.log.log import TransactionLog
+from indextables.paths import TableRoot
+from indextables.storage import LocalStore, Store
+from indextables.table.snapshot import Snapshot, advance, load_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    log: TransactionLog
+    config: Config
+    clock: Clock
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
+        """Checks the path's form and the options; whether a table is there shows when it is read."""
+        return cls(TransactionLog(LocalStore(TableRoot.parse(path))), Config.of(options), clock)
+
+    @property
+    def store(self) -> Store:
+        return self.log.store
+
+    @property
+    def root(self) -> TableRoot:
+        return self.log.store.root
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        return load_snapshot(self.log, version)
+
+    def newest(self, known: Snapshot | None) -> Snapshot:
+        """The newest version, reading only what `known` does not have."""
+        return load_snapshot(self.log) if known is None else advance(self.log, known)
+
+    def for_table(self, snapshot: Snapshot) -> TableContext:
+        """With the table's own configuration under the call's options."""
+        return TableContext(self.log, self.config.with_table(snapshot.metadata.configuration), self.clock)

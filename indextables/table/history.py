@@ -1,0 +1,83 @@
+"""What happened to a table, version by version, from the version files that are retained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from indextables.actions import Add, CommitInfo, Metadata, Remove
+from indextables.errors import VersionNotFound
+from indextables.log import names
+from indextables.log.log import TransactionLog, VersionFile
+from indextables.paths import LOG_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    version: int
+    timestamp_ms: int
+    operation: str | None
+    user: str | None
+    engine: str | None
+    num_added: int
+    num_removed: int
+    rows_added: int
+    bytes_added: int
+
+
+def read_history(log: TransactionLog) -> list[HistoryEntry]:
+    """Ascending, up to the first gap."""
+    listing = log.listing()
+    oldest = listing.versions[0] if listing.versions else 0
+    versions, _ = listing.tail(oldest - 1)
+    if oldest == 0 and len(listing.versions) > 1 and listing.checkpoints and len(versions) == 1:
+        # Versions between 0 and the oldest retained one have expired.
+        versions = (0, *listing.tail(listing.versions[1] - 1)[0])
+    modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
+    return [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_many(versions)]
+
+
+def version_at(log: TransactionLog, timestamp_ms: int) -> int:
+    """The newest version that existed at that time."""
+    entries = read_history(log)
+    earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
+    if not earlier:
+        raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
+    return max(earlier)
+
+
+def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
+    info = next((a for a in file.actions if isinstance(a, CommitInfo)), None)
+    adds = [a for a in file.actions if isinstance(a, Add)]
+    removes = [a for a in file.actions if isinstance(a, Remove)]
+    return HistoryEntry(
+        version=file.version,
+        timestamp_ms=commit_time(file, modified_ms),
+        operation=info.operation if info else _guess(file, adds, removes),
+        user=info.user if info else None,
+        engine=info.engine if info else None,
+        num_added=len(adds),
+        num_removed=len(removes),
+        rows_added=sum(a.num_records or 0 for a in adds),
+        bytes_added=sum(a.size for a in adds),
+    )
+
+
+def commit_time(file: VersionFile, modified_ms: int) -> int:
+    """A version's time: its commitInfo's, else (version 0) createdTime, else the file's."""
+    info = next((a for a in file.actions if isinstance(a, CommitInfo)), None)
+    if info is not None:
+        return info.timestamp
+    created = next((a.created_time for a in file.actions if isinstance(a, Metadata)), None)
+    return created if file.version == 0 and isinstance(created, int) else modified_ms
+
+
+def _guess(file: VersionFile, adds: Sequence[Add], removes: Sequence[Remove]) -> str | None:
+    """What a foreign commit probably was."""
+    if file.version == 0:
+        return "create"
+    if adds and removes:
+        return "merge_splits" if not any(a.data_change for a in adds) else "overwrite"
+    if adds:
+        return "append"
+    return None

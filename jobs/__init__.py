@@ -1,0 +1,1 @@
+"""Programs for spark-submit: arguments in, one call, one JSON report out."""

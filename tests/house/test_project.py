@@ -1,0 +1,76 @@
+"""Pins, licence, extras and the size of what we write."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8")
+STANZAS = [stanza for stanza in re.split(r"^(?=[^\s#])", CONSTRAINTS, flags=re.MULTILINE) if stanza.strip()]
+SOURCES = sorted(path for room in ("indextables", "jobs", "dags") for path in (ROOT / room).rglob("*.py"))
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def required() -> set[str]:
+    """Names of everything pyproject.toml asks for, the build back end too."""
+    project = PROJECT["project"]
+    lists = [project["dependencies"], PROJECT["build-system"]["requires"], *project["optional-dependencies"].values()]
+    return {normal(re.split(r"[^A-Za-z0-9_.-]", entry, maxsplit=1)[0]) for entries in lists for entry in entries}
+
+
+@pytest.mark.parametrize("stanza", STANZAS, ids=lambda stanza: stanza.split()[0])
+def test_every_pin_is_exact_and_hashed(stanza: str) -> None:
+    assert re.match(r"[A-Za-z0-9_.-]+(\[[a-z,]+\])?==[^\s*]+( ; .+)? \\\n", stanza), stanza.splitlines()[0]
+    assert re.search(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$", stanza, re.MULTILINE)
+
+
+def test_everything_asked_for_is_pinned() -> None:
+    pinned = {normal(re.split(r"[=\[]", stanza, maxsplit=1)[0]) for stanza in STANZAS}
+    assert len(pinned) > 150
+    assert required() <= pinned
+
+
+def test_the_pins_name_no_index_and_no_machine() -> None:
+    assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links|--trusted-host|(^|\s)/\w", CONSTRAINTS)
+
+
+def test_pyspark_and_its_client_are_the_same_version() -> None:
+    versions = set(re.findall(r"^pyspark(?:-client)?==(\S+)", CONSTRAINTS, re.MULTILINE))
+    assert len(versions) == 1
+
+
+def test_extras_and_licence() -> None:
+    project = PROJECT["project"]
+    assert {"spark", "airflow", "java", "dev"} <= set(project["optional-dependencies"])
+    assert project["license"] == "Apache-2.0"
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_and_functions_stay_small(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert len(text.splitlines()) <= 500
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {node.name: lines for node in functions if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > 70}
+    assert not long
+
+
+def test_what_the_image_copies_is_sent_to_the_engine() -> None:
+    copied = set()
+    for line in (ROOT / "docker" / "Dockerfile").read_text("utf-8").splitlines():
+        if line.startswith("COPY "):
+            copied |= {word.rstrip("/") for word in line.split()[1:-1] if not word.startswith("--")}
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    assert copied == sent
+    assert all((ROOT / name).exists() for name in copied)

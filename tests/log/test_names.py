@@ -1,0 +1,44 @@
+"""Names in the log folder, and gaps (LOG-02, LOG-07, RD-06)."""
+
+from __future__ import annotations
+
+import pytest
+
+from indextables.log.names import LogListing, checkpoint_path, version_path
+
+
+def test_names_have_twenty_digits() -> None:
+    assert version_path(42) == "_transaction_log/00000000000000000042.json"
+    assert checkpoint_path(42) == "_transaction_log/00000000000000000042.checkpoint.json"
+
+
+def test_listing_takes_only_full_names() -> None:
+    good = ["00000000000000000000.json", "00000000000000000003.json", "00000000000000000003.checkpoint.json", "_last_checkpoint"]
+    foreign = [
+        ".00000000000000000001.json.crc",
+        "00000000000000000001.json.tmp",
+        "x00000000000000000001.json",
+        "000000000000000001.json",
+        "00000000000000000002.checkpoint.abc.00001.json",
+        ".tmp-0123",
+        "_00000000000000000001.json",
+        "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠١.json",
+    ]
+    listing = LogListing.of([*good, *foreign])
+    assert (listing.versions, listing.checkpoints, listing.has_pointer) == ((0, 3), (3,), True)
+
+
+@pytest.mark.parametrize(
+    ("versions", "base", "tail", "gap"),
+    [
+        ((), -1, (), None),
+        ((0, 1, 2), -1, (0, 1, 2), None),
+        ((0, 1, 3), -1, (0, 1), 2),
+        ((1, 2), -1, (), 0),
+        ((0, 5, 6, 8), 4, (5, 6), 7),
+        ((0, 5, 6), 6, (), None),
+        ((0, 8), 6, (), 7),
+    ],
+)
+def test_tail_stops_before_a_gap(versions: tuple[int, ...], base: int, tail: tuple[int, ...], gap: int | None) -> None:
+    assert LogListing(versions, (), False).tail(base) == (tail, gap)

@@ -1,0 +1,201 @@
+"""Merge: rows before = rows after, groups as planned, sources revalidated at commit (field-notes 7 no. 2 and 3)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.actions import Add, Metadata
+from indextables.operations import merge_splits
+from indextables.operations.merge_splits import MergeOptions, plan
+from indextables.schema import to_spark_json
+from indextables.table.context import TableContext
+from indextables.table.protocol import CURRENT
+from indextables.table.snapshot import Snapshot
+from tests.support.tables import ids, make, rows, tree
+
+MIB = 1024 * 1024
+QUERIES = ["refused", "connection AND disk", "user OR login", "host3 AND NOT failed", '"disk full"', "message:retry level:warn"]
+
+
+def answers(table: it.Table) -> dict[str, list[int]]:
+    return {query: sorted(table.search(query, limit=1000).column("id").to_pylist()) for query in QUERIES}
+
+
+def snapshot_of(*files: tuple[str, int, int]) -> Snapshot:
+    """Splits of (partition, size, time) as a plan sees them."""
+    adds = {
+        f"{n}": Add(path=f"{n}", partition_values={"p": p} if p else {}, size=size, modification_time=at, data_change=True, num_records=1)
+        for n, (p, size, at) in enumerate(files)
+    }
+    schema = to_spark_json(pa.schema([("p", pa.string()), ("v", pa.int64())]))
+    return Snapshot(1, CURRENT, Metadata(id="x", schema_string=schema, partition_columns=["p"]), adds, {}, None, None)
+
+
+def grouped(snapshot: Snapshot, **options: int) -> list[list[str]]:
+    return [[add.path for add in group.sources] for group in plan(snapshot, MergeOptions(**{"target_size": 100, **options})).groups]
+
+
+def test_plans() -> None:
+    assert grouped(snapshot_of(("a", 10, 1), ("b", 10, 2), ("a", 10, 3), ("", 10, 4), ("", 10, 5))) == [["0", "2"], ["3", "4"]]
+    assert grouped(snapshot_of(("a", 40, 3), ("a", 40, 2), ("a", 40, 1))) == [["2", "1"]], "oldest first, up to the target"
+    assert grouped(snapshot_of(("a", 45, 1), ("a", 44, 2), ("a", 44, 3))) == [["1", "2"]], "large ones are left alone"
+    assert grouped(snapshot_of(*[("a", 1, n) for n in range(5)]), max_source_splits=2) == [["0", "1"], ["2", "3"]]
+    many = snapshot_of(("a", 1, 1), ("a", 1, 2), ("b", 1, 3), ("b", 1, 4), ("b", 1, 5))
+    assert grouped(many) == [["2", "3", "4"], ["0", "1"]], "most sources first"
+    assert grouped(many, max_dest_splits=1) == [["2", "3", "4"]]
+    assert grouped(snapshot_of(("a", 1, 1), ("b", 1, 1))) == []
+
+
+def test_rows_and_answers_are_conserved(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=6, each=25)
+    before, found = table.scan().read_all().sort_by("id"), answers(table)
+    dry = table.merge_splits(dry_run=True)
+    assert [len(step["sources"]) for step in dry.to_dict()["plan"]] == [6, 6]
+    assert table.version == 6
+    report = table.merge_splits(target_size="10M")
+    assert report.to_dict()["metrics"] | {"bytes_added": 0, "bytes_removed": 0} == {
+        "groups": 2, "files_added": 2, "files_removed": 12, "bytes_added": 0, "bytes_removed": 0, "rows": 150, "files_skipped": 0,
+    }  # fmt: skip
+    assert (report.version, table.version) == (7, 7)
+    assert table.scan().read_all().sort_by("id").equals(before)
+    assert answers(table) == found
+    assert table.files().column("num_merge_ops").to_pylist() == [1, 1]
+    assert table.files("id > 1000").num_rows == 0, "statistics are kept"
+    assert table.merge_splits().status == "no_action"
+    assert it.open(tmp_path / "t", 6).scan().read_all().sort_by("id").equals(before)
+    table.append(rows(150, 25))
+    table.merge_splits()
+    assert sorted(table.files().column("num_merge_ops").to_pylist()) == [2, 2]
+    assert ids(table) == list(range(175))
+
+
+def test_where_chooses_partitions(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=2)
+    table.merge_splits(where="date = '2024-01-01'")
+    assert table.files("date = '2024-01-01'").num_rows == 1
+    assert table.files("date = '2024-01-02'").num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"target_size": "lots"}, it.InvalidArgument, "lots"),
+        ({"target_size": "10K"}, it.InvalidArgument, "10K"),
+        ({"where": "level = 'x'"}, it.InvalidPredicate, "level"),
+        ({"where": "date ="}, it.InvalidPredicate, "."),
+        ({"max_dest_splits": 0}, it.InvalidArgument, "0"),
+        ({"max_source_splits": 1}, it.InvalidArgument, "1"),
+    ],
+)
+def test_bad_arguments_change_nothing(tmp_path: Path, arguments: dict[str, object], error: type[Exception], named: str) -> None:
+    table = make(tmp_path / "t", appends=2)
+    before = tree(tmp_path)
+    with pytest.raises(error, match=named):
+        table.merge_splits(**arguments)
+    assert tree(tmp_path) == before
+
+
+def test_two_mergers_do_not_double_rows(tmp_path: Path) -> None:
+    """field-notes 7 no. 2: 600 rows stay 600."""
+    make(tmp_path / "t", appends=6, each=100)
+    context = TableContext.at(tmp_path / "t")
+    base = context.snapshot()
+    planned = plan(base, merge_splits.options_of(context, base))
+    report, _ = merge_splits.run(context, planned)
+    with pytest.raises(it.ConcurrentConflict, match="removed; nothing was written"):
+        merge_splits.run(context, planned)
+    table = it.open(tmp_path / "t")
+    assert table.version == report.version
+    assert ids(table) == list(range(600))
+
+
+def test_an_overwrite_during_a_merge_wins(tmp_path: Path) -> None:
+    """field-notes 7 no. 3: the old rows do not come back."""
+    table = make(tmp_path / "t", appends=4)
+    context = TableContext.at(tmp_path / "t")
+    base = context.snapshot()
+    planned = plan(base, merge_splits.options_of(context, base))
+    table.overwrite(rows(1000, 7))
+    with pytest.raises(it.ConcurrentConflict):
+        merge_splits.run(context, planned)
+    assert ids(it.open(tmp_path / "t")) == list(range(1000, 1007))
+
+
+def test_an_append_during_a_merge_is_kept(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=4)
+    context = TableContext.at(tmp_path / "t")
+    base = context.snapshot()
+    planned = plan(base, merge_splits.options_of(context, base))
+    table.append(rows(40, 10))
+    report, _ = merge_splits.run(context, planned)
+    assert report.version == 6
+    assert ids(it.open(tmp_path / "t")) == list(range(50))
+
+
+def test_a_group_that_lost_its_sources_is_dropped(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=4)
+    context = TableContext.at(tmp_path / "t")
+    base = context.snapshot()
+    planned = plan(base, merge_splits.options_of(context, base))
+    table.overwrite([], where="date = '2024-01-01'")
+    report, _ = merge_splits.run(context, planned)
+    assert (report.status, report.metrics["groups"]) == ("partial", 1)
+    assert "removed" in report.warnings[0]
+    assert ids(it.open(tmp_path / "t")) == [i for i in range(40) if i % 2]
+
+
+def test_a_damaged_source_is_left_alone_and_the_rest_merges(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=3)
+    bad = tmp_path / "t" / table.files("date = '2024-01-01'").column("path")[0].as_py()
+    data = bytearray(bad.read_bytes())
+    data[100] ^= 1
+    bad.write_bytes(bytes(data))
+    report = table.merge_splits()
+    assert (report.status, report.metrics["groups"], report.metrics["files_skipped"]) == ("partial", 1, 3)
+    assert bad.name in report.warnings[0]
+    assert table.files("date = '2024-01-01'").num_rows == 3
+    assert table.files("date = '2024-01-02'").num_rows == 1
+    with pytest.raises(it.SplitCorrupted, match="no group could be merged"):
+        table.merge_splits(where="date = '2024-01-01'")
+
+
+def test_a_merge_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
+    """Real SIGKILLs at growing times: the table is always as before or merged, and the next merge works."""
+    make(tmp_path / "t", appends=8, each=40, partition_by=[])
+    before = it.open(tmp_path / "t").scan().read_all().sort_by("id")
+    command = [sys.executable, "-m", "indextables", "merge-splits", str(tmp_path / "t")]
+    killed = 0
+    for delay in (0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.0):
+        child = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            killed += 1
+        child.wait()
+        table = it.open(tmp_path / "t")
+        assert table.scan().read_all().sort_by("id").equals(before)
+        if table.version == 9:
+            break
+    assert killed >= 1
+    table = it.open(tmp_path / "t")
+    report = table.merge_splits()
+    assert report.status == ("no_action" if table.version == 9 and report.version is None else "success")
+    assert table.files().num_rows == 1
+    assert table.scan().read_all().sort_by("id").equals(before)
+    assert answers(table) == answers(it.open(tmp_path / "t", 8))
+    # What the killed attempts left is no part of the table, and purge finds it once it is old.
+    live = set(table.files().column("path").to_pylist())
+    for split in (tmp_path / "t" / "splits").iterdir():
+        if f"splits/{split.name}" not in live:
+            os.utime(split, (0, 0))
+    table.purge(older_than="0s")
+    assert {f"splits/{p.name}" for p in (tmp_path / "t" / "splits").iterdir()} == live

@@ -1,0 +1,256 @@
+"""Purge against a model of the folder: nothing live, retained, young or foreign goes; everything dead and old does (R10)."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import indextables as it
+from indextables.api import create_table, open_table
+from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
+
+DAY = 86_400_000
+
+
+def splits_on_disk(table: Path) -> set[str]:
+    return {str(p.relative_to(table)) for p in table.rglob("*.split") if not p.is_symlink()}
+
+
+def touch(path: Path, ms: int) -> None:
+    os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+
+class Model:
+    """A table on a fake clock, and what is known of every split that was ever made."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.time = FakeTime()
+        self.table = create_table(path, SCHEMA, partition_by=["date"], clock=self.time.clock())
+        self.created: dict[str, int] = {}
+        self.removed: dict[str, int] = {}
+        self.orphans: set[str] = set()
+        self.next_id = 0
+        self.expected: list[int] = []
+        self.foreign = [path / "notes.txt", path / "date=2024-01-01" / "splits" / "mine.split", path / "part-0001.split"]
+
+    def live(self) -> set[str]:
+        return set(open_table(self.path).files().column("path").to_pylist())
+
+    def step(self, word: str) -> None:
+        before = self.live()
+        if word == "append":
+            self.table.append(rows(self.next_id, 3))
+            self.expected += range(self.next_id, self.next_id + 3)
+            self.next_id += 3
+        elif word == "merge":
+            self.table.merge_splits()
+        elif word == "overwrite":
+            self.table.overwrite(rows(self.next_id, 2))
+            self.expected = [self.next_id, self.next_id + 1]
+            self.next_id += 2
+        elif word == "checkpoint":
+            self.table.checkpoint()
+        elif word == "orphan" and before:
+            source = self.path / sorted(before)[0]
+            name = f"split-00000000-0000-4000-8000-{len(self.orphans):012d}.split"
+            shutil.copy(source, source.parent / name)
+            path = str((source.parent / name).relative_to(self.path))
+            self.orphans.add(path)
+            self.created[path] = self.time.ms
+            touch(self.path / path, self.time.ms)
+        elif word == "day":
+            self.time.pass_days(1)
+        self._note(before)
+
+    def _note(self, before: set[str]) -> None:
+        now = self.live()
+        for path in now - before:
+            self.created[path] = self.time.ms
+            touch(self.path / path, self.time.ms)
+        for path in before - now:
+            self.removed[path] = self.time.ms
+
+    def purge(self, days: int) -> None:
+        for file in self.foreign:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("x")
+            touch(file, 0)
+        disk = splits_on_disk(self.path)
+        cutoff = self.time.ms - days * DAY
+        orphan_cutoff = self.time.ms - max(days, 1) * DAY
+        dead = {p for p in disk & set(self.removed) if max(self.removed[p], self.created[p]) <= cutoff} - self.live()
+        dead |= {p for p in disk & self.orphans if self.created[p] <= orphan_cutoff}
+        dry = self.table.purge(older_than=f"{days}d", log_retention="30d", dry_run=True)
+        assert splits_on_disk(self.path) == disk
+        assert {step["path"] for step in dry.to_dict()["plan"] if step["kind"] == "split"} == dead
+        report = self.table.purge(older_than=f"{days}d", log_retention="30d")
+        assert splits_on_disk(self.path) == disk - dead
+        assert report.metrics["files_deleted"] == len(dead)
+        assert all(file.exists() for file in self.foreign)
+
+
+WORDS = st.lists(st.sampled_from(["append", "append", "merge", "overwrite", "checkpoint", "orphan", "day", "day"]), min_size=3, max_size=12)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(WORDS, st.integers(0, 4))
+def test_purge_against_the_model(tmp_path_factory: pytest.TempPathFactory, words: list[str], days: int) -> None:
+    model = Model(tmp_path_factory.mktemp("purge") / "t")
+    for word in words:
+        model.step(word)
+    model.purge(days)
+    assert ids(open_table(model.path)) == model.expected
+    model.purge(days)
+
+
+def aged(tmp_path: Path) -> tuple[it.Table, FakeTime]:
+    time = FakeTime()
+    table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
+    for number in range(6):
+        table.append(rows(number, 1))
+        time.pass_days(10)
+    return table, time
+
+
+def versions(table: Path) -> list[int]:
+    return sorted(int(p.name[:20]) for p in (table / "_transaction_log").iterdir() if len(p.name) == 25)
+
+
+def test_versions_expire_only_behind_a_checkpoint(tmp_path: Path) -> None:
+    table, time = aged(tmp_path)
+    assert table.purge(log_retention="1d").metrics["versions_deleted"] == 0
+    table.checkpoint()
+    time.pass_days(40)
+    report = table.purge(log_retention="30d")
+    assert report.metrics["versions_deleted"] == 5
+    assert versions(tmp_path / "t") == [0, 6]
+    assert ids(it.open(tmp_path / "t")) == list(range(6))
+    assert [entry["version"] for entry in table.history().to_pylist()] == [6, 0]
+    with pytest.raises(it.VersionNotFound, match="expired"):
+        it.open(tmp_path / "t", 3)
+    table.append(rows(6, 1))
+    assert ids(it.open(tmp_path / "t")) == list(range(7))
+    assert [entry["version"] for entry in table.history().to_pylist()] == [7, 6, 0]
+
+
+def test_a_retained_version_keeps_its_base_and_tail(tmp_path: Path) -> None:
+    time = FakeTime()
+    table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
+    for number in range(8):
+        time.pass_days(10)
+        table.append(rows(number, 1))
+        if number in (1, 3, 7):
+            table.checkpoint()
+    table.purge(log_retention="35d")  # versions 5 … 8 are younger; their base is checkpoint 4
+    assert versions(tmp_path / "t") == [0, 4, 5, 6, 7, 8]
+    assert sorted(p.name[:20] for p in (tmp_path / "t" / "_transaction_log").glob("*.checkpoint.json")) == [f"{4:020d}", f"{8:020d}"]
+    for version in (4, 5, 6, 7, 8):
+        assert ids(it.open(tmp_path / "t", version)) == list(range(version))
+
+
+def test_a_broken_checkpoint_is_no_base(tmp_path: Path) -> None:
+    table, time = aged(tmp_path)
+    table.checkpoint()
+    (tmp_path / "t" / "_transaction_log" / f"{6:020d}.checkpoint.json").write_bytes(b"broken")
+    time.pass_days(100)
+    assert table.purge(log_retention="1d").metrics["versions_deleted"] == 0
+    assert ids(it.open(tmp_path / "t")) == list(range(6))
+
+
+def test_what_was_live_lately_stays(tmp_path: Path) -> None:
+    """field-notes 3c: a split written long ago and merged away a minute ago is still needed."""
+    table, time = aged(tmp_path)
+    table.merge_splits()
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, 0)
+    assert table.purge(older_than="7d").status == "no_action"
+    time.pass_days(8)
+    assert table.purge(older_than="7d").metrics["files_deleted"] == 6
+
+
+def test_young_orphans_stay_whatever_is_asked(tmp_path: Path) -> None:
+    """A writer that has not committed yet must not lose its split."""
+    table = make(tmp_path / "t", appends=1, partition_by=[])
+    (live,) = splits_on_disk(tmp_path / "t")
+    orphan = tmp_path / "t" / "splits" / "split-00000000-0000-4000-8000-000000000000.split"
+    shutil.copy(tmp_path / "t" / live, orphan)
+    assert table.purge(older_than="0s").status == "no_action"
+    report = it.open(tmp_path / "t", options={"purge.retentionCheckEnabled": "false"}).purge(older_than="0s")
+    assert report.metrics["files_deleted"] == 1
+    assert not orphan.exists()
+    assert ids(table) == list(range(10))
+
+
+def test_an_orphan_may_be_a_removal_we_no_longer_know(tmp_path: Path) -> None:
+    """Its version has expired: the oldest retained version's age stands for the removal's."""
+    time = FakeTime()
+    table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
+    for number in range(3):
+        table.append(rows(number, 1))
+        time.pass_days(1)
+    table.merge_splits()
+    table.checkpoint()
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, 0)
+    for version in (1, 2, 3):
+        version_file(tmp_path / "t", version).unlink()
+    removal = version_file(tmp_path / "t", 4)
+    removal.rename(tmp_path / "kept")
+    time.pass_days(3)
+    table = open_table(tmp_path / "t", clock=time.clock())
+    table.append(rows(9, 1))
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, 0)
+    time.pass_days(5)
+    assert table.purge(older_than="7d").status == "no_action"
+    time.pass_days(3)
+    assert table.purge(older_than="7d").metrics["files_deleted"] == 3
+    assert ids(table) == [0, 1, 2, 9]
+
+
+def test_links_and_what_they_lead_to_stay(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=1)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    name = "split-00000000-0000-4000-8000-000000000000.split"
+    (outside / name).write_text("precious")
+    touch(outside / name, 0)
+    (tmp_path / "t" / "splits").symlink_to(outside)
+    (tmp_path / "t" / "date=2024-01-01" / "splits" / name).symlink_to(outside / name)
+    before = tree(tmp_path)
+    table.purge(older_than="0s")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["7", "-1d", "soon", 7])
+def test_bad_durations_are_named(tmp_path: Path, text: object) -> None:
+    table = make(tmp_path / "t", appends=1)
+    for arguments in ({"older_than": text}, {"log_retention": text}):
+        with pytest.raises(it.InvalidArgument, match=str(text)):
+            table.purge(**arguments)
+
+
+def test_a_file_that_cannot_be_deleted_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, time = aged(tmp_path)
+    table.merge_splits()
+    time.pass_days(10**5)
+    stubborn = random.Random(1).choice(sorted(splits_on_disk(tmp_path / "t") - set(table.files().column("path").to_pylist())))
+    real = os.unlink
+
+    def unlink(path: object, **kwargs: object) -> None:
+        if str(path).endswith(stubborn):
+            raise PermissionError(1, "not permitted", str(path))
+        real(path, **kwargs)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    report = table.purge()
+    assert report.status == "partial"
+    assert stubborn in report.warnings[0]
+    assert report.metrics["files_deleted"] == 5

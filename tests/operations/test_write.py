@@ -1,0 +1,243 @@
+"""Append and overwrite: what is committed is exactly what was given, and what does not fit changes nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import indextables as it
+from indextables.splits import open_split
+from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
+
+
+def log_lines(table: Path, version: int) -> list[dict[str, object]]:
+    return [json.loads(line) for line in gzip.decompress(version_file(table, version).read_bytes()).splitlines()]
+
+
+def test_version_zero_is_protocol_and_metadata(tmp_path: Path) -> None:
+    """INI-01, INI-05."""
+    make(tmp_path / "t", **{"indexing.typemap.level": "string"})
+    first, second = log_lines(tmp_path / "t", 0)
+    assert first == {"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}
+    metadata = second["metaData"]
+    assert metadata["partitionColumns"] == ["date"]
+    assert metadata["configuration"] == {"spark.indextables.indexing.typemap.level": "string"}
+    assert json.loads(metadata["schemaString"])["fields"][1] == {"name": "ts", "type": "timestamp", "nullable": True, "metadata": {}}
+
+
+def test_adds_are_true(tmp_path: Path) -> None:
+    """ACT-04 … ACT-07: what the log says of a split is what the split says of itself."""
+    table = make(tmp_path / "t", appends=2)
+    lines = log_lines(tmp_path / "t", 2)
+    assert lines[0]["commitInfo"]["operation"] == "append"
+    adds = [line["add"] for line in lines if "add" in line]
+    assert len(adds) == 2
+    for add in adds:
+        file = tmp_path / "t" / add["path"]
+        split = open_split(file)
+        assert add["path"].startswith(f"date={add['partitionValues']['date']}/splits/split-")
+        assert add["size"] == file.stat().st_size == add["footerEndOffset"]
+        assert add["numRecords"] == split.num_records == 5
+        assert add["uncompressedSizeBytes"] == add["footerStartOffset"] == split.info.footer_start
+        data = file.read_bytes()
+        assert int.from_bytes(data[add["footerStartOffset"] : add["footerStartOffset"] + 4], "little") == 403881646
+        hot = data[add["hotcacheStartOffset"] : add["hotcacheStartOffset"] + add["hotcacheLength"]]
+        assert len(hot) == int.from_bytes(data[-4:], "little")
+        rows_here = [row for row in rows(10, 10) if str(row["date"]) == add["partitionValues"]["date"]]
+        assert add["minValues"]["id"] == str(min(r["id"] for r in rows_here))
+        assert add["maxValues"]["id"] == str(max(r["id"] for r in rows_here))
+        assert add["minValues"]["ts"] == min(r["ts"] for r in rows_here).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        assert add["hasFooterOffsets"] is True
+        assert add["dataChange"] is True
+        assert add["numMergeOps"] == 0
+    assert table.files().column("num_records").to_pylist() == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("kind", ["dicts", "arrow", "batches", "batch", "pandas", "polars", "duckdb", "reader", "parquet-stream"])
+def test_anything_with_arrow_is_taken(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path / "t", partition_by=[])
+    data = pa.Table.from_pylist(rows(0, 50), schema=SCHEMA)
+    pq.write_table(data, tmp_path / "x.parquet")
+    given = {
+        "dicts": lambda: rows(0, 50),
+        "arrow": lambda: data,
+        "batches": lambda: iter(data.to_batches(7)),
+        "batch": lambda: data.combine_chunks().to_batches()[0],
+        "pandas": lambda: data.to_pandas(),
+        "polars": lambda: pl.from_arrow(data),
+        "duckdb": lambda: duckdb.from_arrow(data),
+        "reader": lambda: data.to_reader(5),
+        "parquet-stream": lambda: pq.ParquetFile(tmp_path / "x.parquet").iter_batches(9),
+    }[kind]()
+    report = table.append(given)
+    assert report.metrics["rows_written"] == 50
+    assert table.scan().read_all().sort_by("id").to_pylist() == data.to_pylist()
+
+
+def test_columns_go_by_name_and_narrow_types_widen(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.int64()), ("b", pa.float64()), ("c", pa.string())]))
+    table.append(pa.table({"c": pa.array(["x"]).dictionary_encode(), "b": pa.array([1.5], pa.float32()), "a": pa.array([7], pa.uint8())}))
+    table.append(pa.table({"a": pa.array([8]), "b": pa.array([2]), "c": pa.nulls(1)}))
+    assert table.scan().read_all().to_pylist() == [{"a": 7, "b": 1.5, "c": "x"}, {"a": 8, "b": 2.0, "c": None}]
+
+
+NOT_FITTING = [
+    (pa.table({"a": [1], "b": ["x"], "zz": [1]}), "zz"),
+    (pa.table({"a": [1]}), "'b'"),
+    (pa.table({"a": ["one"], "b": ["x"]}), "'a' is string"),
+    (pa.table({"a": [1.5], "b": ["x"]}), "'a' is double"),
+    (pa.table({"a": [300], "b": ["x"]}), "'a', from row 0.*300"),
+    (pa.table({"a": [None], "b": ["x"]}, schema=pa.schema([("a", pa.int8()), ("b", pa.string())])), "row 0, column 'a' is null"),
+    ([{"a": 1, "b": "x"}, {"a": "two", "b": "y"}], "row 1, column 'a': 'two'"),
+    ([{"a": 1, "b": "x", "c": 1}], "row 0 has a column 'c'"),
+    (pa.table({"a": [1], "b": [["x"]]}), "'b' is list"),
+]
+
+
+@pytest.mark.parametrize(("data", "named"), NOT_FITTING)
+def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path: Path, data: object, named: str) -> None:
+    table = it.create(tmp_path / "t", pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.string())]))
+    table.append([{"a": 1, "b": "first"}])
+    before = tree(tmp_path)
+    with pytest.raises(it.SchemaMismatch, match=named):
+        table.append(data)
+    with pytest.raises(it.SchemaMismatch, match=named):
+        table.overwrite(data)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("data", ["rows", 5, None, {"a": 1}, [1, 2], b"x"])
+def test_what_is_not_rows_is_refused(tmp_path: Path, data: object) -> None:
+    table = make(tmp_path / "t")
+    before = tree(tmp_path)
+    with pytest.raises(it.InvalidArgument):
+        table.append(data)
+    assert tree(tmp_path) == before
+
+
+def test_a_bad_row_late_in_the_stream_leaves_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    before = tree(tmp_path)
+    with pytest.raises(it.SchemaMismatch, match="row 25000"):
+        table.append([*rows(0, 25_000), {"id": "not a number"}])
+    assert tree(tmp_path) == before
+
+
+def test_no_rows_commit_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=1)
+    report = table.append([])
+    assert (report.status, report.version, table.version) == ("no_action", None, 1)
+
+
+def test_overwrite_replaces_everything(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=3)
+    report = table.overwrite(rows(100, 4))
+    assert (report.metrics["files_removed"], report.metrics["files_added"]) == (6, 2)
+    assert ids(table) == [100, 101, 102, 103]
+    lines = log_lines(tmp_path / "t", 4)
+    kinds = [next(iter(line)) for line in lines]
+    assert kinds == ["commitInfo"] + ["remove"] * 6 + ["add"] * 2  # LOG-10
+    assert ids(it.open(tmp_path / "t", 3)) == list(range(30))
+    table.overwrite([])
+    assert table.count() == 0
+
+
+def test_replace_where(tmp_path: Path) -> None:
+    """field-notes 7 no. 4: only the partitions named are replaced."""
+    table = make(tmp_path / "t", appends=2)
+    new = [row | {"date": date(2024, 1, 1)} for row in rows(500, 3)]
+    table.overwrite(new, where="date = '2024-01-01'")
+    assert ids(table, "date = '2024-01-01'") == [500, 501, 502]
+    assert ids(table, "date = '2024-01-02'") == [i for i in range(20) if i % 2]
+    before = tree(tmp_path)
+    with pytest.raises(it.ReplaceWhereViolation, match="2024-01-02"):
+        table.overwrite(rows(0, 2), where="date = '2024-01-01'")
+    with pytest.raises(it.InvalidPredicate, match="level"):
+        table.overwrite(new, where="level = 'INFO'")
+    log_only = {path: data for path, data in tree(tmp_path).items() if "_transaction_log" in path}
+    assert log_only == {path: data for path, data in before.items() if "_transaction_log" in path}
+    assert ids(table, "date = '2024-01-01'") == [500, 501, 502]
+
+
+def test_a_txn_commits_once(tmp_path: Path) -> None:
+    """A-02: whoever retries, also after a checkpoint and with an older number."""
+    table = make(tmp_path / "t")
+    assert table.append(rows(0, 5), txn=("job", 7)).version == 1
+    table.append(rows(5, 5))
+    again = it.open(tmp_path / "t").append(rows(0, 5), txn=("job", 7))
+    assert (again.status, again.version) == ("no_action", 1)
+    table.checkpoint()
+    late = it.open(tmp_path / "t").append(rows(0, 5), txn=("job", 6))
+    assert (late.status, late.version) == ("no_action", None)
+    assert table.append(rows(10, 5), txn=("job", 8)).version == 3
+    assert ids(table) == list(range(15))
+    for bad in (("", 1), ("x", "1"), ("x", True)):
+        with pytest.raises(it.InvalidArgument, match="txn"):
+            table.append(rows(0, 1), txn=bad)
+
+
+def test_partitions_of_every_type_and_null(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [("s", pa.string()), ("i", pa.int32()), ("d", pa.date32()), ("t", pa.timestamp("us", tz="UTC")), ("b", pa.bool_()), ("v", pa.int64())]
+    )
+    table = it.create(tmp_path / "t", schema, partition_by=["s", "i", "d", "t", "b"])
+    moment = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
+    values = ["plain", "a/b", "../..", "50% = x", "", None, "ümlaut ☃", "a\nb"]
+    data = [{"s": s, "i": n if n % 2 else None, "d": date(2024, 2, 29), "t": moment, "b": True, "v": n} for n, s in enumerate(values)]
+    table.append(data)
+    got = sorted(it.open(tmp_path / "t").scan().read_all().to_pylist(), key=lambda r: r["v"])
+    assert got == data
+    for n, s in enumerate(values):
+        where = "s IS NULL" if s is None else "s = '" + s.replace("'", "''") + "'"
+        assert table.scan(where, ["v"]).read_all().column("v").to_pylist() == [n]
+        assert table.files(where).num_rows == 1
+        assert table.count(where) == 1
+    assert all(os.path.commonpath([tmp_path / "t", p.resolve()]) == str(tmp_path / "t") for p in (tmp_path / "t").rglob("*.split"))
+
+
+def test_many_partitions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indextables.limits.OPEN_WRITERS", 3)
+    table = it.create(tmp_path / "t", pa.schema([("p", pa.int64()), ("v", pa.int64())]), partition_by=["p"])
+    data = [{"p": i % 8, "v": i} for i in range(64)]
+    table.append(iter(pa.Table.from_pylist(data).to_batches(16)))
+    assert sorted(table.scan().read_all().to_pylist(), key=lambda r: r["v"]) == data
+    assert table.count("p = 3") == 8
+
+
+def test_splits_roll_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indextables.limits.SPLIT_ROWS", 100)
+    table = make(tmp_path / "t", partition_by=[])
+    table.append(pa.Table.from_pylist(rows(0, 350), schema=SCHEMA).to_reader(50))
+    assert table.files().column("num_records").to_pylist() == [100, 100, 100, 50]
+    assert ids(table) == list(range(350))
+
+
+def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    with pytest.raises(it.TableExists):
+        make(tmp_path / "t")
+    cases = [
+        (pa.schema([("a", pa.list_(pa.int64()))]), [], {}, it.SchemaMismatch, "'a' has type list"),
+        (pa.schema([("a", pa.int64()), ("a", pa.int64())]), [], {}, it.SchemaMismatch, "more than once"),
+        (pa.schema([]), [], {}, it.SchemaMismatch, "at least one column"),
+        (pa.schema([("_row", pa.int64())]), [], {}, it.SchemaMismatch, "_row"),
+        (pa.schema([("a", pa.int64())]), ["b", "c"], {}, it.SchemaMismatch, "partition columns b, c not found in schema"),
+        (pa.schema([("a", pa.int64())]), ["a"], {}, it.SchemaMismatch, "not a partition column"),
+        (pa.schema([("a", pa.int64())]), "a", {}, it.InvalidArgument, "'a'"),
+        (pa.schema([("a", pa.int64())]), [], {"merge.targetSizes": "1G"}, it.ConfigError, "merge.targetSizes"),
+        (pa.schema([("a", pa.string())]), [], {"indexing.typemap.b": "text"}, it.ConfigError, "'b'"),
+        (pa.schema([("a", pa.string())]), [], {"indexing.typemap.a": "vector"}, it.ConfigError, "'vector'"),
+    ]
+    for schema, partition_by, options, error, named in cases:
+        with pytest.raises(error, match=named):
+            it.create(tmp_path / "new", schema, partition_by=partition_by, options=options)
+    assert not (tmp_path / "new").exists()

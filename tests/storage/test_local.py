@@ -1,0 +1,82 @@
+"""The local store's guarantees, with real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from indextables.errors import StorageError, UnsafePath
+from indextables.paths import TableRoot
+from indextables.storage import LocalStore
+
+
+def race(root: str, keys: int, writer: int) -> list[int]:
+    store = LocalStore(TableRoot(root))
+    return [key for key in range(keys) if store.create(f"log/{key}", f"{writer}".encode())]
+
+
+def test_one_winner_per_key(tmp_path: Path) -> None:
+    """R1, as far as the road goes: 8 processes race for 100 keys."""
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        wins = pool.starmap(race, [(str(tmp_path), 100, writer) for writer in range(8)])
+    assert sorted(key for won in wins for key in won) == list(range(100))
+    store = LocalStore(TableRoot(str(tmp_path)))
+    for writer, won in enumerate(wins):
+        assert all(store.read(f"log/{key}") == f"{writer}".encode() for key in won)
+    assert {entry.path for entry in store.list("log")} == {f"log/{key}" for key in range(100)}
+
+
+def test_create_leaves_the_old_bytes(tmp_path: Path) -> None:
+    store = LocalStore(TableRoot(str(tmp_path)))
+    assert store.create("a/b", b"1")
+    assert not store.create("a/b", b"2")
+    assert store.read("a/b") == b"1"
+    store.replace("a/b", b"3")
+    assert store.read("a/b") == b"3"
+    assert [entry.path for entry in store.list("")] == ["a/b"]
+
+
+def test_upload_moves_also_across_file_systems(tmp_path: Path) -> None:
+    store = LocalStore(TableRoot(str(tmp_path / "table")))
+    near = tmp_path / "near"
+    near.write_bytes(b"near")
+    assert store.upload(near, "x/near") > 0
+    shared = Path("/dev/shm") if os.path.isdir("/dev/shm") else tmp_path
+    far = shared / f"indextables-test-{os.getpid()}"
+    far.write_bytes(b"far")
+    store.upload(far, "x/far")
+    assert (store.read("x/near"), store.read("x/far")) == (b"near", b"far")
+    assert not near.exists()
+    assert not far.exists()
+    assert {entry.path for entry in store.list("x")} == {"x/near", "x/far"}
+
+
+def test_links_are_neither_listed_nor_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("s")
+    table = tmp_path / "table"
+    table.mkdir()
+    (table / "link").symlink_to(outside / "secret")
+    (table / "folder").symlink_to(outside)
+    (table / "real").write_text("r")
+    store = LocalStore(TableRoot(str(table)))
+    assert [entry.path for entry in store.list("")] == ["real"]
+    for path in ("link", "folder/secret"):
+        with pytest.raises(UnsafePath, match="symbolic link"):
+            store.local_path(path)
+    assert store.local_path("real") == table / "real"
+
+
+def test_missing_and_forbidden(tmp_path: Path) -> None:
+    store = LocalStore(TableRoot(str(tmp_path)))
+    with pytest.raises(FileNotFoundError):
+        store.read("nothing")
+    assert not store.delete("nothing")
+    assert list(store.list("nothing")) == []
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="file/below"):
+        store.create("file/below", b"x")

@@ -1,0 +1,75 @@
+"""Options: one table, stated order, refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from indextables.config import KEYS, PREFIX, Config, checked_options, environment_name, parse_duration, parse_size
+from indextables.errors import ConfigError, InvalidArgument
+
+
+def test_every_key_has_a_default_that_parses() -> None:
+    for key in KEYS:
+        assert key.parse(key.default) is not None
+        assert key.meaning
+
+
+def test_order_is_call_environment_table_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {PREFIX + "merge.targetSize": "2M", "spark.other": "x", "delta.something": "y"}
+    assert Config.of().get("merge.targetSize") == 5 * 2**30
+    assert Config.of(None, table).get("merge.targetSize") == 2 * 2**20
+    monkeypatch.setenv("INDEXTABLES_MERGE_TARGET_SIZE", "3M")
+    assert Config.of(None, table).get("merge.targetSize") == 3 * 2**20
+    assert Config.of({"MERGE.targetsize": "4M"}, table).get("merge.targetSize") == 4 * 2**20
+
+
+def test_keys_are_case_insensitive_but_columns_are_not() -> None:
+    options = checked_options(
+        {"Spark.IndexTables.Merge.TargetSize": "7M", "INDEXING.TYPEMAP.MyColumn": "string", "purge.retentionCheckEnabled": False}
+    )
+    assert options == {"merge.targetSize": "7M", "indexing.typemap.MyColumn": "string", "purge.retentionCheckEnabled": "false"}
+    assert Config.of(options).typemap() == {"MyColumn": "string"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("merge.target", "1G"), ("", "x"), ("indexing.typemap.", "x"), ("merge.targetSize", "1K"), ("merge.targetSize", "big"),
+     ("transaction.retry.maxAttempts", "0"), ("transaction.retry.maxAttempts", "1.5"), ("transaction.compression.enabled", "yes")],
+)  # fmt: skip
+def test_unknown_keys_and_bad_values_are_named(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked_options({key: value})
+    assert repr(value if key in {k.name for k in KEYS} else key) in str(caught.value)
+
+
+def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(environment_name("transaction.retry.maxAttempts"), "many")
+    with pytest.raises(ConfigError, match=r"environment transaction\.retry\.maxAttempts = 'many'"):
+        Config.of().get("transaction.retry.maxAttempts")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("100M", 100 * 2**20), ("1.5g", 3 * 2**29), ("4096", 4096), ("1 KiB", 1024), (7, 7), ("2TB", 2 * 2**40)]
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1M", "1X", "1e3", "ten", -1, True, None, "1M; rm"])
+def test_bad_sizes(text: object) -> None:
+    with pytest.raises(InvalidArgument, match="is not a size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("7d", 604_800_000), ("36h", 129_600_000), ("1.5s", 1500), ("0s", 0), ("1W", 604_800_000), ("5 m", 300_000), ("9ms", 9)],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "7", "-1d", "d", "1y", "7 days", None, 7])
+def test_bad_durations(text: object) -> None:
+    with pytest.raises(InvalidArgument, match="is not a duration"):
+        parse_duration(text)

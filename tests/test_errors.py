@@ -1,0 +1,103 @@
+"""The error tree: every error is drawn, the type answers the exit code and whether a retry may help."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from indextables import errors
+from indextables.errors import (
+    CommitUnknown,
+    ConcurrentConflict,
+    ConfigError,
+    IndexTablesError,
+    InvalidArgument,
+    InvalidPredicate,
+    InvalidQuery,
+    LogCorrupted,
+    PointedError,
+    ProtocolUnsupported,
+    StorageError,
+    TableNotFound,
+)
+
+ALL = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, IndexTablesError)]
+# Only a common form of its two children, never raised itself.
+UNDRAWN = {PointedError}
+
+
+def drawn_parents() -> dict[str, str | None]:
+    """Name -> parent, read from the drawing at the top of the module."""
+    parents: dict[str, str | None] = {}
+    line_of: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"^([│ ]*)(?:[├└]── )?([A-Z][A-Za-z]+)(?:\s{2,}|$)", line)
+        if found is None:
+            continue
+        depth = len(found[1]) // 4 + (1 if "── " in line else 0)
+        parents[found[2]] = line_of[depth - 1] if depth else None
+        line_of[depth:] = [found[2]]
+    return parents
+
+
+def test_every_error_is_drawn_under_its_parent() -> None:
+    actual: dict[str, str | None] = {"IndexTablesError": None}
+    for kind in ALL:
+        if kind in UNDRAWN or kind is IndexTablesError:
+            continue
+        parent = next(base for base in kind.__mro__[1:] if base not in UNDRAWN)
+        actual[kind.__name__] = parent.__name__
+    assert drawn_parents() == actual
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (InvalidArgument, 2),
+        (InvalidPredicate, 2),
+        (InvalidQuery, 2),
+        (ConfigError, 78),
+        (TableNotFound, 78),
+        (ProtocolUnsupported, 78),
+        (ConcurrentConflict, 75),
+        (StorageError, 75),
+        (LogCorrupted, 1),
+        (CommitUnknown, 1),
+    ],
+)
+def test_exit_codes(kind: type[IndexTablesError], code: int) -> None:
+    assert kind.exit_code == code
+
+
+def test_a_retry_may_help_exactly_where_the_exit_code_says_so() -> None:
+    assert {kind for kind in ALL if kind.retryable} == {kind for kind in ALL if kind.exit_code == 75} == {ConcurrentConflict, StorageError}
+
+
+def test_exit_codes_are_the_documented_ones() -> None:
+    assert {kind.exit_code for kind in ALL} == {1, 2, 75, 78}
+
+
+def test_caret_points_at_the_place() -> None:
+    shown = InvalidPredicate("unexpected '&'", "a = 1 & b", 6).caret()
+    assert shown is not None
+    text, caret = shown.splitlines()
+    assert text == "  a = 1 & b"
+    assert text[caret.index("^")] == "&"
+
+
+def test_caret_of_a_long_text_shows_its_neighbourhood_on_one_line() -> None:
+    text = "x\n" * 500 + "!" + "\ty" * 500
+    shown = InvalidQuery("unexpected '!'", text, 1000).caret()
+    assert shown is not None
+    line, caret = shown.splitlines()
+    assert len(line) == 2 + 100
+    assert line[caret.index("^")] == "!"
+    assert "\t" not in line
+
+
+@pytest.mark.parametrize("error", [InvalidQuery("bad"), InvalidQuery("bad", "a b"), InvalidQuery("bad", "", 0)])
+def test_no_caret_where_the_place_is_not_known(error: InvalidQuery) -> None:
+    assert error.caret() is None
+    assert str(error) == "bad"

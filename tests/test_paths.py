@@ -1,0 +1,79 @@
+"""Hostile paths are refused when they are made (R13)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from indextables.errors import StorageError, UnsafePath
+from indextables.paths import TableRoot, check_relative, is_our_split, partition_folder, split_path
+
+ROOT = TableRoot("/data/t")
+HOSTILE = [
+    "../x", "..", ".", "", "/etc/passwd", "a/../b", "a/../../b", "a//b", "./a", "a/.", "a/",
+    "/data/tx/a.split", "/data/t/../x", "file:///etc/passwd", "s3://bucket/x", "hdfs://h/x", "%2e%2e/x", "%2E%2E/%2e%2e/x",
+    "%252e%252e/x", "a/%2e%2e%2fb", "..%2fx", "%2fetc/passwd", "a\0b", "a\nb", "a\\..\\b", "..\\x", "\x7f", "x" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+def test_hostile_paths_are_refused(path: str) -> None:
+    with pytest.raises(UnsafePath):
+        ROOT.relative(path)
+
+
+@pytest.mark.parametrize(
+    ("logged", "relative"),
+    [
+        ("splits/a.split", "splits/a.split"),
+        ("/data/t/splits/a.split", "splits/a.split"),
+        ("file:/data/t/a.split", "a.split"),
+        ("file:///data/t/a.split", "a.split"),
+        ("date=2024-01-01/part-0.split", "date=2024-01-01/part-0.split"),
+        ("p=a%2Fb/x.split", "p=a%2Fb/x.split"),
+        ("p=..%2Fx/x.split", "p=..%2Fx/x.split"),
+        ("..a/x...split", "..a/x...split"),
+        ("p=ü 100%/x.split", "p=ü 100%/x.split"),
+    ],
+)
+def test_plain_paths_stay_literal(logged: str, relative: str) -> None:
+    assert ROOT.relative(logged) == relative
+
+
+@pytest.mark.parametrize(
+    "value", ["a/b", "..", "../..", "a=b", "50%", "x:y", "ü", " ", "a\nb", "'quoted'", "[1]", "{x}", "a\\b", "*?", "^"]
+)
+def test_partition_values_make_safe_folders(value: str) -> None:
+    path = split_path([partition_folder("p", value)], "0b0e0a00-0000-4000-8000-000000000001")
+    assert check_relative(path) == path
+    assert path.count("/") == 2
+    assert is_our_split(path)
+
+
+def test_null_partitions_have_hives_name() -> None:
+    assert partition_folder("p", None) == "p=__HIVE_DEFAULT_PARTITION__"
+
+
+FOREIGN = [
+    "x.split",
+    "splits/split-1.split",
+    "splits/other-0b0e0a00-0000-4000-8000-000000000001.split",
+    "a/splits/split-0b0e0a00-0000-4000-8000-000000000001.split",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_names_are_not_ours(name: str) -> None:
+    assert not is_our_split(name)
+
+
+def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert TableRoot.parse("t").path == os.path.join(tmp_path, "t")
+    assert TableRoot.parse(Path("t")).path == TableRoot.parse("./t/").path
+    assert TableRoot.parse(f"file://{tmp_path}/t").path == f"{tmp_path}/t"
+    for bad in ("", "a\0b", "ftp://host/x"):
+        with pytest.raises(StorageError):
+            TableRoot.parse(bad)

@@ -1,0 +1,108 @@
+"""Schemas: canonical types, the Spark spelling and back, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indextables.errors import LogCorrupted, SchemaMismatch
+from indextables.schema import (
+    LOCAL_TIMESTAMP,
+    SUPPORTED,
+    UTC_TIMESTAMP,
+    canonical_schema,
+    canonical_type,
+    from_spark_json,
+    to_spark_json,
+)
+
+TYPES = [
+    pa.string(),
+    pa.int64(),
+    pa.int32(),
+    pa.int16(),
+    pa.int8(),
+    pa.float64(),
+    pa.float32(),
+    pa.bool_(),
+    pa.date32(),
+    UTC_TIMESTAMP,
+    LOCAL_TIMESTAMP,
+]
+names = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]), min_size=1, max_size=12).filter(lambda n: n[0] not in "_-")
+
+
+@given(st.lists(st.tuples(names, st.sampled_from(TYPES), st.booleans()), min_size=1, max_size=8, unique_by=lambda f: f[0]))
+def test_every_canonical_schema_survives_the_spark_spelling(fields: list[tuple[str, pa.DataType, bool]]) -> None:
+    schema = pa.schema([pa.field(name, kind, nullable) for name, kind, nullable in fields])
+    assert canonical_schema(schema) == schema
+    assert from_spark_json(to_spark_json(schema)) == schema
+
+
+@pytest.mark.parametrize(
+    ("given_type", "stored"),
+    [
+        (pa.large_string(), pa.string()),
+        (pa.string_view(), pa.string()),
+        (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
+        (pa.timestamp("ns"), LOCAL_TIMESTAMP),
+        (pa.timestamp("s", tz="Europe/Zurich"), UTC_TIMESTAMP),
+        (pa.date64(), pa.date32()),
+        (pa.int16(), pa.int16()),
+    ],
+)
+def test_equal_data_has_one_stored_type(given_type: pa.DataType, stored: pa.DataType) -> None:
+    assert canonical_type("c", given_type) == stored
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.int64()), pa.uint64(), pa.decimal128(10, 2), pa.null()])
+def test_types_that_tables_do_not_hold_are_refused_with_the_column(kind: pa.DataType) -> None:
+    with pytest.raises(SchemaMismatch, match="column 'odd' has type"):
+        canonical_schema(pa.schema([("odd", kind)]))
+
+
+def test_schema_metadata_is_dropped() -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"x": "y"})], metadata={"pandas": "{}"})
+    assert canonical_schema(schema).metadata is None
+    assert canonical_schema(schema).field("a").metadata is None
+
+
+@pytest.mark.parametrize("name", ["", "_score", "-a", "a\nb", "a\x00"])
+def test_unusable_column_names_are_refused_by_name(name: str) -> None:
+    with pytest.raises(SchemaMismatch, match="cannot be used") as refused:
+        canonical_schema(pa.schema([(name, pa.int64())]))
+    assert repr(name) in str(refused.value)
+
+
+def test_empty_and_doubled_schemas_are_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="at least one column"):
+        canonical_schema(pa.schema([]))
+    with pytest.raises(SchemaMismatch, match="'b' appears more than once"):
+        canonical_schema(pa.schema([("b", pa.int64()), ("a", pa.int64()), ("b", pa.string())]))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[]", "7", '{"fields": 3}', '{"fields": [1]}', '{"fields": [{"type": "long"}]}', "[" * 100_000]
+)
+def test_a_schema_string_that_is_none_is_a_damaged_log(text: str) -> None:
+    with pytest.raises(LogCorrupted, match="not a Spark schema"):
+        from_spark_json(text)
+
+
+@pytest.mark.parametrize("word", ["binary", {"type": "array", "elementType": "long"}, None, 3])
+def test_spark_types_that_tables_do_not_hold_are_named(word: object) -> None:
+    text = json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]})
+    with pytest.raises(SchemaMismatch, match="column 'odd' has Spark type"):
+        from_spark_json(text)
+
+
+def test_a_missing_nullable_means_nullable() -> None:
+    assert from_spark_json('{"fields":[{"name":"a","type":"long"}]}').field("a").nullable
+
+
+def test_the_list_of_supported_types_names_each() -> None:
+    assert len(SUPPORTED.split(", ")) == len(TYPES)

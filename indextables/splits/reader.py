@@ -70,7 +70,7 @@ class SplitReader:
         """All rows in order, in batches; only `columns` are decompressed."""
         return self._rows.batches(columns)
 
-    def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers, in the given order."""
         return self._rows.take(rows, columns)
 

@@ -59,5 +59,5 @@ def test_a_type_without_an_index_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"fields":[{"name":"a","type":"geo"}]}', '{"fields":[1]}'])
 def test_what_is_no_mapping_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="mapping|Expecting value"):
+    with pytest.raises(ValueError, match=r"mapping|Expecting value"):
         DocMapping.from_json(text)

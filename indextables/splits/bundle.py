@@ -202,6 +202,8 @@ def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: P
         if not position <= where.start <= where.end <= end:
             raise SplitCorrupted(f"split {path} is damaged: its file {name} lies at {where.start} to {where.end}")
         position = where.end
+    if position != end:
+        raise SplitCorrupted(f"split {path} is damaged: there are bytes between its files and its footer")
     if files.keys() != hotcache.files.keys() or not {ROW_STORE, INDEX_META} <= files.keys():
         raise SplitCorrupted(f"split {path} is damaged: its files are {', '.join(files) or 'none'}")
     sections = hotcache.row_store

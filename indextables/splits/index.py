@@ -5,14 +5,15 @@ mapping    field
 =========  ==================================================================================================================
 text       indexed with positions; words are runs of letters and digits, lowercased (the analyzer `words`; unlike tantivy's default
            it keeps words of 40 bytes and more, such as hashes)
-string     indexed whole; tantivy leaves out values of more than 65,530 bytes
+string     indexed whole
 i64, f64   fast only, -0.0 as 0.0; a range query on the column answers `=` as well
 bool       indexed
 date       fast i64: days for dates, microseconds for timestamps, which unlike tantivy's date has room for every value
 =========  ==================================================================================================================
 
-`_null` holds the names of the columns that are null in a document. `_row` is a fast i64: a random number at the first document, one
-more at each following, which tells after a merge where a document came from.
+Words and strings are cut to one character more than a query may have. `_null` holds the names of the columns that are null in a
+document. `_row` is a fast i64: a random number at the first document, one more at each following, which tells after a merge where a
+document came from.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,12 @@ NULLS = "_null"
 WORDS = "words"
 _HEAP_PER_BYTE = 4  # of Arrow data; 3.5 kept 200-byte rows in one segment
 _CHUNK = 65_536
+# tantivy leaves out words of more than 65,530 bytes. Cut above the length of any query they are found by every prefix, and equal none.
+_CUT = limits.QUERY_CHARACTERS + 1
+_SHORT = 20_000  # bytes that cannot be too long, also when lowercase takes more of them
 
-_ADD: dict[str, Callable[[Any, str, Any], None]] = {
+_Add = Callable[[Any, str, Any], None]
+_ADD: dict[str, _Add] = {
     kinds.TEXT: tantivy.Document.add_text,
     kinds.STRING: tantivy.Document.add_text,
     kinds.INTEGER: tantivy.Document.add_integer,
@@ -63,12 +68,12 @@ def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
         raise
 
 
-@cache
 def words_analyzer() -> Any:
+    """A new one for each user: two threads must not share it."""
     return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase()).build()
 
 
-@cache
+@lru_cache(maxsize=64)
 def index_schema(mapping: DocMapping) -> Any:
     """tantivy's schema for a mapping; the builder cannot express it all, its JSON form can."""
     fields = [_field(name, kind) for name, kind in mapping.fields]
@@ -108,28 +113,32 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 
 
 def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
-    adders = [(_ADD[kind], name) for name, kind in mapping.fields]
-    columns = [_indexed_values(batch.column(name), kind) for name, kind in mapping.fields]
-    document_type, add_text, add_integer, add = (
+    columns = [(name, *_prepared(batch.column(name), kind)) for name, kind in mapping.fields]
+    adders = [(add, name) for name, add, _ in columns]
+    new, add_text, add_integer, add_document = (
         tantivy.Document,
         tantivy.Document.add_text,
         tantivy.Document.add_integer,
         writer.add_document,
     )
-    for values in zip(*columns, strict=True):
-        document = document_type()
-        for (put, name), value in zip(adders, values, strict=True):
+    for values in zip(*(values for _, _, values in columns), strict=True):
+        document = new()
+        for (add, name), value in zip(adders, values, strict=True):
             if value is None:
                 add_text(document, NULLS, name)
             else:
-                put(document, name, value)
+                add(document, name, value)
         add_integer(document, ROW, row)
-        add(document)
+        add_document(document)
         row += 1
     return row
 
 
-def _indexed_values(column: pa.Array, kind: str) -> list[Any]:
+def _prepared(column: pa.Array, kind: str) -> tuple[_Add, list[Any]]:
+    """The values of a column as the index takes them, and the way they get into a document."""
+    if kind in (kinds.TEXT, kinds.STRING):
+        short = (pc.max(pc.binary_length(column)).as_py() or 0) <= _SHORT
+        return (_ADD[kind] if short else _add_long_text if kind == kinds.TEXT else _add_long_string), column.to_pylist()
     if kind == kinds.INTEGER:
         column = column.cast(pa.int64())
     elif kind == kinds.FLOAT:
@@ -138,8 +147,23 @@ def _indexed_values(column: pa.Array, kind: str) -> list[Any]:
         column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan")), pc.add(column, pa.scalar(0.0)))
     elif kind == kinds.DATE:
         column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
-    values: list[Any] = column.to_pylist()
-    return values
+    return _ADD[kind], column.to_pylist()
+
+
+def _add_long_string(document: Any, name: str, value: str) -> None:
+    document.add_text(name, value[:_CUT])
+
+
+def _add_long_text(document: Any, name: str, value: str) -> None:
+    analyzer = words_analyzer()
+    if all(len(word) <= _CUT for word in analyzer.analyze(value)):
+        document.add_text(name, value)
+        return
+    words = [
+        tantivy.Token(word.text[:_CUT], word.position, word.char_offset_from, word.char_offset_to)
+        for word in analyzer.pre_tokenize(value).tokens
+    ]
+    document.add_pre_tokenized_text(name, tantivy.PreTokenizedString(value, words))
 
 
 def open_searcher(folder: Path) -> Any:

@@ -18,7 +18,7 @@ from indextables.splits.index import open_searcher, row_at, translated
 from indextables.splits.mapping import DocMapping
 from indextables.splits.reader import SplitReader
 from indextables.splits.rowstore import RowStoreWriter
-from indextables.splits.segments import combine_metas, merge_segments
+from indextables.splits.segments import IndexMeta, combine_metas, merge_segments
 from indextables.splits.stats import merge_statistics
 from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
 
@@ -28,7 +28,7 @@ class _Source:
     path: Path
     schema: pa.Schema
     hotcache: Hotcache
-    index_meta: dict[str, Any]
+    index_meta: IndexMeta
 
 
 def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path) -> SplitInfo:
@@ -60,7 +60,7 @@ def _verified(path: Path, index: Path) -> _Source:
     with SplitReader(path) as reader:
         reader.verify()
         reader.extract(index)
-        return _Source(path, reader.schema, reader.footer.hotcache, msgspec.json.decode(reader.index_meta(), type=dict[str, Any]))
+        return _Source(path, reader.schema, reader.footer.hotcache, reader.index_meta())
 
 
 def _check_schemas(parts: Sequence[_Source]) -> None:

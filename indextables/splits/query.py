@@ -17,7 +17,8 @@ from indextables.errors import InvalidQuery
 from indextables.splits import mapping as kinds
 from indextables.splits.index import NULLS, index_schema, translated, words_analyzer
 from indextables.splits.mapping import DocMapping
-from indextables.splits.syntax import Boost, Clause, Everything, Exists, Node, Range, Words, parse
+from indextables.splits.syntax import MAX_BOOST, parse
+from indextables.splits.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 from indextables.values import decode_value
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -56,7 +57,9 @@ class _Compiler:
         self.kinds = dict(mapping.fields)
         self.index = index_schema(mapping)
         self.partial = partial
+        self.analyzer = words_analyzer()
         self.clauses = 0
+        self.factor = 1.0
 
     def build(self) -> Any:
         with translated(InvalidQuery, "the query cannot be searched"):
@@ -76,14 +79,14 @@ class _Compiler:
                 return self.clause(node)
             case Words(column=None):
                 return self.all_columns(node)
-            case Words(column=str(column)):
+            case Words(column=Column() as column):
                 return self.words(node, column)
             case Exists():
                 return self.exists(node)
             case Range():
                 return self.range(node)
             case Boost():
-                return TantivyQuery.boost_query(self.node(node.node), node.factor)
+                return self.boost(node)
             case Everything():
                 self.count(1)
                 return TantivyQuery.all_query()
@@ -96,23 +99,32 @@ class _Compiler:
         parts += [(Occur.MustNot, self.node(node)) for node in clause.must_not]
         return TantivyQuery.boolean_query(parts)
 
+    def boost(self, boost: Boost) -> Any:
+        outer = self.factor
+        self.factor *= boost.factor
+        if not 1 / MAX_BOOST <= self.factor <= MAX_BOOST:  # scores are 32-bit floats
+            raise InvalidQuery(f"boosts within each other multiply to {self.factor:g}, at most {MAX_BOOST:g} is allowed")
+        query = TantivyQuery.boost_query(self.node(boost.node), boost.factor)
+        self.factor = outer
+        return query
+
     def all_columns(self, words: Words) -> Any:
         columns = self.query.default_columns
         if not columns:
             self.fail(f"the table has no text column to search {words.text!r} in; name a column", words.position)
-        return TantivyQuery.boolean_query([(Occur.Should, self.words(words, column)) for column in columns])
+        return TantivyQuery.boolean_query([(Occur.Should, self.words(words, Column(name, words.position))) for name in columns])
 
-    def kind(self, column: str, position: int) -> str | None:
+    def kind(self, column: Column) -> str | None:
         """How a column is indexed; None for a column that this split does not have."""
-        if column not in self.kinds and not self.partial:
-            self.fail(f"the table has no column {column!r} to search", position)
-        return self.kinds.get(column)
+        if column.name not in self.kinds and not self.partial:
+            self.fail(f"the table has no column {column.name!r} to search", column.position)
+        return self.kinds.get(column.name)
 
     # --- one column
 
-    def words(self, words: Words, column: str) -> Any:
+    def words(self, words: Words, where: Column) -> Any:
         self.count(1)
-        kind = self.kind(column, words.position)
+        kind, column = self.kind(where), where.name
         if kind is None:
             return TantivyQuery.empty_query()
         if kind == kinds.TEXT:
@@ -131,7 +143,7 @@ class _Compiler:
     def text(self, words: Words, column: str) -> Any:
         if not words.quoted and words.text[:1] in ("-", "+") and words.column is not None:
             self.fail("the sign of a condition stands before its column", words.position)
-        tokens = words_analyzer().analyze(words.text)
+        tokens = self.analyzer.analyze(words.text)
         if not tokens:
             self.fail(f"{words.text!r} has no word to search for", words.position)
         if len(tokens) > 1:
@@ -143,7 +155,7 @@ class _Compiler:
         return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
 
     def text_prefix(self, words: Words, column: str, tokens: list[str]) -> Any:
-        if words.text[-1:] and not words_analyzer().analyze(words.text[-1:]):
+        if words.text[-1:] and not self.analyzer.analyze(words.text[-1:]):
             self.fail(f"* needs a letter or a digit before it, not {words.text[-1:]!r}", words.position)
         if len(tokens) == 1:
             return self.prefix(column, tokens[0])
@@ -162,21 +174,19 @@ class _Compiler:
 
     def exists(self, exists: Exists) -> Any:
         self.count(1)
-        if self.kind(exists.column, exists.position) is None:
+        if self.kind(exists.column) is None:
             return TantivyQuery.empty_query()
-        null = TantivyQuery.term_query(self.index, NULLS, exists.column, index_option="basic")
+        null = TantivyQuery.term_query(self.index, NULLS, exists.column.name, index_option="basic")
         return TantivyQuery.boolean_query([(Occur.Must, TantivyQuery.all_query()), (Occur.MustNot, null)])
 
     def range(self, bounds: Range) -> Any:
-        kind = self.kind(bounds.column, bounds.position)
+        kind, column = self.kind(bounds.column), bounds.column.name
         if kind is None:
             return TantivyQuery.empty_query()
         if kind not in (kinds.INTEGER, kinds.FLOAT, kinds.DATE):
-            self.fail(f"ranges are for numbers, dates and timestamps, which column {bounds.column!r} is not", bounds.position)
-        lower, upper = (
-            None if text is None else self.number(bounds.column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper)
-        )
-        return self.between(bounds.column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
+            self.fail(f"ranges are for numbers, dates and timestamps, which column {column!r} is not", bounds.position)
+        lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
+        return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
 
     def between(self, column: str, kind: str, lower: Any, upper: Any, with_lower: bool = True, with_upper: bool = True) -> Any:
         self.count(_EXPENSIVE)

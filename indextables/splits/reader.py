@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
 import threading
 import weakref
@@ -10,19 +10,20 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.errors import InvalidArgument, InvalidQuery, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.schema import from_spark_json
 from indextables.splits.bundle import INDEX_META, ROW_STORE, Footer, read_footer
 from indextables.splits.index import open_searcher, translated
 from indextables.splits.mapping import DocMapping
 from indextables.splits.query import ParsedQuery
 from indextables.splits.rowstore import RowStore
-from indextables.splits.scratch import scratch_folder
+from indextables.splits.scratch import remove_folder, scratch_folder
+from indextables.splits.segments import IndexMeta, parse_meta
 from indextables.splits.writer import SplitInfo, split_info
 
 
@@ -51,7 +52,7 @@ class SplitReader:
         self._open_searcher: Any = None
         self._remove_copy: Any = None
 
-    def __enter__(self) -> SplitReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -69,7 +70,7 @@ class SplitReader:
         """All rows in order, in batches; only `columns` are decompressed."""
         return self._rows.batches(columns)
 
-    def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers, in the given order."""
         return self._rows.take(rows, columns)
 
@@ -82,8 +83,11 @@ class SplitReader:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         compiled = query.compile(self.schema, self.mapping)
         searcher = self._searcher()
-        with translated(InvalidArgument, f"the query {query.text[:80]!r} cannot be searched in split {self.path}"):
-            hits = searcher.search(compiled, limit=most, count=False).hits
+        with translated(SplitCorrupted, f"split {self.path} is damaged: its index cannot be searched"):
+            try:
+                hits = searcher.search(compiled, limit=most, count=False).hits
+            except ValueError as cause:
+                raise InvalidQuery(f"the query cannot be searched: {cause}", query.text) from cause
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
@@ -103,9 +107,13 @@ class SplitReader:
             if name != ROW_STORE:
                 (folder / name).write_bytes(self._checked_file(name))
 
-    def index_meta(self) -> bytes:
-        """The checked `meta.json` of the index."""
-        return bytes(self._checked_file(INDEX_META))
+    def index_meta(self) -> IndexMeta:
+        """The checked `meta.json` of the index, which has one segment."""
+        with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index does not read"):
+            meta = parse_meta(self._checked_file(INDEX_META))
+        if [segment.max_doc for segment in meta.segments] != [self.num_records]:
+            raise SplitCorrupted(f"split {self.path} is damaged: its index is not one segment of {self.num_records} documents")
+        return meta
 
     def _checked_file(self, name: str) -> memoryview:
         where = self.footer.files[name]
@@ -123,8 +131,16 @@ class SplitReader:
     def _open_index(self) -> Any:
         folder = Path(tempfile.mkdtemp(prefix="index-", dir=scratch_folder()))
         # tantivy's watcher thread may still touch the folder: what cannot be removed now goes with the scratch folder at exit.
-        self._remove_copy = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._remove_copy = weakref.finalize(self, remove_folder, folder, os.getpid())
         self._remove_copy.atexit = False
+        try:
+            return self._copy_and_open(folder)
+        except BaseException:
+            self._remove_copy()
+            raise
+
+    def _copy_and_open(self, folder: Path) -> Any:
+        self.index_meta()
         try:
             self.extract(folder)
         except OSError as cause:

@@ -106,15 +106,16 @@ class RowStore:
         """All rows in order; only `columns` are decompressed, in the order given."""
         return self._read(range(self.num_batches), columns)
 
-    def take(self, rows: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers, in the given order; a number may come twice."""
+        if columns is not None and not columns:  # a take of no columns would forget how many rows it took
+            return self.take(rows, self._schema.names[:1]).select([])
         wanted = np.asarray(rows, dtype=np.int64)
-        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self._num_rows):
-            raise InvalidArgument(
-                f"rows are numbered 0 to {self._num_rows - 1} in split {self._path}, not {wanted.min()} to {wanted.max()}"
-            )
         if not wanted.size:
             return self._selected(columns).empty_table()
+        low, high = int(wanted.min()), int(wanted.max())
+        if low < 0 or high >= self._num_rows:
+            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}, and not {low if low < 0 else high}")
         order = np.argsort(wanted, kind="stable")
         ascending = wanted[order]
         numbers, starts = np.unique(ascending // self._sections.batch_rows, return_index=True)
@@ -153,9 +154,18 @@ class RowStore:
             for number in numbers:
                 self._check(1 + number)
                 batch = reader.get_batch(number)
+                self._check_shape(number, batch, included)
                 yield batch if columns is None else batch.select(list(columns))
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as cause:
             raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
+
+    def _check_shape(self, number: int, batch: pa.RecordBatch, included: list[int] | None) -> None:
+        rows = min(self._sections.batch_rows, self._num_rows - number * self._sections.batch_rows)
+        schema = self._schema if included is None else pa.schema([self._schema.field(index) for index in included])
+        if batch.num_rows != rows or not batch.schema.equals(schema):
+            raise SplitCorrupted(f"split {self._path} is damaged: batch {number} of its rows is not what its footer says")
 
     def _check(self, section: int) -> None:
         if section in self._checked:

@@ -18,12 +18,13 @@ def scratch_folder() -> Path:
     with _lock:
         if _folder is None:
             _folder = Path(tempfile.mkdtemp(prefix="indextables-"))
-            atexit.register(_remove, _folder, os.getpid())
+            atexit.register(remove_folder, _folder, os.getpid())
         return _folder
 
 
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child inherits the registration, not the folder
+def remove_folder(folder: Path, owner: int) -> None:
+    """Remove a folder, unless this is a child forked from its owner, which inherits registrations but not folders."""
+    if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 

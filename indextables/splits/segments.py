@@ -15,9 +15,13 @@ import os
 import struct
 import subprocess
 import sys
+import uuid
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from indextables import limits
 from indextables.splits.bundle import INDEX_META
@@ -26,51 +30,80 @@ _FOOTER_MAGIC = 1337
 _LOG = logging.getLogger(__name__)
 
 
-def load_meta(folder: Path) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads((folder / INDEX_META).read_bytes())
-    return meta
+class Deletes(msgspec.Struct, frozen=True):
+    num_deleted_docs: int
+    opstamp: int
+
+
+class Segment(msgspec.Struct, frozen=True):
+    segment_id: uuid.UUID
+    max_doc: int
+    deletes: Deletes | None = None
+
+    @property
+    def stem(self) -> str:
+        """The name of its files before the dot."""
+        return self.segment_id.hex
+
+
+class IndexMeta(msgspec.Struct, frozen=True):
+    """tantivy's `meta.json`."""
+
+    index_settings: dict[str, Any]
+    segments: list[Segment]
+    schema: list[dict[str, Any]]
+    opstamp: int
+
+
+def parse_meta(data: bytes | memoryview) -> IndexMeta:
+    """ValueError where it is no `meta.json`."""
+    try:
+        return msgspec.json.decode(data, type=IndexMeta)
+    except msgspec.MsgspecError as cause:
+        raise ValueError(str(cause)) from cause
+
+
+def load_meta(folder: Path) -> IndexMeta:
+    return parse_meta((folder / INDEX_META).read_bytes())
 
 
 def index_files(folder: Path) -> list[Path]:
     """The files of a committed one-segment index, `meta.json` last."""
-    (segment,) = load_meta(folder)["segments"]
-    stem = _stem(segment)
-    return [*sorted(path for path in folder.iterdir() if path.name.startswith(stem + ".")), folder / INDEX_META]
+    (segment,) = load_meta(folder).segments
+    return [*sorted(path for path in folder.iterdir() if path.name.startswith(segment.stem + ".")), folder / INDEX_META]
 
 
-def combine_metas(metas: list[dict[str, Any]]) -> dict[str, Any] | None:
+def combine_metas(metas: Sequence[IndexMeta]) -> IndexMeta | None:
     """One `meta.json` with the segments of all; None where they do not go together (schemas differ, or a segment comes twice)."""
-    segments = [segment for meta in metas for segment in meta["segments"]]
-    alike = all(meta["schema"] == metas[0]["schema"] and meta["index_settings"] == metas[0]["index_settings"] for meta in metas)
-    distinct = len({segment["segment_id"] for segment in segments}) == len(segments)
+    segments = [segment for meta in metas for segment in meta.segments]
+    alike = all(meta.schema == metas[0].schema and meta.index_settings == metas[0].index_settings for meta in metas)
+    distinct = len({segment.segment_id for segment in segments}) == len(segments)
     if not alike or not distinct:
         return None
-    return {**metas[0], "segments": segments, "opstamp": max(meta["opstamp"] for meta in metas)}
+    return msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
 
 
-def merge_segments(folder: Path, meta: dict[str, Any]) -> bool:
+def merge_segments(folder: Path, meta: IndexMeta) -> bool:
     """Merge the segments of `meta`, whose files are in `folder`, into one. False where it did not come to that, for whatever reason."""
-    documents = sum(segment["max_doc"] for segment in meta["segments"])
+    documents = sum(segment.max_doc for segment in meta.segments)
     _ask_for_merge(folder, meta)
     if not _run_worker(folder):
         return False
-    segments = load_meta(folder)["segments"]
-    return len(segments) == 1 and segments[0]["max_doc"] == documents and not segments[0]["deletes"]
+    segments = load_meta(folder).segments
+    return len(segments) == 1 and segments[0].max_doc == documents and segments[0].deletes is None
 
 
-def _ask_for_merge(folder: Path, meta: dict[str, Any]) -> None:
-    target = max(segment["max_doc"] for segment in meta["segments"]) + 1
-    opstamp = max(meta["opstamp"], 1)
+def _ask_for_merge(folder: Path, meta: IndexMeta) -> None:
+    target = max(segment.max_doc for segment in meta.segments) + 1
+    opstamp = max(meta.opstamp, 1)
     segments = []
-    for segment in meta["segments"]:
-        stem, size = _stem(segment), segment["max_doc"]
-        (folder / f"{stem}.{opstamp}.del").write_bytes(_all_alive(size, _footer_version(folder / f"{stem}.term")))
-        segments.append({**segment, "deletes": {"num_deleted_docs": (size - target) % (1 << 32), "opstamp": opstamp}})
-    (folder / INDEX_META).write_text(json.dumps({**meta, "segments": segments, "opstamp": opstamp}))
-
-
-def _stem(segment: dict[str, Any]) -> str:
-    return str(segment["segment_id"]).replace("-", "")
+    for segment in meta.segments:
+        version = _footer_version(folder / f"{segment.stem}.term")
+        (folder / f"{segment.stem}.{opstamp}.del").write_bytes(_all_alive(segment.max_doc, version))
+        claimed = Deletes((segment.max_doc - target) % (1 << 32), opstamp)
+        segments.append(msgspec.structs.replace(segment, deletes=claimed))
+    asking = msgspec.structs.replace(meta, segments=segments, opstamp=opstamp)
+    (folder / INDEX_META).write_bytes(msgspec.json.encode(asking))
 
 
 def _footer_version(path: Path) -> Any:
@@ -93,7 +126,7 @@ def _all_alive(documents: int, version: Any) -> bytes:
 
 def _run_worker(folder: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    command = [sys.executable, "-m", "indextables.splits.merge_worker", str(folder)]
+    command = [sys.executable, "-P", "-m", "indextables.splits.merge_worker", str(folder)]
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.MERGE_SECONDS, check=False

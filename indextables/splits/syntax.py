@@ -13,73 +13,19 @@ disagree on the meaning: `+` beside OR, and `-` or NOT beside OR in a longer lis
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
-from typing import NoReturn
 
 from indextables import limits
 from indextables.errors import InvalidQuery
+from indextables.splits.scanner import ENDS_WORD, SPACE, Scanner
+from indextables.splits.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 
-_SPACE = " \t\r\n\f\v\u3000"
-_ENDS_WORD = frozenset(_SPACE + '()[]{}"^')
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _COMPARISON = re.compile(r"[<>]=?")
-_IN = re.compile(rf"IN[{_SPACE}]*\[")
+_IN = re.compile(rf"IN[{SPACE}]*\[")
 _FUZZY = re.compile(r"~[0-9.]*$")
 _MAX_SLOP = 1000
-_MAX_BOOST = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Everything:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A word, a phrase or a value, as the column has it; `column` is None for all text columns."""
-
-    column: str | None
-    text: str
-    position: int
-    quoted: bool = False
-    prefix: bool = False
-    slop: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Exists:
-    column: str
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    column: str
-    position: int
-    lower: str | None = None
-    upper: str | None = None
-    include_lower: bool = True
-    include_upper: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """All of `must`, none of `must_not`, and at least one of `should` where `must` is empty. Only `must_not`: all but those."""
-
-    must: tuple[Node, ...] = ()
-    should: tuple[Node, ...] = ()
-    must_not: tuple[Node, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Boost:
-    node: Node
-    factor: float
-
-
-Node = Everything | Words | Exists | Range | Clause | Boost
+MAX_BOOST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,59 +43,34 @@ def parse(text: str) -> Node:
     return _Parser(text).whole()
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.depth = 0
+class _Parser(Scanner):
+    """Recursive only where parentheses are nested."""
+
+    depth = 0
 
     def whole(self) -> Node:
-        if not self.text.strip(_SPACE):
+        if not self.text.strip(SPACE):
             self.fail("the query is empty")
-        node = self.list(None)
+        node = self.items(None)
         if self.at < len(self.text):
             self.fail("unexpected ')'")
         return node
 
-    def fail(self, message: str, position: int | None = None) -> NoReturn:
-        place = self.at if position is None else position
-        raise InvalidQuery(f"{message} at position {place} of the query", self.text, place)
-
-    # --- characters
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def skip_space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in _SPACE:
-            self.at += 1
-
-    def keyword(self, word: str) -> bool:
-        """Whether `word` stands here as a word of its own; steps over it."""
-        end = self.at + len(word)
-        if self.text[self.at : end] != word or (end < len(self.text) and self.text[end] not in _ENDS_WORD):
-            return False
-        self.at = end
-        return True
-
-    def expect(self, character: str, opened: int, what: str) -> None:
-        if self.peek() != character:
-            self.fail(f"{what} is not closed by {character!r}", opened)
-        self.at += 1
-
     # --- lists and operators
 
-    def list(self, column: str | None) -> Node:
+    def items(self, column: Column | None) -> Node:
         operands: list[_Operand] = []
         self.skip_space()
         while self.peek() and self.peek() != ")":
             operands.append(self.operand(column, first=not operands))
+            if self.peek() and self.peek() not in SPACE + ")":
+                self.fail("a space is missing")
             self.skip_space()
         if not operands:
             self.fail("there is nothing to search for")
         return self.combine(operands)
 
-    def operand(self, column: str | None, first: bool) -> _Operand:
+    def operand(self, column: Column | None, first: bool) -> _Operand:
         start = self.at
         operator = "AND" if self.keyword("AND") else "OR" if self.keyword("OR") else ""
         if operator and first:
@@ -158,7 +79,7 @@ class _Parser:
         position = self.at
         sign = self.sign()
         if not self.peek() or self.peek() == ")":
-            self.fail(f"{self.text[start : self.at].strip(_SPACE) or 'the query'} has nothing after it", start)
+            self.fail(f"{self.text[start : self.at].strip(SPACE) or 'the query'} has nothing after it", start)
         return _Operand(operator, sign, self.primary(column), position)
 
     def sign(self) -> str:
@@ -168,7 +89,7 @@ class _Parser:
             if self.keyword("NOT"):
                 sign = "" if sign == "-" else "-"
                 self.skip_space()
-            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(_SPACE):
+            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(SPACE):
                 if sign or self.text[self.at + 1] in "+-":
                     self.fail("signs do not go together")
                 sign = self.peek()
@@ -183,15 +104,15 @@ class _Parser:
                 items[-1].append(operand)
             else:
                 items.append([operand])
-        must, should, must_not = [], [], []
+        signed: dict[str, list[Node]] = {"+": [], "": [], "-": []}
         for item in items:
             if len(item) == 1:
-                {"+": must, "-": must_not, "": should}[item[0].sign].append(item[0].node)
+                signed[item[0].sign].append(item[0].node)
             else:
-                should.append(self.expression(item, alone=len(items) == 1))
-        if len(should) == 1 and not must and not must_not:
-            return should[0]
-        return Clause(tuple(must), tuple(should), tuple(must_not))
+                signed[""].append(self.expression(item, alone=len(items) == 1))
+        if len(items) == 1 and signed[""]:
+            return signed[""][0]
+        return Clause(must=tuple(signed["+"]), should=tuple(signed[""]), must_not=tuple(signed["-"]))
 
     def expression(self, operands: list[_Operand], alone: bool) -> Node:
         """Operands joined by AND and OR."""
@@ -214,7 +135,7 @@ class _Parser:
 
     # --- what can be searched for
 
-    def primary(self, column: str | None) -> Node:
+    def primary(self, column: Column | None) -> Node:
         """One operand without its sign; `column` is that of the enclosing parentheses."""
         start = self.at
         character = self.peek()
@@ -222,17 +143,18 @@ class _Parser:
             return self.boosted(self.group(column))
         if character in ('"', "'"):
             return self.boosted(self.phrase(column))
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
-            return self.boosted(Everything() if column is None else Exists(column, start))
+            return self.boosted(Everything() if column is None else Exists(column))
+        self.no_regex()
         word, prefix = self.word(in_value=False)
         if self.peek() == ":" and not prefix:
             self.at += 1
             self.skip_space()
-            return self.boosted(self.value(word, start))
+            return self.boosted(self.value(Column(word, start)))
         return self.boosted(self.plain(column, word, prefix, start))
 
-    def value(self, column: str, position: int) -> Node:
+    def value(self, column: Column) -> Node:
         """What stands after `column:`."""
         character = self.peek()
         if character == "(":
@@ -240,59 +162,46 @@ class _Parser:
         if character in ('"', "'"):
             return self.phrase(column)
         if character in ("[", "{"):
-            return self.range(column, position)
+            return self.range(column)
         if character in ("<", ">"):
-            return self.comparison(column, position)
+            return self.comparison(column)
         if opening := _IN.match(self.text, self.at):
             self.at = opening.end()
             return self.one_of(column)
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *_ENDS_WORD):
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
             self.at += 1
-            return Exists(column, position)
+            return Exists(column)
         start = self.at
-        if not character or character in _ENDS_WORD:
-            self.fail(f"column {column!r} has no value after it")
+        if not character or character in ENDS_WORD:
+            self.fail(f"column {column.name!r} has no value after it")
+        self.no_regex()
         word, prefix = self.word(in_value=True)
         return self.plain(column, word, prefix, start)
 
-    def group(self, column: str | None) -> Node:
+    def no_regex(self) -> None:
+        if self.peek() == "/":
+            self.fail("regular expressions are not supported (quote a word that starts with '/')")
+
+    def group(self, column: Column | None) -> Node:
         opened = self.at
         self.depth += 1
         if self.depth > limits.QUERY_DEPTH:
             self.fail(f"more than {limits.QUERY_DEPTH} parentheses are nested")
         self.at += 1
-        node = self.list(column)
+        node = self.items(column)
         self.expect(")", opened, "the parenthesis")
         self.depth -= 1
         return node
 
-    def plain(self, column: str | None, word: str, prefix: bool, position: int) -> Node:
+    def plain(self, column: Column | None, word: str, prefix: bool, position: int) -> Node:
         written = self.text[position : self.at]
-        if written.startswith(("!", "/")) or "&&" in written or "||" in written or _FUZZY.search(written):
+        if written in ("AND", "OR", "NOT"):
+            self.fail(f"{written} stands where something to search for should (quote it to search for it)", position)
+        if written.startswith("!") or "&&" in written or "||" in written or _FUZZY.search(written):
             self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
         return Words(column, word, position, prefix=prefix)
 
-    def word(self, in_value: bool) -> tuple[str, bool]:
-        """An unquoted word without its escapes, and whether it ends in `*`. In a value, colons belong to the word."""
-        start = self.at
-        characters: list[str] = []
-        while self.peek() and self.peek() not in _ENDS_WORD and (in_value or self.peek() != ":"):
-            character = self.peek()
-            if character == "\\":
-                self.at += 1
-                character = self.peek() or self.fail("\\ has nothing after it", self.at - 1)
-            elif character == "*":
-                if self.text[self.at + 1 : self.at + 2] not in ("", *_ENDS_WORD):
-                    self.fail("* is only supported at the end of a word")
-                self.at += 1
-                return "".join(characters), True
-            characters.append(character)
-            self.at += 1
-        if self.at == start:
-            self.fail(f"unexpected {self.peek()!r}")
-        return "".join(characters), False
-
-    def phrase(self, column: str | None) -> Node:
+    def phrase(self, column: Column | None) -> Node:
         start = self.at
         text = self.quoted()
         if self.peek() == "*":
@@ -304,19 +213,7 @@ class _Parser:
             slop = int(self.number("~", _MAX_SLOP))
         return Words(column, text, start, quoted=True, slop=slop)
 
-    def quoted(self) -> str:
-        opened, quote = self.at, self.peek()
-        characters: list[str] = []
-        self.at += 1
-        while self.peek() and self.peek() != quote:
-            if self.peek() == "\\":
-                self.at += 1
-            characters.append(self.peek())
-            self.at += 1
-        self.expect(quote, opened, "the quotation")
-        return "".join(characters)
-
-    def range(self, column: str, position: int) -> Node:
+    def range(self, column: Column) -> Node:
         opened = self.at
         include_lower = self.peek() == "["
         self.at += 1
@@ -331,7 +228,7 @@ class _Parser:
         include_upper = self.peek() == "]"
         self.at += 1
         if lower is None and upper is None:
-            return Exists(column, position)
+            return Exists(column)
         return Range(column, opened, lower, upper, include_lower, include_upper)
 
     def bound(self) -> str | None:
@@ -343,26 +240,26 @@ class _Parser:
     def item(self, missing: str) -> str:
         if self.peek() in ('"', "'"):
             return self.quoted()
-        if not self.peek() or self.peek() in _ENDS_WORD:
+        if not self.peek() or self.peek() in ENDS_WORD:
             self.fail(missing)
         word, prefix = self.word(in_value=True)
         if prefix:
             self.fail("a prefix cannot stand here", self.at - 1)
         return word
 
-    def comparison(self, column: str, position: int) -> Node:
+    def comparison(self, column: Column) -> Node:
         sign = _COMPARISON.match(self.text, self.at)
         assert sign is not None  # the caller saw < or >
         start = self.at
         self.at = sign.end()
         self.skip_space()
-        bound = self.item(f"column {column!r} is compared with nothing")
+        bound = self.item(f"column {column.name!r} is compared with nothing")
         include = sign.group().endswith("=")
         if sign.group().startswith(">"):
             return Range(column, start, lower=bound, include_lower=include)
         return Range(column, start, upper=bound, include_upper=include)
 
-    def one_of(self, column: str) -> Node:
+    def one_of(self, column: Column) -> Node:
         opened = self.at - 1
         members: list[Node] = []
         self.skip_space()
@@ -379,15 +276,7 @@ class _Parser:
         if self.peek() != "^":
             return node
         self.at += 1
-        return Boost(node, self.number("^", _MAX_BOOST))
-
-    def number(self, after: str, most: float) -> float:
-        found = _NUMBER.match(self.text, self.at)
-        value = float(found.group()) if found else math.nan
-        if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
-            self.fail(f"{after} needs a number up to {most:g} after it")
-        self.at = found.end()
-        return value
+        return Boost(node, self.number("^", MAX_BOOST))
 
 
 def _intersection(operands: list[_Operand]) -> Node:

@@ -99,18 +99,21 @@ class SplitWriter:
             raise SchemaMismatch(f"a batch has columns {_describe(batch.schema)}, the split has {_describe(self._schema)}")
         self._stats.add(batch)
         self._data_bytes += batch.nbytes
-        self._store.write(batch)
+        try:
+            self._store.write(batch)
+        except OSError as cause:
+            raise StorageError(f"rows could not be written to {self._store.path}: {cause}") from cause
 
     def finish(self, destination: Path, statistics: dict[str, ColumnStatistics] | None = None) -> SplitInfo:
         """Build the index and put the split at `destination`, complete or not at all. `statistics` replace those of the rows."""
-        if self.num_rows == 0:
-            raise InvalidArgument(f"split {destination} would have no rows")
         try:
+            if self.num_rows == 0:
+                raise InvalidArgument(f"split {destination} would have no rows")
             sections = self._store.finish()
             first_row = build_index(self._index, self._mapping, self._rows(sections).batches(), self._data_bytes)
             last_row = first_row + self.num_rows - 1
             index = self._index
-            if len(load_meta(index)["segments"]) > 1:
+            if len(load_meta(index).segments) > 1:
                 index, sections, first_row, last_row = self._one_segment(sections, first_row)
             hotcache = Hotcache(
                 format_version=FORMAT_VERSION,
@@ -125,6 +128,8 @@ class SplitWriter:
                 row_store=sections,
             )
             return bundle_split(index, self._store.path, hotcache, destination)
+        except OSError as cause:
+            raise StorageError(f"split {destination} could not be written: {cause}") from cause
         finally:
             self.discard()
 
@@ -165,13 +170,10 @@ def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
 
 def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: Path) -> SplitInfo:
     """Write the split from a one-segment index and its row store, and describe what is on disk."""
-    try:
-        files = [(path.name, path) for path in index_files(index)]
-        write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
-        data = memoryview(pa.memory_map(str(destination)).read_buffer())
-        return split_info(read_footer(data, destination))
-    except OSError as cause:
-        raise StorageError(f"split {destination} could not be written: {cause}") from cause
+    files = [(path.name, path) for path in index_files(index)]
+    write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
+    data = memoryview(pa.memory_map(str(destination)).read_buffer())
+    return split_info(read_footer(data, destination))
 
 
 def _describe(schema: pa.Schema) -> str:

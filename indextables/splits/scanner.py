@@ -1,0 +1,85 @@
+"""The characters of a query: words, quotations and numbers, and where they stand."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NoReturn
+
+from indextables.errors import InvalidQuery
+
+SPACE = " \t\r\n\f\v\u3000"
+ENDS_WORD = frozenset(SPACE + '()[]{}"^')
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+class Scanner:
+    """A place in a text, and the steps from it. What does not fit raises InvalidQuery with the place."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        place = self.at if position is None else position
+        raise InvalidQuery(f"{message} at position {place} of the query", self.text, place)
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def skip_space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in SPACE:
+            self.at += 1
+
+    def keyword(self, word: str) -> bool:
+        """Whether `word` stands here as a word of its own; steps over it."""
+        end = self.at + len(word)
+        if self.text[self.at : end] != word or (end < len(self.text) and self.text[end] not in ENDS_WORD):
+            return False
+        self.at = end
+        return True
+
+    def expect(self, character: str, opened: int, what: str) -> None:
+        if self.peek() != character:
+            self.fail(f"{what} is not closed by {character!r}", opened)
+        self.at += 1
+
+    def word(self, in_value: bool) -> tuple[str, bool]:
+        """An unquoted word without its escapes, and whether it ends in `*`. In a value, colons belong to the word."""
+        start = self.at
+        characters: list[str] = []
+        while self.peek() and self.peek() not in ENDS_WORD and (in_value or self.peek() != ":"):
+            character = self.peek()
+            if character == "\\":
+                self.at += 1
+                character = self.peek() or self.fail("\\ has nothing after it", self.at - 1)
+            elif character == "*":
+                if self.text[self.at + 1 : self.at + 2] not in ("", *ENDS_WORD):
+                    self.fail("* is only supported at the end of a word")
+                self.at += 1
+                return "".join(characters), True
+            characters.append(character)
+            self.at += 1
+        if self.at == start:
+            self.fail(f"unexpected {self.peek()!r}")
+        return "".join(characters), False
+
+    def quoted(self) -> str:
+        opened, quote = self.at, self.peek()
+        characters: list[str] = []
+        self.at += 1
+        while self.peek() and self.peek() != quote:
+            if self.peek() == "\\":
+                self.at += 1
+            characters.append(self.peek())
+            self.at += 1
+        self.expect(quote, opened, "the quotation")
+        return "".join(characters)
+
+    def number(self, after: str, most: float) -> float:
+        found = _NUMBER.match(self.text, self.at)
+        value = float(found.group()) if found else math.nan
+        if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
+            self.fail(f"{after} needs a number up to {most:g} after it")
+        self.at = found.end()
+        return value

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from indextables import limits
+from indextables.errors import SplitCorrupted
+from indextables.splits import SplitReader, cache, open_split, parse_query
+from indextables.splits.scratch import scratch_folder
+from tests.support.splits import LOGS, LOGS_MAPPING, matches, write_logs
+
+
+def test_the_same_reader_again_and_another_after_a_change(tmp_path: Path) -> None:
+    write_logs(tmp_path / "a.split", 20)
+    first = open_split(tmp_path / "a.split")
+    with open_split(tmp_path / "a.split") as again:
+        assert again is first
+    assert matches(first, "row0x4") == {4}
+    write_logs(tmp_path / "a.split", 20, seed=1)
+    assert matches(open_split(tmp_path / "a.split"), "row0x4") == set()
+    (tmp_path / "a.split").unlink()
+    with pytest.raises(SplitCorrupted, match="is missing"):
+        open_split(tmp_path / "a.split")
+    assert matches(first, "row0x4") == {4}  # who holds a reader may go on
+
+
+def test_few_are_kept_and_their_copies_go_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OPEN_SPLITS", 2)
+    cache._readers.clear()
+    gc.collect()
+    before = set(scratch_folder().iterdir())
+    for n in range(5):
+        write_logs(tmp_path / f"{n}.split", 10, n)
+        assert matches(open_split(tmp_path / f"{n}.split"), f"row{n}x1") == {1}
+    gc.collect()
+    assert len(cache._readers) == 2
+    assert len(set(scratch_folder().iterdir()) - before) == 2
+
+
+def test_a_closed_reader_frees_its_copy_and_opens_again(tmp_path: Path) -> None:
+    write_logs(tmp_path / "a.split", 10)
+    before = set(scratch_folder().iterdir())
+    reader = SplitReader(tmp_path / "a.split")
+    assert set(scratch_folder().iterdir()) == before  # rows need no copy, and no index was asked for
+    assert matches(reader, "row0x1") == {1}
+    assert len(set(scratch_folder().iterdir()) - before) == 1
+    reader.close()
+    reader.close()
+    assert set(scratch_folder().iterdir()) == before
+    assert matches(reader, "row0x1") == {1}
+    reader.close()
+
+
+def test_many_threads(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n}.split" for n in range(3)]
+    for n, path in enumerate(paths):
+        write_logs(path, 200, n)
+    queries = [
+        parse_query(text, LOGS, LOGS_MAPPING)
+        for text in ("timeout -disk", "status:[5 TO 300]", '"disk full" OR level:ERROR', "ro* AND ok:true")
+    ]
+
+    def work(step: int) -> list[int]:
+        reader = open_split(paths[step % 3])
+        rows, _ = reader.search(queries[step % 4], None)
+        return [step % 12, len(rows), reader.take(rows[:5], ["message"]).num_rows]
+
+    expected = {step: work(step) for step in range(12)}
+    cache._readers.clear()
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(work, range(240)))
+    assert len(results) == 240
+    assert all(result == expected[result[0]] for result in results)
+
+
+def _in_child(path: Path) -> tuple[int, int, bool]:
+    kept = len(cache._readers)
+    reader = open_split(path)
+    found = len(matches(reader, "row0x1"))
+    del reader
+    gc.collect()
+    return kept, found, scratch_folder().exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_starts_empty_and_leaves_the_parents_copies(tmp_path: Path) -> None:
+    write_logs(tmp_path / "a.split", 10)
+    reader = open_split(tmp_path / "a.split")
+    own = SplitReader(tmp_path / "a.split")
+    assert matches(reader, "row0x1") == matches(own, "row0x1") == {1}
+    copies = set(scratch_folder().iterdir())
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(_in_child, (tmp_path / "a.split",)) == (0, 1, True)
+        pool.close()
+        pool.join()
+    assert set(scratch_folder().iterdir()) == copies
+    assert matches(reader, "row0x1") == {1}
+    own.close()
+
+
+def test_a_process_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
+    write_logs(tmp_path / "a.split", 10)
+    script = (
+        "import sys, pathlib\nfrom indextables.splits import *\nreader = open_split(pathlib.Path(sys.argv[1]))\n"
+        "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping), 5)[0]))\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a.split")], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1\n"
+    assert list((tmp_path / "tmp").iterdir()) == []

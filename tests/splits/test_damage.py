@@ -1,0 +1,190 @@
+"""Whatever happens to the bytes of a split: SplitCorrupted, or exactly the answers of the sound one."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from indextables.errors import SplitCorrupted, StorageError
+from indextables.splits import SplitInfo, SplitReader, parse_query
+from indextables.splits.bundle import ALIGNMENT, MAGIC
+from tests.support.splits import LOGS, LOGS_MAPPING, log_batch, write_logs
+
+QUERIES = [
+    parse_query(text, LOGS, LOGS_MAPPING) for text in ("timeout AND NOT disk", "status:[10 TO 300]", "level:ERROR", '"disk full"', "ts:*")
+]
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, SplitInfo]:
+    path = tmp_path_factory.mktemp("sound") / "a.split"
+    info = write_logs(path, ROWS)
+    return path.read_bytes(), info
+
+
+def answers(path: Path) -> list[Any]:
+    with SplitReader(path) as reader:
+        rows = pa.Table.from_batches(reader.batches(), reader.schema)
+        some = reader.take([5, 3], ["message"])
+        found = [[part.tolist() for part in reader.search(query, None)] for query in QUERIES]
+        return [reader.info, reader.schema, rows, some, found]
+
+
+def run(path: Path, variants: Iterator[bytes], expected: list[Any]) -> tuple[int, int]:
+    refused = same = 0
+    for data in variants:
+        path.write_bytes(data)
+        try:
+            assert answers(path) == expected
+            same += 1
+        except SplitCorrupted as error:
+            refused += str(path) in str(error)
+    return refused, same
+
+
+def test_single_bit_flips(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    data, info = sound
+    path = tmp_path / "a.split"
+    path.write_bytes(data)
+    expected = answers(path)
+    choose = random.Random(20_240_131)
+    used = _used_bytes(data, info)
+    places = (
+        [choose.choice(used) for _ in range(250)]
+        + list(range(info.footer_start, info.footer_start + 60))
+        + list(range(len(data) - 60, len(data)))
+    )
+
+    def flips() -> Iterator[bytes]:
+        for place in places:
+            yield data[:place] + bytes([data[place] ^ 1 << choose.randrange(8)]) + data[place + 1 :]
+
+    assert run(path, flips(), expected) == (370, 0)
+
+
+def _used_bytes(data: bytes, info: SplitInfo) -> list[int]:
+    """Places in files and footer: not the zeros between files."""
+    files = _files(data, info).values()
+    return [place for where in files for place in range(where["start"], where["end"])] + list(range(info.footer_start, len(data)))
+
+
+def _files(data: bytes, info: SplitInfo) -> dict[str, dict[str, int]]:
+    files: dict[str, dict[str, int]] = json.loads(data[info.footer_start + 8 : info.hotcache_start - 4])["files"]
+    return files
+
+
+def test_a_byte_between_files_changes_no_answer_and_is_noticed_by_verify(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    data, info = sound
+    path = tmp_path / "a.split"
+    path.write_bytes(data)
+    expected = answers(path)
+    used = set(_used_bytes(data, info))
+    free = [place for place in range(len(data)) if place not in used]
+    assert free
+    path.write_bytes(data[: free[0]] + b"\1" + data[free[0] + 1 :])
+    assert answers(path) == expected
+    with SplitReader(path) as reader, pytest.raises(SplitCorrupted, match="bytes before its file"):
+        reader.verify()
+
+
+def test_truncations_and_additions(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    data, _ = sound
+    lengths = [*range(40), *range(0, len(data), 997), *range(len(data) - 40, len(data))]
+    variants = [data[:length] for length in lengths] + [data + b"\0", data + data, b"\0" * len(data), b"\xff" * len(data)]
+    path = tmp_path / "a.split"
+    path.write_bytes(data)
+    assert run(path, iter(variants), answers(path)) == (len(variants), 0)
+    assert len(variants) > 100
+
+
+def test_offsets_are_what_is_on_disk(sound: tuple[bytes, SplitInfo]) -> None:
+    data, info = sound
+    assert (info.size, info.footer_end, info.uncompressed_size) == (len(data), len(data), info.footer_start)
+    assert struct.unpack_from("<II", data, info.footer_start) == (MAGIC, 1)
+    assert struct.unpack_from("<I", data, info.hotcache_start - 4) == (info.hotcache_start - 4 - info.footer_start,)
+    assert struct.unpack_from("<I", data, len(data) - 4) == (info.hotcache_length,)
+    assert info.hotcache_start + info.hotcache_length + 4 == len(data)
+    files = _files(data, info)
+    assert {"meta.json", "rows.arrow"} <= files.keys()
+    assert all(where["start"] % ALIGNMENT == 0 for where in files.values())
+    assert (
+        pa.ipc.open_file(data[files["rows.arrow"]["start"] : files["rows.arrow"]["end"]])
+        .read_all()
+        .equals(pa.Table.from_batches([log_batch(ROWS)]))
+    )
+
+
+def test_a_stranger_can_check_the_sums(sound: tuple[bytes, SplitInfo]) -> None:
+    data, info = sound
+    hot = data[info.hotcache_start : info.hotcache_start + info.hotcache_length]
+    document = json.loads(hot)
+    opening = len(b'{"crc32":"00000000","content":')
+    assert document["crc32"] == f"{zlib.crc32(hot[opening:-1]):08x}"
+    content = document["content"]
+    assert content["bundleCrc32"] == zlib.crc32(data[info.footer_start : info.hotcache_start - 4])
+    assert content["files"] == {name: zlib.crc32(data[where["start"] : where["end"]]) for name, where in _files(data, info).items()}
+    assert content["numRecords"] == ROWS
+
+
+def _forged(data: bytes, info: SplitInfo, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
+    """A split whose footer was changed by someone who knows how to compute checksums."""
+    files = {"files": _files(data, info)}
+    content = json.loads(data[info.hotcache_start : info.hotcache_start + info.hotcache_length])["content"]
+    change(files["files"], content)
+    bundle = struct.pack("<II", MAGIC, 1) + json.dumps(files).encode()
+    content["bundleCrc32"] = zlib.crc32(bundle)
+    text = json.dumps(content).encode()
+    hot = b'{"crc32":"%08x","content":' % zlib.crc32(text) + text + b"}"
+    return data[: info.footer_start] + bundle + struct.pack("<I", len(bundle)) + hot + struct.pack("<I", len(hot))
+
+
+def _rename(files: dict[str, Any], content: dict[str, Any]) -> None:
+    files["../../evil"] = files.pop("meta.json")
+    content["files"]["../../evil"] = content["files"].pop("meta.json")
+
+
+FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "a name that leads out of the folder": _rename,
+    "a range beyond the file": lambda files, content: files["rows.arrow"].update(end=10**12),
+    "a range backwards": lambda files, content: files["rows.arrow"].update(start=files["rows.arrow"]["end"] + 1),
+    "more rows than there are": lambda files, content: content.update(numRecords=ROWS + 1),
+    "fewer rows than there are": lambda files, content: content.update(numRecords=ROWS - 1),
+    "batches of no rows": lambda files, content: content["rowStore"].update(batchRows=0),
+    "another schema": lambda files, content: content.update(schema=content["schema"].replace("integer", "long")),
+    "a schema that is none": lambda files, content: content.update(schema="{}"),
+    "a mapping that is none": lambda files, content: content.update(docMapping="[]"),
+    "a newer format": lambda files, content: content.update(formatVersion=2),
+    "a missing key": lambda files, content: content.pop("rowStore"),
+    "a wrong type": lambda files, content: content.update(numRecords="many"),
+    "sections out of order": lambda files, content: content["rowStore"]["ends"].reverse(),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_forged_footers_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo], forgery: str) -> None:
+    path = tmp_path / "a.split"
+    path.write_bytes(_forged(*sound, FORGERIES[forgery]))
+    with pytest.raises(SplitCorrupted, match=r"a\.split"):
+        answers(path)
+
+
+def test_an_untouched_footer_survives_the_forger(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    path = tmp_path / "a.split"
+    path.write_bytes(_forged(*sound, lambda files, content: None))
+    assert answers(path)[2].num_rows == ROWS
+
+
+def test_a_missing_split_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(SplitCorrupted, match=r"gone\.split is missing"):
+        SplitReader(tmp_path / "gone.split")
+    with pytest.raises(StorageError, match=str(tmp_path)):
+        SplitReader(tmp_path)

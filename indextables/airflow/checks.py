@@ -38,6 +38,9 @@ SPARK_CONF = re.compile(
 )
 
 
+_NOTHING: Mapping[Any, Any] = {}  # stands for a value that is no mapping, which is told once
+
+
 class Problem(IndexTablesError):
     """One value of the tables file is not what it has to be."""
 
@@ -51,7 +54,7 @@ class Fields:
         self._place = place
         self._problems = problems
         self._taken: set[str] = set()
-        self._values: Mapping[Any, Any] = value if isinstance(value, Mapping) else {}
+        self._values: Mapping[Any, Any] = value if isinstance(value, Mapping) else _NOTHING
         if not isinstance(value, Mapping):
             problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
 
@@ -69,7 +72,7 @@ class Fields:
 
     def need(self, key: str, check: Callable[[Any], T], default: T) -> T:
         """Like `take`, but a missing value is a problem."""
-        if self._values.get(key) is None:
+        if self._values.get(key) is None and self._values is not _NOTHING:
             self._taken.add(key)
             self._problems.append(f"{self._name(key)}: is missing")
             return default

@@ -62,7 +62,7 @@ def job_arguments(
     None, the empty text and the empty list leave an argument out; a flag is given by true and left out by false, also where
     a template rendered them to text.
     """
-    if not isinstance(table, str) or not table:
+    if not isinstance(table, str) or table in {"", "--"}:
         raise InvalidArgument(f"table {table!r} is not a path")
     argv = [f"--table={plain_text('table', table)}"]
     for name, value in arguments.items():
@@ -84,6 +84,8 @@ def _argument(name: str, value: Value) -> list[str]:
         if any("," in part or not part for part in parts):
             raise InvalidArgument(f"{name} {parts!r} holds an empty name or a comma")
         return [f"--{name}={','.join(parts)}"] if parts else []
+    if value == "--":
+        raise InvalidArgument(f"{name} '--' is no value")  # argparse would drop it
     return [f"--{name}={plain_text(name, scalar(value))}"]
 
 

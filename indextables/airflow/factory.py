@@ -18,8 +18,9 @@ from indextables.airflow.tables import Table, Write, load
 from indextables.errors import ConfigError
 from indextables.limits import PATH_CHARACTERS, PREDICATE_CHARACTERS
 
-# One transaction for each run: every try of it, also after it was cleared, commits at most once. The run is part of the application's id, since
-# runs need not come in the order of any number they carry (a manual one before a late scheduled one, an old one cleared), and none may hide another.
+# One transaction for each run: every try of it, also after it was cleared, commits at most once. The run is part of the application's id
+# because runs need not come in the order of a number they carry (a manual one before a late scheduled one, an old one cleared), and an
+# older number would be taken for done: its data would be lost in silence.
 TXN_APP = "airflow:{{ dag_run.dag_id }}:{{ dag_run.run_id }}"
 TXN_VERSION = "{{ (dag_run.run_after.timestamp() * 1000000) | int }}"
 
@@ -44,7 +45,10 @@ def build_all(dags: Path, environ: Mapping[str, str] | None = None) -> Built:
     problems = list(tables.problems)
     for table in tables.tables:
         try:
-            built += build(table)
+            made = build(table)
+            for dag in made:
+                dag.validate()  # Airflow does so later, and would then refuse the whole file
+            built += made
         except Exception as error:  # Airflow's checks, e.g. of a cron line, raise what they like
             problems.append(f"{tables.file}: table {table.name!r}: {type(error).__name__}: {error}")
     return Built(tuple(built), tuple(problems))
@@ -57,7 +61,9 @@ def build(table: Table) -> list[DAG]:
 
 def table_asset(table: Table) -> Asset:
     """What the write DAG updates and the maintenance DAG waits for."""
-    return Asset(name=f"indextables_{table.name}", uri=f"indextables://{table.name}", group="indextables", extra={"path": table.path})
+    return Asset(
+        name=f"indextables_{table.name}", uri=f"indextables://tables/{table.name}", group="indextables", extra={"path": table.path}
+    )
 
 
 def _write_dag(table: Table, write: Write) -> DAG:

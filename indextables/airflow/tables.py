@@ -120,9 +120,11 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen and isinstance(key.value, str):
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # refused by the loader itself
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
-            seen.add(str(key.value))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -143,8 +145,8 @@ def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
     """The raw defaults; a wrong one is noted once, here, and then left out."""
     if value is None:
         return {}
-    fields = Fields(value, "defaults", problems)
     before = len(problems)
+    fields = Fields(value, "defaults", problems)
     _common(fields)
     _maintain(fields.give("maintain"), "defaults.maintain", problems)
     _spark(fields.give("spark"), "defaults.spark", problems)

@@ -9,7 +9,6 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +64,7 @@ def bag(project: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def database(project: Path) -> Iterator[None]:
+def database(project: Path) -> None:
     from airflow.utils import db
 
     db.initdb()
-    yield

@@ -38,7 +38,8 @@ PARTS = {
 }
 MARK = "INDEXTABLES_SERVER"  # in the environment of all that was started, also of the Spark jobs
 START_SECONDS = 300
-STOP_SECONDS = 45
+STOP_SECONDS = 30
+LEFT_SECONDS = 3
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -99,8 +100,9 @@ def down(home: Path) -> None:
         if state is None:
             print("Airflow is not up")
             return
+        print("Stopping Airflow …", flush=True)
         killed = _stop(home, state)
-    print(f"Airflow is down{f' ({killed} processes had to be killed)' if killed else ''}")
+    print(f"Airflow is down{f' ({killed} processes were still at work and were killed)' if killed else ''}")
 
 
 def status(home: Path) -> bool:
@@ -218,15 +220,14 @@ def _alive(state: State) -> bool:
 
 
 def _stop(home: Path, state: State) -> int:
-    """Asks the parts to end, waits, and kills what is left; returns how many had to be killed."""
+    """Asks the parts to end, waits for them, and kills what is left, such as a Spark job; returns how many had to be killed."""
     processes = _processes(state)
-    for process in processes:
-        if process.pid in state.parts.values():
-            with contextlib.suppress(psutil.Error):
-                process.terminate()
-    deadline = time.monotonic() + STOP_SECONDS
-    while any(_runs(process) for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    parts = [process for process in processes if process.pid in state.parts.values()]
+    for process in parts:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _wait_for(parts, STOP_SECONDS)
+    _wait_for(processes, LEFT_SECONDS)
     left = {process.pid: process for process in (*processes, *_processes(state)) if _runs(process)}
     for process in left.values():
         with contextlib.suppress(psutil.Error):
@@ -234,6 +235,12 @@ def _stop(home: Path, state: State) -> int:
     psutil.wait_procs(list(left.values()), timeout=10)
     (home / "server.json").unlink(missing_ok=True)
     return len(left)
+
+
+def _wait_for(processes: Sequence[psutil.Process], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(_runs(process) for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.2)
 
 
 def _port(text: str | None) -> int:

@@ -1,0 +1,228 @@
+"""Strict reading of one mapping of the tables file: each value is taken by name and checked, what nobody took is unknown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from indextables.airflow.command import plain_text, public_key, scalar
+from indextables.errors import IndexTablesError
+from indextables.limits import GIB, KIB, MIB, PATH_CHARACTERS
+
+T = TypeVar("T")
+
+NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)?\s*[KMGTkmgt]?([iI]?[bB])?$"
+DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?\s*([mM][sS]|[sSmMhHdDwW])$"
+_UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1024 * GIB}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_CRON = re.compile(r"@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly)|[0-9A-Za-z*/,?#L-]+( [0-9A-Za-z*/,?#L-]+){4}")
+_LONGEST = 10 * 365 * 86400  # ten years: timedelta would overflow far above
+
+# What a table may say about its Spark jobs. Everything that loads code or moves credentials (jars, packages, class paths, Java options,
+# Python files, extensions, catalogs, secrets) belongs to the Spark connection or to spark-defaults.conf, which this file cannot change.
+SPARK_CONF = re.compile(
+    r"spark\.("
+    r"cores\.max|default\.parallelism|log\.level|network\.timeout|rpc\.message\.maxSize|scheduler\.mode|ui\.enabled"
+    r"|driver\.(memory|memoryOverhead|memoryOverheadFactor|cores|maxResultSize|host|port|bindAddress|blockManager\.port)"
+    r"|executor\.(memory|memoryOverhead|memoryOverheadFactor|cores|instances|heartbeatInterval)"
+    r"|dynamicAllocation\.(enabled|minExecutors|maxExecutors|initialExecutors|executorIdleTimeout)"
+    r"|memory\.(fraction|storageFraction)"
+    r"|speculation(\.(interval|multiplier|quantile))?"
+    r"|sql\.(shuffle\.partitions|session\.timeZone|files\.maxPartitionBytes|adaptive\.[A-Za-z.]+|execution\.arrow\.maxRecordsPerBatch)"
+    r"|task\.(cpus|maxFailures)"
+    r")"
+)
+
+
+_NOTHING: Mapping[Any, Any] = {}  # stands for a value that is no mapping, which is told once
+
+
+class Problem(IndexTablesError):
+    """One value of the tables file is not what it has to be."""
+
+    exit_code = 78
+
+
+class Fields:
+    """The values of one mapping, taken one by one. What is wrong is noted in `problems`; `rest` notes the keys nobody took."""
+
+    def __init__(self, value: Any, place: str, problems: list[str]) -> None:
+        self._place = place
+        self._problems = problems
+        self._taken: set[str] = set()
+        self._values: Mapping[Any, Any] = value if isinstance(value, Mapping) else _NOTHING
+        if not isinstance(value, Mapping):
+            problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
+
+    def take(self, key: str, check: Callable[[Any], T], default: T | None = None) -> T | None:
+        """The checked value of `key`; `default` where it is missing, null or wrong."""
+        self._taken.add(key)
+        value = self._values.get(key)
+        if value is None:
+            return default
+        try:
+            return check(value)
+        except IndexTablesError as error:
+            self._problems.append(f"{self._name(key)}: {error}")
+            return default
+
+    def need(self, key: str, check: Callable[[Any], T], default: T) -> T:
+        """Like `take`, but a missing value is a problem."""
+        if self._values.get(key) is None and self._values is not _NOTHING:
+            self._taken.add(key)
+            self._problems.append(f"{self._name(key)}: is missing")
+            return default
+        taken = self.take(key, check)
+        return default if taken is None else taken
+
+    def give(self, key: str) -> Any:
+        """The raw value of `key`, or None."""
+        self._taken.add(key)
+        return self._values.get(key)
+
+    def rest(self) -> None:
+        for key in self._values:
+            if key not in self._taken:
+                known = ", ".join(sorted(self._taken))
+                self._problems.append(f"{self._name(str(key))}: is not a key that is known here (known: {known})")
+
+    def _name(self, key: str) -> str:
+        return f"{self._place}.{key}" if self._place else key
+
+
+def text(value: Any) -> str:
+    """One line of text without a template: what stands in this file is never rendered."""
+    if not isinstance(value, str) or not value:
+        raise Problem(f"{value!r} is not a text")
+    if len(value) > PATH_CHARACTERS:
+        raise Problem(f"{value[:40]!r}… is longer than {PATH_CHARACTERS} characters")
+    if _TEMPLATE.search(value):
+        raise Problem(f"{value!r} holds a template, which this file does not take")
+    return plain_text("the text", value)
+
+
+def name(value: Any) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise Problem(f"{value!r} is not a name of 1 to 100 characters a-z, 0-9 and _")
+    return value
+
+
+def path(value: Any) -> str:
+    checked = text(value)
+    if checked[0] in "-~":
+        raise Problem(f"{value!r} begins with {checked[0]!r}")
+    return checked
+
+
+def size(value: Any) -> str:
+    """A size of 1M or more, as the jobs read it."""
+    spelled = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(spelled, str) or not re.fullmatch(SIZE_PATTERN, spelled):
+        raise Problem(f"{value!r} is not a size such as 100M or 1G")
+    if size_bytes(spelled) < MIB:
+        raise Problem(f"{value!r} is less than 1M")
+    return spelled
+
+
+def size_bytes(spelled: str) -> float:
+    number, unit = re.fullmatch(r"([0-9.]+)\s*([kmgt]?).*", spelled.lower()).groups()  # type: ignore[union-attr]
+    return float(number) * _UNITS[unit]
+
+
+def duration(value: Any) -> str:
+    """A span of time of at most ten years, as the jobs read it."""
+    if not isinstance(value, str) or not re.fullmatch(DURATION_PATTERN, value):
+        raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d")
+    if duration_seconds(value) > _LONGEST:
+        raise Problem(f"{value!r} is longer than ten years")
+    return value
+
+
+def duration_seconds(spelled: str) -> float:
+    number, unit = re.fullmatch(r"([0-9.]+)\s*([a-z]+)", spelled.lower()).groups()  # type: ignore[union-attr]
+    return float(number) * _SECONDS[unit]
+
+
+def some_time(value: Any) -> str:
+    """A duration that is more than nothing."""
+    spelled = duration(value)
+    if duration_seconds(spelled) <= 0:
+        raise Problem(f"{value!r} is no time at all")
+    return spelled
+
+
+def boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Problem(f"{value!r} is neither true nor false")
+    return value
+
+
+def between(low: int, high: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise Problem(f"{value!r} is not a whole number from {low} to {high}")
+        return value
+
+    return check
+
+
+def one_of(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise Problem(f"{value!r} is not one of {', '.join(words)}")
+        return value
+
+    return check
+
+
+def columns(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(column, str) and column for column in value):
+        raise Problem(f"{value!r} is not a list of column names")
+    for column in value:
+        if "," in text(column):
+            raise Problem(f"{column!r} holds a comma")
+    if len(set(value)) != len(value):
+        raise Problem(f"{list(value)!r} names a column twice")
+    return tuple(value)
+
+
+def schedule(value: Any) -> str:
+    if not isinstance(value, str) or not _CRON.fullmatch(value):
+        raise Problem(f"{value!r} is neither a cron line of five fields nor one such as @daily")
+    return value
+
+
+def connection(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]{1,200}", value, re.ASCII):
+        raise Problem(f"{value!r} is not the id of a connection")
+    return value
+
+
+def spark_conf(value: Any) -> dict[str, str]:
+    return {_spark_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
+
+
+def options(value: Any) -> dict[str, str]:
+    return {public_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
+
+
+def _spark_key(key: Any) -> str:
+    if not isinstance(key, str) or not SPARK_CONF.fullmatch(key):
+        raise Problem(f"{key!r} is not a Spark setting that a table may make; the Spark connection or spark-defaults.conf may")
+    return key
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise Problem(f"{value!r} is not a mapping")
+    return value
+
+
+def _scalar(key: str, value: Any) -> str:
+    if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
+        raise Problem(f"the value {value!r} of {key!r} is not a text, a number or a boolean")
+    return text(scalar(value))

@@ -1,0 +1,96 @@
+"""The argument list of a job: every value stays one argument, none can become a flag.
+
+Values are always joined to their name (`--where=…`), so one that begins with a dash, or holds spaces, quotes or `;`, reaches
+the job as it was written; there is no shell on the way. Airflow logs the whole command, so what looks like a credential is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from indextables.errors import ConfigError, InvalidArgument
+
+Value = str | int | float | bool | Sequence[str] | None
+
+FLAGS = frozenset({"dry-run"})  # arguments without a value
+_OWN = frozenset({"table", "report", "option"})  # set by us, each once
+_JOB = re.compile(r"[a-z][a-z0-9_]*")
+_ARGUMENT = re.compile(r"[a-z][a-z0-9-]*")
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_SECRET = re.compile(r"secret|passw|token|credential|(access|private|session|account|api)[._-]?key", re.IGNORECASE)
+_USERINFO = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*@", re.IGNORECASE)
+
+
+def job_name(job: str) -> str:
+    """`job` as it may stand in a file name."""
+    if not isinstance(job, str) or not _JOB.fullmatch(job):
+        raise InvalidArgument(f"job {job!r} is not a name such as merge_splits")
+    return job
+
+
+def plain_text(name: str, value: str) -> str:
+    """`value` if it may stand in a logged command line: no control characters, no credentials in an address."""
+    if _CONTROL.search(value):
+        raise InvalidArgument(f"{name} {value!r} holds a control character")
+    if _USERINFO.match(value):
+        raise ConfigError(f"{name} holds a user or password in its address; give credentials by the environment, the command is logged")
+    return value
+
+
+def public_key(key: str) -> str:
+    """`key` if it is a well-formed option key that does not announce a credential."""
+    if not isinstance(key, str) or not _OPTION.fullmatch(key):
+        raise ConfigError(f"option {key!r} is not a key such as merge.targetSize")
+    if _SECRET.search(key):
+        raise ConfigError(f"option {key!r} looks like a credential; give it by the environment, the command is logged")
+    return key
+
+
+def scalar(value: str | int | float | bool) -> str:
+    """The spelling Spark and the jobs expect: booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def job_arguments(
+    table: str, arguments: Mapping[str, Value], options: Mapping[str, str | int | float | bool], report: str | Path
+) -> list[str]:
+    """`--table=…`, then the arguments that have a value, the options, and `--report=…`.
+
+    None, the empty text and the empty list leave an argument out; a flag is given by true and left out by false, also where
+    a template rendered them to text.
+    """
+    if not isinstance(table, str) or table in {"", "--"}:
+        raise InvalidArgument(f"table {table!r} is not a path")
+    argv = [f"--table={plain_text('table', table)}"]
+    for name, value in arguments.items():
+        argv += _argument(name, value)
+    for key, option in options.items():
+        argv.append(f"--option={public_key(key)}={plain_text(key, scalar(option))}")
+    return [*argv, f"--report={report}"]
+
+
+def _argument(name: str, value: Value) -> list[str]:
+    if not isinstance(name, str) or not _ARGUMENT.fullmatch(name) or name in _OWN:
+        raise InvalidArgument(f"argument {name!r} is not one a job takes")
+    if name in FLAGS:
+        return [f"--{name}"] if _flag(name, value) else []
+    if value is None or value == "":
+        return []
+    if not isinstance(value, (str, int, float)):
+        parts = [plain_text(name, part) for part in value]
+        if any("," in part or not part for part in parts):
+            raise InvalidArgument(f"{name} {parts!r} holds an empty name or a comma")
+        return [f"--{name}={','.join(parts)}"] if parts else []
+    if value == "--":
+        raise InvalidArgument(f"{name} '--' is no value")  # argparse would drop it
+    return [f"--{name}={plain_text(name, scalar(value))}"]
+
+
+def _flag(name: str, value: Value) -> bool:
+    word = "" if value is None else str(value).strip().lower()
+    if word not in {"true", "false", ""}:
+        raise InvalidArgument(f"{name} {value!r} is neither true nor false")
+    return word == "true"

@@ -1,0 +1,66 @@
+"""What people read about the DAGs in the Airflow UI."""
+
+from __future__ import annotations
+
+from indextables.airflow.tables import Table, Write
+
+TASKS = {
+    "write": "Loads the source into the table as one commit. A retry of the same run never commits twice.",
+    "merge_splits": "Merges small splits into larger ones, partition by partition. Skipped when there is nothing to merge.",
+    "checkpoint": "Writes the table's state in one place, so that readers need not replay the log. Skipped when there is no newer version.",
+    "purge": "Deletes splits that no retained version needs, and expired history. Nothing live is touched. Skipped when nothing is due.",
+}
+
+_CODES = """\
+| exit code of the job | meaning | Airflow |
+| --- | --- | --- |
+| 0 | done, or nothing to do | success, or skipped |
+| 1 | failed: unreadable source, a schema that does not fit, a damaged table | retried |
+| 2 | usage: a malformed predicate, size or duration | failed at once |
+| 75 | try again later: a conflict, or the store is away | retried |
+| 78 | will never work as asked: no table there, an unknown option | failed at once |
+"""
+
+
+def write_doc(table: Table, write: Write) -> str:
+    when = f"on the schedule {_code(write.schedule)}, or by hand" if write.schedule else "by hand"
+    return f"""\
+### Write into {_code(table.name)}
+{_lead(table)}
+Loads {_code(write.source)} ({write.format}, {write.mode}) into the table at {_code(table.path)} {when}, then tells
+{_code(f"indextables_{table.name}_maintain")} that the table has changed.
+
+**By hand:** press *Trigger*; the form takes another source or mode for this one run. The task's XCom `return_value` is the report.
+
+{_retries(table)}
+{_CODES}"""
+
+
+def maintain_doc(table: Table) -> str:
+    return f"""\
+### Maintenance of {_code(table.name)}
+{_lead(table)}
+`merge_splits` → `checkpoint` → `purge` on the table at {_code(table.path)}, after every write that Airflow made, or by hand.
+A step with nothing to do shows as skipped and the next one still runs; a step that failed stops the rest.
+
+**By hand:** press *Trigger*; the form takes other sizes and ages for this one run, and a dry run that only lists what `purge` would delete.
+Each task's XCom `return_value` is its report.
+
+{_retries(table)}
+{_CODES}"""
+
+
+def _lead(table: Table) -> str:
+    return f"\n{table.description}\n" if table.description else ""
+
+
+def _retries(table: Table) -> str:
+    return (
+        f"A failed try is repeated up to {table.retries} times, after {table.retry_delay:g} s and then ever longer, "
+        f"at most {table.max_retry_delay:g} s; a try may take {table.timeout:g} s.\n"
+    )
+
+
+def _code(value: str | None) -> str:
+    """`value` as inline code that no backtick in it can end."""
+    return f"`{(value or '').replace('`', chr(0x2BC))}`"

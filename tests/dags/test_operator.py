@@ -1,0 +1,187 @@
+"""The operator by itself: what it refuses, and what it makes of a job's exit and report."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from indextables.errors import InvalidArgument
+from tests.support.airflow_project import STUB_PATH, StubSpark
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("database")]
+
+
+class Instance:
+    """As much of a task instance as the operator needs."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+@pytest.fixture
+def make(project: Path) -> Callable[..., Any]:
+    from indextables.airflow import IndexTablesJobOperator
+
+    def operator(**values: Any) -> Any:
+        return IndexTablesJobOperator(**{"task_id": "t", "job": "purge", "table": "w/t", "jobs_dir": project / "jobs"} | values)
+
+    return operator
+
+
+def refusal(operator: Any, kind: str = "AirflowFailException") -> str:
+    from airflow.sdk import exceptions
+
+    with pytest.raises(exceptions.AirflowException) as refused:
+        operator.execute({"ti": Instance()})
+    assert type(refused.value).__name__ == kind
+    return str(refused.value)
+
+
+def test_the_report_is_the_result(make: Callable[..., Any], spark: StubSpark, project: Path) -> None:
+    spark.answer("purge", {"report": {"version": 9, "warnings": ["old"]}})
+    report = make(arguments={"older-than": "1d"}, options={"a": 1}).execute({"ti": Instance()})
+    assert report["version"] == 9
+    assert spark.calls[0]["arguments"][:3] == [f"--table={project / 'w' / 't'}", "--older-than=1d", "--option=a=1"]
+    assert not Path(spark.arguments("purge")["report"]).parent.exists()
+
+
+def test_nothing_to_do_keeps_the_report_and_skips(make: Callable[..., Any], spark: StubSpark) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    spark.answer("purge", {"report": {"status": "no_action"}})
+    instance = Instance()
+    with pytest.raises(AirflowSkipException, match="purge: nothing to do"):
+        make().execute({"ti": instance})
+    assert instance.pushed["return_value"]["status"] == "no_action"
+
+
+@pytest.mark.parametrize("code", [2, 78])
+def test_the_jobs_own_words_are_the_message(make: Callable[..., Any], spark: StubSpark, code: int) -> None:
+    spark.answer("purge", {"exit": code, "report": {"status": "failed", "error": "no table at 'x'"}})
+    assert refusal(make()) == f"purge: no table at 'x' (exit code {code})"
+    spark.answer("purge", {"exit": code, "report": None, "say": ["usage: purge.py", "error: size '1Q' is malformed"]})
+    assert refusal(make()) == f"purge: size '1Q' is malformed (exit code {code})"
+    spark.answer("purge", {"exit": code, "report": None})
+    assert f"Error code is: {code}" in refusal(make())
+
+
+@pytest.mark.parametrize("code", [1, 75, 3, 137])
+def test_other_failures_may_be_retried(make: Callable[..., Any], spark: StubSpark, code: int) -> None:
+    spark.answer("purge", {"exit": code, "report": {"status": "failed", "error": "the store is away"}})
+    assert refusal(make(), "AirflowException") == f"purge: the store is away (exit code {code})"
+    spark.answer("purge", {"exit": code, "report": None, "say": ["error: the store is gone"]})
+    assert refusal(make(), "AirflowException") == f"purge: the store is gone (exit code {code})"
+
+
+def test_a_value_that_looks_like_an_exit_code_does_not_decide(make: Callable[..., Any], spark: StubSpark) -> None:
+    spark.answer("purge", {"exit": 75, "report": None})
+    refusal(make(arguments={"where": "Error code is: 78."}), "AirflowException")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"report": None}, "ended without a report"),
+        ({"report": {"status": "perhaps"}}, "without a known status"),
+        ({"report": {"status": "failed", "error": "half of it"}}, "half of it"),
+        ({"report": {"status": "failed"}}, "reported a failure"),
+    ],
+)
+def test_an_exit_of_zero_alone_is_no_success(make: Callable[..., Any], spark: StubSpark, answer: dict[str, Any], told: str) -> None:
+    spark.answer("purge", answer)
+    assert told in refusal(make(), "AirflowException")
+
+
+def test_a_long_plan_is_cut_for_the_xcom(make: Callable[..., Any], spark: StubSpark) -> None:
+    spark.answer("purge", {"report": {"plan": list(range(2500))}})
+    report = make().execute({"ti": Instance()})
+    assert (len(report["plan"]), report["plan_entries"]) == (1000, 2500)
+
+
+def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], spark: StubSpark) -> None:
+    assert refusal(make(arguments={"where": "a\0b"})) == "purge: where 'a\\x00b' holds a control character"
+    assert refusal(make(options={"s3.secretKey": "x"})).startswith("purge: option 's3.secretKey' looks like a credential")
+    assert refusal(make(table="")) == "purge: table '' is not a path"
+    assert refusal(make(job="nothing_like_it")).startswith("nothing_like_it: there is no job file")
+    assert refusal(make(conn_id="misspelt")) == "purge: there is no Airflow connection 'misspelt'"
+    assert "cluster mode" in refusal(make(conn_id="spark_cluster"))
+    with pytest.raises(InvalidArgument, match=r"job '\.\./x'"):
+        make(job="../x")
+    assert spark.calls == []
+
+
+def test_without_a_spark_submit_it_fails_at_once(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from indextables.airflow import operator
+
+    monkeypatch.setattr(operator, "spark_environment", lambda: {"PATH": "/nowhere"})
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert refusal(make()) == "purge: there is no 'spark-submit' on the PATH"
+
+
+def test_a_machine_without_java_is_told_so(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+    from indextables.airflow import operator
+    from indextables.errors import ConfigError
+
+    def no_java() -> dict[str, str]:
+        raise ConfigError("no Java 17 or newer")
+
+    monkeypatch.setattr(operator, "spark_environment", no_java)
+    assert refusal(make()) == "purge: no Java 17 or newer"
+
+
+def test_a_spark_submit_on_the_path_stays_the_one_that_is_run(
+    make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from indextables.airflow import operator
+
+    monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": "/nowhere", "JAVA_HOME": "/java"})
+    task = make()
+    task.execute({"ti": Instance()})
+    assert task.env_vars == {"JAVA_HOME": "/java"}
+    monkeypatch.setattr(operator.shutil, "which", lambda name: None)
+    monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": f"{STUB_PATH}{os.pathsep}{os.environ['PATH']}"})
+    assert "PATH" in make()._local_environment()
+
+
+def test_killing_the_task_ends_the_driver_too(make: Callable[..., Any], spark: StubSpark) -> None:
+    spark.answer("purge", {"child": 60})
+    task = make()
+    failed: list[BaseException] = []
+
+    def execute() -> None:
+        try:
+            task.execute({"ti": Instance()})
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    driver = spark.folder / "driver.pid"
+    until(lambda: driver.exists() and driver.read_text() != "")
+    task.on_kill()
+    thread.join(timeout=20)
+    assert not thread.is_alive()
+    assert failed
+    for pid in (int(driver.read_text()), spark.calls[0]["pid"]):
+        until(lambda pid=pid: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # type: ignore[misc]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_killing_a_task_that_has_not_begun_is_fine(make: Callable[..., Any]) -> None:
+    make().on_kill()

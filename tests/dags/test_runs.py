@@ -1,0 +1,191 @@
+"""What the DAGs do, run by Airflow with a stand-in for spark-submit."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.airflow_project import StubSpark
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.usefixtures("database"),
+    pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient` is deprecated"),  # in Airflow's in-process server
+]
+
+NOTHING = {"report": {"status": "no_action", "version": None}}
+
+
+def run(bag: Any, dag_id: str, **conf: Any) -> Any:
+    return bag.dags[dag_id].test(run_conf=conf or None)
+
+
+def states(done: Any) -> dict[str, tuple[str, int]]:
+    """State and number of tries of every task of one run."""
+    return {ti.task_id: (str(ti.state), ti.try_number) for ti in done.get_task_instances()}
+
+
+def xcom(done: Any, task_id: str) -> Any:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        query = XComModel.get_many(key="return_value", run_id=done.run_id, dag_ids=done.dag_id, task_ids=task_id)
+        rows = list(session.scalars(query))
+        return XComModel.deserialize_value(rows[0]) if rows else None
+
+
+def asset_events(done: Any) -> list[str]:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == done.run_id))
+        return [event.asset.uri for event in found]
+
+
+def test_maintenance_runs_its_steps_in_order_and_keeps_their_reports(bag: Any, spark: StubSpark, project: Path) -> None:
+    spark.answer("merge_splits", {"report": {"metrics": {"groups": 3}}})
+    done = run(bag, "indextables_logs_maintain")
+    assert states(done) == {"merge_splits": ("success", 1), "checkpoint": ("success", 1), "purge": ("success", 1)}
+    assert spark.jobs == ["merge_splits", "checkpoint", "purge"]
+    assert xcom(done, "merge_splits")["metrics"] == {"groups": 3}
+    assert spark.arguments("merge_splits")["target-size"] == "100M"
+    assert {"older-than": "7d", "log-retention": "30d"}.items() <= spark.arguments("purge").items()
+    for call in spark.calls:
+        assert call["arguments"][0] == f"--table={project / 'warehouse' / 'logs'}"
+        assert "--option=checkpoint.interval=5" in call["arguments"]
+        assert not {"--where", "--max-dest-splits", "--dry-run"} & {word.partition("=")[0] for word in call["arguments"]}
+
+
+def test_steps_with_nothing_to_do_are_skipped_and_the_next_still_runs(bag: Any, spark: StubSpark) -> None:
+    spark.answer("merge_splits", NOTHING)
+    spark.answer("purge", NOTHING)
+    done = run(bag, "indextables_logs_maintain")
+    assert states(done) == {"merge_splits": ("skipped", 1), "checkpoint": ("success", 1), "purge": ("skipped", 1)}
+    assert str(done.state) == "success"
+    assert xcom(done, "merge_splits")["status"] == "no_action"
+
+
+@pytest.mark.parametrize("code", [1, 75])
+def test_what_may_pass_is_tried_again(bag: Any, spark: StubSpark, code: int) -> None:
+    spark.answer("checkpoint", {"exit": code, "report": {"status": "failed", "error": "the store is away"}}, {})
+    done = run(bag, "indextables_logs_maintain")
+    assert states(done)["checkpoint"] == ("success", 2)
+    assert spark.jobs == ["merge_splits", "checkpoint", "checkpoint", "purge"]
+
+
+def test_a_killed_job_is_tried_again(bag: Any, spark: StubSpark) -> None:
+    spark.answer("checkpoint", {"signal": signal.SIGKILL, "report": None}, {})
+    assert states(run(bag, "indextables_logs_maintain"))["checkpoint"] == ("success", 2)
+
+
+@pytest.mark.parametrize("code", [2, 78])
+def test_what_will_never_work_fails_at_once_and_stops_the_chain(bag: Any, spark: StubSpark, code: int) -> None:
+    spark.answer("checkpoint", {"exit": code, "report": None, "say": ["error: there is no table at 'x'"]})
+    done = run(bag, "indextables_logs_maintain")
+    assert states(done) == {"merge_splits": ("success", 1), "checkpoint": ("failed", 1), "purge": ("upstream_failed", 0)}
+    assert str(done.state) == "failed"
+
+
+def test_retries_end(bag: Any, spark: StubSpark) -> None:
+    spark.answer("merge_splits", {"exit": 75})
+    done = run(bag, "indextables_logs_maintain")
+    assert states(done) == {"merge_splits": ("failed", 3), "checkpoint": ("upstream_failed", 0), "purge": ("upstream_failed", 0)}
+
+
+def test_form_values_reach_the_jobs_as_they_are(bag: Any, spark: StubSpark) -> None:
+    where = """host = '; rm -rf "$(HOME)" {{ 1 + 1 }} --force'"""
+    run(bag, "indextables_logs_maintain", target_size="2 GiB", where=where, max_dest_splits=3, older_than="0s", dry_run=True)
+    merge = spark.arguments("merge_splits")
+    assert (merge["target-size"], merge["where"], merge["max-dest-splits"]) == ("2 GiB", where, "3")
+    assert {"older-than": "0s", "dry-run": ""}.items() <= spark.arguments("purge").items()
+
+
+@pytest.mark.parametrize(
+    "conf", [{"target_size": "10X"}, {"older_than": "--x"}, {"max_dest_splits": 0}, {"where": 7}, {"dry_run": "yes"}, {"target_size": None}]
+)
+def test_a_bad_form_value_is_refused_before_anything_runs(bag: Any, spark: StubSpark, conf: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises((ParamValidationError, ValueError), match=next(iter(conf))):
+        run(bag, "indextables_logs_maintain", **conf)
+    assert spark.calls == []
+
+
+def test_a_write_tells_the_asset_and_is_one_transaction_however_often_it_is_tried(bag: Any, spark: StubSpark, project: Path) -> None:
+    spark.answer("write", {"exit": 75}, {"exit": 1}, {})
+    first = run(bag, "indextables_logs_write")
+    assert states(first) == {"write": ("success", 3)}
+    assert asset_events(first) == ["indextables://tables/logs"]
+    tries = [spark.arguments("write", call) for call in range(3)]
+    assert {key: tries[0][key] for key in ("source", "format", "mode", "partition-by")} == {
+        "source": str(project / "incoming"),
+        "format": "parquet",
+        "mode": "append",
+        "partition-by": "date,host",
+    }
+    assert len({(one["txn-app"], one["txn-version"]) for one in tries}) == 1
+    assert tries[0]["txn-app"] == f"airflow:indextables_logs_write:{first.run_id}"
+
+    run(bag, "indextables_logs_write", source="/elsewhere/a b.parquet", mode="overwrite")
+    later = spark.arguments("write")
+    assert later["txn-app"] != tries[0]["txn-app"]
+    assert int(later["txn-version"]) > int(tries[0]["txn-version"]) > 0
+    assert (later["source"], later["mode"]) == ("/elsewhere/a b.parquet", "overwrite")
+
+
+def test_a_write_that_an_earlier_try_committed_still_tells_the_asset(bag: Any, spark: StubSpark) -> None:
+    spark.answer("write", {"signal": signal.SIGKILL, "report": None}, {"report": {"status": "no_action", "version": 7}})
+    done = run(bag, "indextables_logs_write")
+    assert states(done) == {"write": ("success", 2)}
+    assert asset_events(done) == ["indextables://tables/logs"]
+    assert xcom(done, "write")["version"] == 7
+
+
+def test_a_write_of_nothing_is_skipped_and_tells_nobody(bag: Any, spark: StubSpark) -> None:
+    spark.answer("write", NOTHING)
+    done = run(bag, "indextables_logs_write")
+    assert states(done) == {"write": ("skipped", 1)}
+    assert asset_events(done) == []
+
+
+def test_a_step_that_takes_too_long_is_ended_with_its_driver(bag: Any, spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bag.dags["indextables_bare_maintain"].get_task("merge_splits")
+    monkeypatch.setattr(task, "retries", 0)
+    spark.answer("merge_splits", {"child": 60})
+    started = time.monotonic()
+    done = run(bag, "indextables_bare_maintain")
+    assert states(done)["merge_splits"] == ("failed", 1)
+    assert time.monotonic() - started < 30
+    assert not alive(int((spark.folder / "driver.pid").read_text()))
+    assert not alive(spark.calls[0]["pid"])
+
+
+def test_a_driver_that_outlives_its_jvm_is_ended_before_the_next_try(bag: Any, spark: StubSpark) -> None:
+    spark.answer("merge_splits", {"child": 0, "signal": signal.SIGKILL}, {})
+    done = run(bag, "indextables_bare_maintain")
+    assert states(done)["merge_splits"] == ("success", 2)
+    assert not alive(int((spark.folder / "driver.pid").read_text()))
+
+
+def alive(pid: int) -> bool:
+    """Whether the process still runs; one that ended but was not fetched by its parent does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_spark_settings_of_a_table_reach_spark_submit(bag: Any, spark: StubSpark) -> None:
+    run(bag, "indextables_bare_maintain")
+    submit = spark.calls[0]["submit"]
+    settings = [submit[place + 1] for place, word in enumerate(submit) if word == "--conf"]
+    assert {"spark.executor.memory=2g", "spark.ui.enabled=false", "spark.driver.host=127.0.0.1"} <= set(settings)
+    assert submit[:2] == ["--master", "local[2]"]

@@ -53,11 +53,11 @@ class IndexTablesSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         self.parsed.refuse(WRITING, "reading")
-        return (PushdownReader if _can_push() else SplitReader)(self.parsed, schema)
+        return (PushdownReader if _can_push() else TableReader)(self.parsed, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         self.parsed.refuse(READING, "writing")
-        return SplitWriter(self.parsed, nullable(arrow_schema(schema)), "overwrite" if overwrite else "append")
+        return TableWriter(self.parsed, nullable(arrow_schema(schema)), "overwrite" if overwrite else "append")
 
 
 def _can_push() -> bool:
@@ -78,7 +78,7 @@ class Splits(InputPartition):
         self.adds = adds
 
 
-class SplitReader(DataSourceReader):
+class TableReader(DataSourceReader):
     """Travels to executors without the snapshot it was planned on."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -105,7 +105,7 @@ class SplitReader(DataSourceReader):
         return {**self.__dict__, "snapshot": None}
 
 
-class PushdownReader(SplitReader):
+class PushdownReader(TableReader):
     """Reads less where Spark's filters allow it; Spark still checks each row itself."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
@@ -120,7 +120,7 @@ class Written(WriterCommitMessage):
     adds: tuple[Add, ...]
 
 
-class SplitWriter(DataSourceArrowWriter):
+class TableWriter(DataSourceArrowWriter):
     """Executors write splits, and what they report is committed once. Everything is checked before the first row."""
 
     def __init__(self, options: SourceOptions, schema: pa.Schema, mode: str) -> None:

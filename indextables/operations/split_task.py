@@ -31,6 +31,7 @@ class SplitTask:
     partition_columns: tuple[str, ...]
     mapping: DocMapping
     stats_length: int = limits.STATS_CHARACTERS
+    split_bytes: int = limits.SPLIT_BYTES  # of row store: a split that has as many is finished, and the next one begun
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
         """Writes the rows as splits under names no one else uses and tells what to commit.
@@ -101,7 +102,7 @@ class _Router:
         for key, rows in _by_partition(batch, self.task.partition_columns):
             writer = self._writer(key)
             writer.write(rows)
-            if writer.num_rows >= limits.SPLIT_ROWS or writer.num_bytes >= limits.SPLIT_BYTES:
+            if writer.num_rows >= limits.SPLIT_ROWS or writer.num_bytes >= self.task.split_bytes:
                 self._finish(key)
 
     def finish_all(self) -> None:

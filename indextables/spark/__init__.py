@@ -1,1 +1,29 @@
-"""IndexTables in Spark: what needs pyspark lives here, and nowhere lower."""
+"""IndexTables in Spark: what needs pyspark lives here, and nowhere lower.
+
+    from indextables.spark import read, register, write
+
+    read(spark, "/data/logs", where="level = 'ERROR'").show()
+    write(frame, "/data/logs", partition_by=["date"])
+    spark.read.format("indextables").load("/data/logs")       # where the package is installed; else register(spark) first
+
+Names are loaded when first used: a job checks its arguments before it pays for pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indextables.spark.distributed import write
+    from indextables.spark.frames import read, register
+
+_HOMES = {"read": "frames", "register": "frames", "write": "distributed"}
+
+__all__ = ["read", "register", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"indextables.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'indextables.spark' has no attribute {name!r}")

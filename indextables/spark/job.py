@@ -1,0 +1,197 @@
+"""What all jobs share: arguments in, one call, one JSON report out, an exit code.
+
+The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to do,
+1 failed, 2 usage, 75 try again later, 78 will never work as asked. Neither pyspark nor Arrow is imported before the arguments are understood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from indextables.clock import SYSTEM_CLOCK
+from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
+from indextables.spark.session import LazySession, under_spark_submit
+
+if TYPE_CHECKING:
+    from indextables.operations.report import Report
+
+FAILED = 1
+INTERRUPTED = 130
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    name: str  # the verb: as reports call it
+    about: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, LazySession], Report]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InvalidArgument(f"{message} (see {self.prog} --help)")
+
+
+def main(job: Job, argv: Sequence[str] | None = None) -> int:
+    """Runs the job and gives its exit code."""
+    die_with_parent()
+    given = list(sys.argv[1:] if argv is None else argv)
+    session = LazySession(job.name)
+    # What must be known even if the arguments are wrong: where to report, and what table it is about.
+    known = _shared(argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False))
+    started = SYSTEM_CLOCK.now_ms()
+    arguments: argparse.Namespace | None = None
+    try:
+        arguments = _parser(job).parse_args(given)
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+        check_report_path(arguments.report)
+        report = job.run(arguments, session).to_dict()
+        session.stop()
+    except (Exception, KeyboardInterrupt) as error:
+        arguments = arguments or _leniently(known, given)
+        return _fail(job, error, arguments, started, session)
+    return _tell(report, arguments.report, 0)
+
+
+def _parser(job: Job) -> argparse.ArgumentParser:
+    parser = _Parser(prog=f"jobs/{job.name}.py", description=job.about, allow_abbrev=False)
+    parser.add_argument("--table", required=True, metavar="T", help="the table's folder")
+    job.add_arguments(parser)
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option; any number of times")
+    parser.add_argument("--report", metavar="FILE", help="write the report there too")
+    parser.add_argument("--debug", action="store_true", help="show the trace of an error")
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("--table", nargs="?")
+    parser.add_argument("--report", nargs="?")
+    parser.add_argument("--mode", nargs="?")
+    parser.add_argument("--debug", action="store_true")
+    return parser
+
+
+def _leniently(known: argparse.ArgumentParser, given: list[str]) -> argparse.Namespace:
+    try:
+        return known.parse_known_args(given)[0]
+    except (argparse.ArgumentError, SystemExit):
+        return argparse.Namespace(table=None, report=None, mode=None, debug=False)
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The `--option`s; ConfigError for one that is no key=value."""
+    pairs = [text.partition("=") for text in arguments.option]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise ConfigError(f"option {key!r} is not of the form key=value")
+    return {key: value for key, _, value in pairs}
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """`a,b` as names."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_report_path(given: str | None) -> None:
+    """InvalidArgument if no report could be written there."""
+    if given is None:
+        return
+    folder = os.path.dirname(os.path.abspath(given))
+    if not given or os.path.isdir(given) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise InvalidArgument(f"report {given!r} cannot be written: it is a folder, or its folder is missing or not writable")
+
+
+def die_with_parent() -> None:
+    """Under spark-submit this process is a child of the JVM. One that outlived it could commit after its job was given up and retried."""
+    if not under_spark_submit() or not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1 and os.environ.get("PYSPARK_DRIVER_CALLBACK_HOST") is None:
+        raise SystemExit("error: spark-submit is gone")
+
+
+def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started: int, session: LazySession) -> int:
+    from indextables.operations.report import Status, reporter
+
+    message, code, caret = _explained(error)
+    if arguments.debug or not isinstance(error, IndexTablesError | KeyboardInterrupt):
+        traceback.print_exception(error)
+    _stop_quietly(session)
+    operation = (getattr(arguments, "mode", None) or "append") if job.name == "write" else job.name
+    clock = SYSTEM_CLOCK
+    report = reporter(operation, _table_name(arguments.table), clock)(Status.FAILED, {}, base_version=None, error=message).to_dict()
+    report |= {"duration_ms": clock.now_ms() - started}
+    _tell(report, arguments.report, code)
+    print(f"error: {message}", file=sys.stderr)
+    if caret:
+        print(caret, file=sys.stderr)
+    return code
+
+
+def _explained(error: BaseException) -> tuple[str, int, str | None]:
+    """One sentence, the exit code, and the place in a predicate where it is known."""
+    from indextables.spark.failures import first_line, our_error
+
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", INTERRUPTED, None
+    ours = our_error(error)
+    if ours is not None:
+        return str(ours), ours.exit_code, ours.caret() if isinstance(ours, PointedError) else None
+    return f"{type(error).__name__}: {first_line(str(error))}", FAILED, None
+
+
+def _table_name(given: str | None) -> str:
+    """As a report of success would call it."""
+    from indextables.paths import TableRoot
+
+    try:
+        return str(TableRoot.parse(given or ""))
+    except IndexTablesError:
+        return given or ""
+
+
+def _stop_quietly(session: LazySession) -> None:
+    try:
+        session.stop()
+    except Exception as error:  # the failure to report is the one that came before
+        print(f"warning: Spark did not stop cleanly: {error}", file=sys.stderr)
+
+
+def _tell(report: dict[str, Any], path: str | None, code: int) -> int:
+    """The report as the last line of stdout and, whole or not at all, in the file."""
+    line = json.dumps(report, ensure_ascii=False)
+    if path:
+        try:
+            _replace(Path(path), line + "\n")
+        except OSError as error:
+            print(f"error: report {path!r} cannot be written: {error}", file=sys.stderr)
+            code = code or FAILED
+    print(line, flush=True)
+    return code
+
+
+def _replace(path: Path, text: str) -> None:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as file:
+        file.write(text)
+    os.chmod(file.name, 0o666 & ~_umask())
+    os.replace(file.name, path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

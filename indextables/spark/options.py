@@ -1,0 +1,122 @@
+"""Options of the data source: checked where the source is made, before anything is read or written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from indextables.config import TYPEMAP_PREFIX, checked_options, parse_size
+from indextables.errors import ConfigError, InvalidArgument
+
+READING = ("version", "where", "query", "columns")
+WRITING = ("partition_by", "replace_where", "target_split_size", "txn_app", "txn_version")
+# Spark gives every key in lower case; partitionBy and replaceWhere are what users of other formats write.
+_OWN = {name.replace("_", ""): name for name in ("path", *READING, *WRITING)}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    path: str
+    version: int | None = None
+    where: str | None = None
+    query: str | None = None
+    columns: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
+    replace_where: str | None = None
+    target_split_size: int | None = None
+    txn: tuple[str, int] | None = None
+    given: frozenset[str] = frozenset()  # names of ours that were set
+    config: Mapping[str, str] = field(default_factory=dict)  # spark.indextables.* keys, under their canonical names
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """ConfigError names an option that is unknown or has a bad value."""
+        own: dict[str, str] = {}
+        rest: dict[str, str] = {}
+        for key, value in options.items():
+            name = _OWN.get(key.lower().replace("_", ""))
+            if name is None:
+                rest[key] = value
+            else:
+                own[name] = value
+        if "path" not in own:
+            raise ConfigError("option 'path' is missing: say which table, as in load('/data/logs'); a list of paths is not supported")
+        return cls(
+            path=own["path"],
+            version=_number("version", own.get("version")),
+            where=own.get("where"),
+            query=own.get("query"),
+            columns=_names("columns", own.get("columns")),
+            partition_by=_names("partition_by", own.get("partition_by")),
+            replace_where=own.get("replace_where"),
+            target_split_size=split_size(own.get("target_split_size")),
+            txn=_txn(own.get("txn_app"), _number("txn_version", own.get("txn_version"))),
+            given=frozenset(own),
+            config=_checked(rest),
+        )
+
+    def refuse(self, names: tuple[str, ...], door: str) -> None:
+        """ConfigError if one of `names` was set, since it has no meaning there."""
+        for name in names:
+            if name in self.given:
+                raise ConfigError(f"option {name!r} has no meaning when {door} a table")
+
+    def config_for(self, schema: pa.Schema) -> dict[str, str]:
+        """The configuration with columns of `indexing.typemap.<column>` spelled as the table spells them: Spark has lower-cased the keys."""
+        spelled: dict[str, str] = {}
+        for key, value in self.config.items():
+            column = key.removeprefix(TYPEMAP_PREFIX)
+            matches = [name for name in schema.names if name.lower() == column.lower()]
+            known = key.startswith(TYPEMAP_PREFIX) and column not in schema.names and len(matches) == 1
+            spelled[TYPEMAP_PREFIX + matches[0] if known else key] = value
+        return spelled
+
+
+def split_size(given: str | int | None) -> int | None:
+    """Bytes of a target split size; InvalidArgument where it is none."""
+    if given is None:
+        return None
+    size = parse_size(given)
+    if size < 1:
+        raise InvalidArgument(f"target split size {given!r} is below the minimum of 1 byte")
+    return size
+
+
+def _checked(rest: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return checked_options(rest)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; and of the data source {', '.join(('path', *READING, *WRITING))}") from None
+
+
+def _names(option: str, text: str | None) -> tuple[str, ...] | None:
+    """`a,b`, or a JSON list where a name has a comma."""
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except ValueError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"option {option} = {text!r} is not a list of column names")
+        return tuple(names)
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _number(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"option {option} = {text!r} is not a whole number") from None
+
+
+def _txn(app: str | None, version: int | None) -> tuple[str, int] | None:
+    if (app is None) != (version is None):
+        raise ConfigError("options txn_app and txn_version go together")
+    return None if app is None or version is None else (app, version)

@@ -1,0 +1,24 @@
+"""Spark's schemas and ours: both speak Spark's schema JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from indextables.schema import from_spark_json, to_spark_json
+
+
+def arrow_schema(struct: StructType) -> pa.Schema:
+    """The canonical Arrow schema; SchemaMismatch names a column whose type tables do not hold."""
+    return from_spark_json(struct.json())
+
+
+def struct_type(schema: pa.Schema) -> StructType:
+    return StructType.fromJson(json.loads(to_spark_json(schema)))
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """As Spark's own sources create tables: that a frame's column is not null is often an accident of how it was computed."""
+    return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,0 +1,90 @@
+"""The Spark session of a job: started when it is first needed, and with what spark-submit did not decide."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from indextables.environment import spark_environment
+from indextables.operations.executor import in_threads
+from indextables.spark.failures import translated
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+DEFAULTS = {
+    "spark.master": "local[*]",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # Times without a zone in text files are UTC, as everywhere else; what has a zone is right in any.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # rows of a megabyte of text each come in smaller batches
+}
+
+
+@dataclass(slots=True)
+class LazySession:
+    """A session that may never start: a job that finds nothing to do ends without it."""
+
+    name: str
+    _session: Any = field(default=None, init=False)
+
+    @property
+    def is_started(self) -> bool:
+        return self._session is not None
+
+    def __call__(self) -> Any:
+        """The session; ConfigError where there is no Java for it."""
+        if self._session is None:
+            self._session = _start(self.name)
+        return self._session
+
+    def stop(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+
+def under_spark_submit() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _start(name: str) -> Any:
+    if under_spark_submit():
+        # Executors of this machine: the Python that has this package, not whatever python3 is.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        os.environ.update(spark_environment())
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    for key, value in DEFAULTS.items():
+        conf.setIfMissing(key, value)
+    conf.setIfMissing("spark.app.name", f"indextables {name}")
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    session.sparkContext.setJobGroup(f"indextables-{name}", f"indextables {name}", interruptOnCancel=False)
+    return session
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExecutor:
+    """Work on Spark's executors, results in the order of the items. Where there are fewer than `fewest`, threads here do it, without Spark."""
+
+    session: Callable[[], Any]
+    items_per_task: int = 1
+    fewest: int = 1
+
+    def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        if len(items) < self.fewest:
+            return in_threads(work, items)
+        tasks = -(-len(items) // self.items_per_task)
+        with translated():
+            results: list[Result] = self.session().sparkContext.parallelize(list(items), tasks).map(work).collect()
+        return results

@@ -1,0 +1,165 @@
+"""`spark.read.format("indextables")` and `df.write.format("indextables")`, by Spark's Python Data Source API.
+
+Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user chooses columns. A query reads the version that
+is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the others.
+Spark's filters are used where `spark.sql.python.filterPushdown.enabled` is on (it is off unless set); `where` always is.
+
+Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` with `txn_version`. The table is made if
+there is none. Keys of `spark.indextables.*` may be given as options of both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from indextables.actions import Add
+from indextables.errors import ConcurrentConflict
+from indextables.operations import read
+from indextables.operations import write as writing
+from indextables.operations.write import PreparedWrite
+from indextables.spark.options import READING, WRITING, SourceOptions
+from indextables.spark.pushdown import predicate_of
+from indextables.spark.scan import Scan, bound_query, check_given_schema, grouped, open_snapshot, output_schema
+from indextables.spark.schema import arrow_schema, nullable, struct_type
+from indextables.table.context import TableContext
+from indextables.table.files import live_files
+
+NAME = "indextables"
+_PUSHDOWN_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class IndexTablesSource(DataSource):
+    """Options are checked when it is made; what it opens, it opens in `schema`, `reader` and `writer`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.parsed = SourceOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        _, snapshot = open_snapshot(self.parsed)
+        return struct_type(output_schema(snapshot, self.parsed))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        self.parsed.refuse(WRITING, "reading")
+        return (PushdownReader if _can_push() else TableReader)(self.parsed, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        self.parsed.refuse(READING, "writing")
+        return TableWriter(self.parsed, nullable(arrow_schema(schema)), "overwrite" if overwrite else "append")
+
+
+def _can_push() -> bool:
+    """Whether Spark is about to offer filters.
+
+    A reader that takes filters fails every query while the setting is off, and planning processes are not told the setting. But filters are
+    offered by a process of its own, which runs only while it is on: there, and nowhere else, our reader takes them.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_PROCESS in sys.modules or (main is not None and main.name == _PUSHDOWN_PROCESS)
+
+
+class Splits(InputPartition):
+    """The splits of one task."""
+
+    def __init__(self, adds: tuple[Add, ...]) -> None:
+        super().__init__(None)
+        self.adds = adds
+
+
+class TableReader(DataSourceReader):
+    """Travels to executors without the snapshot it was planned on."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        context, snapshot = open_snapshot(options)
+        check_given_schema(arrow_schema(schema), snapshot, scored=options.query is not None)
+        self.where = options.where
+        self.snapshot: Any = snapshot
+        self.scan = Scan(
+            path=str(context.root),
+            version=snapshot.version,
+            schema=to_arrow_schema(schema, timezone="UTC"),
+            predicate=read.bind(snapshot, options.where),
+            query=bound_query(context, snapshot, options.query),
+        )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Splits(adds) for adds in grouped(live_files(self.snapshot, self.scan.predicate))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Where nothing is left to read, Spark makes up a partition of its own.
+        return self.scan.batches(partition.adds if isinstance(partition, Splits) else ())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "snapshot": None}
+
+
+class PushdownReader(TableReader):
+    """Reads less where Spark's filters allow it; Spark still checks each row itself."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        self.scan = replace(self.scan, predicate=predicate_of(filters, self.where, self.snapshot.schema))
+        return filters
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    adds: tuple[Add, ...]
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Executors write splits, and what they report is committed once. Everything is checked before the first row."""
+
+    def __init__(self, options: SourceOptions, schema: pa.Schema, mode: str) -> None:
+        self.options = options
+        self.schema = schema
+        self.mode = mode
+        prepared = self._prepare()
+        self.task = prepared.task
+        self.is_done = prepared.is_done
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return Written(() if self.is_done else tuple(self.task.write(iterator)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the newest version, in a process of its own: what the splits were written for must still hold."""
+        prepared = self._prepare()
+        if prepared.task != self.task:
+            raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
+        writing.commit(prepared, [add for message in messages if isinstance(message, Written) for add in message.adds])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes nothing: a commit may have landed, and tasks may still be writing. Purge takes what no version knows."""
+
+    def _prepare(self) -> PreparedWrite:
+        options = self.options
+        config = options.config_for(self.schema)
+        prepared = writing.prepare(
+            TableContext.at(options.path, config),
+            self.schema,
+            mode=self.mode,
+            where=options.replace_where,
+            txn=options.txn,
+            create=True,
+            partition_by=options.partition_by,
+            table_options=config,
+        )
+        return sized(prepared, options.target_split_size)
+
+
+def sized(prepared: PreparedWrite, split_bytes: int | None) -> PreparedWrite:
+    """With another size at which splits roll over."""
+    return prepared if split_bytes is None else replace(prepared, task=replace(prepared.task, split_bytes=split_bytes))

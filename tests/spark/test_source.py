@@ -1,0 +1,174 @@
+"""The data source against Python's own reading of the same table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.errors import SchemaMismatch, TableNotFound
+from indextables.spark import read
+
+pytestmark = pytest.mark.spark
+
+TYPES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("text", pa.string()),
+        ("i32", pa.int32()),
+        ("i16", pa.int16()),
+        ("i8", pa.int8()),
+        ("f64", pa.float64()),
+        ("f32", pa.float32()),
+        ("flag", pa.bool_()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("local", pa.timestamp("us")),
+    ]
+)
+NEW_YEAR = dt.datetime(2024, 1, 1, 0, 30, 0, 123456)
+ROWS: list[dict[str, Any]] = [
+    dict(zip(TYPES.names, values, strict=True))
+    for values in (
+        (1, "Ünïcode\n“quotes” , 'x'", 2**31 - 1, -(2**15), 127, 0.1, 1.5, True, dt.date(1969, 12, 31), NEW_YEAR.replace(tzinfo=dt.UTC), NEW_YEAR),
+        (2, "", -1, 0, -128, float("inf"), -0.0, False, dt.date(2024, 2, 29), dt.datetime(1960, 7, 1, tzinfo=dt.UTC), dt.datetime(2024, 3, 10, 2, 30)),
+        (3, *[None] * 10),
+    )
+]
+
+
+@pytest.fixture
+def everything(path: str) -> it.Table:
+    table = it.create(path, TYPES)
+    table.append(ROWS[:2])
+    table.append(ROWS[2:])
+    return table
+
+
+@pytest.fixture
+def logs(path: str) -> it.Table:
+    """Three versions after 0; ids 0 to 29."""
+    schema = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())])
+    table = it.create(path, schema, partition_by=["level"])
+    for part in range(3):
+        table.append(
+            {"id": n, "level": "ERROR" if n % 3 else "INFO", "message": f"connection {n} {'refused' if n % 2 else 'open'}"}
+            for n in range(part * 10, part * 10 + 10)
+        )
+    return table
+
+
+def load(spark: Any, path: str, **options: Any) -> Any:
+    return spark.read.format("indextables").options(**options).load(path)
+
+
+def ids(frame: Any) -> list[int]:
+    return sorted(row["id"] for row in frame.collect())
+
+
+def test_every_type_reads_as_in_python_whatever_the_sessions_zone(spark: Any, everything: it.Table) -> None:
+    frame = load(spark, everything.path)
+    by_spark = frame.orderBy("id").toArrow().cast(TYPES)
+    assert by_spark.to_pylist() == everything.scan().read_all().sort_by("id").to_pylist() == ROWS
+    # An instant by its number: independent of zones and of how Arrow is read back.
+    assert frame.selectExpr("unix_micros(at) as n").where("n = 1704069000123456").count() == 1
+
+
+def test_a_written_frame_reads_back_equal(spark: Any, everything: it.Table, tmp_path: Any) -> None:
+    copy = str(tmp_path / "copy")
+    load(spark, everything.path).write.format("indextables").mode("append").save(copy)
+    assert it.open(copy).schema == TYPES
+    assert it.open(copy).scan().read_all().sort_by("id").to_pylist() == ROWS
+
+
+def test_options_choose_rows_columns_and_version(spark: Any, logs: it.Table) -> None:
+    assert ids(load(spark, logs.path)) == list(range(30))
+    assert ids(load(spark, logs.path, version=1)) == list(range(10))
+    assert ids(load(spark, logs.path, where="level = 'INFO' AND id > 20")) == [21, 24, 27]
+    assert load(spark, logs.path, columns="message, id").columns == ["message", "id"]
+    found = load(spark, logs.path, query="message:refused", where="id < 10", columns="id")
+    assert found.columns == ["id", "_score"]
+    assert ids(found) == [1, 3, 5, 7, 9]
+    assert found.where("_score > 0").count() == 5
+
+
+def test_read_takes_the_same_as_arguments(spark: Any, logs: it.Table) -> None:
+    frame = read(spark, logs.path, columns=["id"], where="id < 20", query="open", version=2)
+    assert ids(frame) == list(range(0, 20, 2))
+    with pytest.raises(TableNotFound, match="no transaction log"):
+        read(spark, logs.path + "-missing")
+
+
+def test_a_given_schema_chooses_columns(spark: Any, logs: it.Table) -> None:
+    reader = spark.read.format("indextables")
+    assert ids(reader.schema("id long").load(logs.path)) == list(range(30))
+    with pytest.raises(Exception, match="SchemaMismatch: the schema has a column 'nobody', which the table does not have"):
+        reader.schema("nobody long").load(logs.path).collect()
+    with pytest.raises(Exception, match="SchemaMismatch: column 'id' is int32 in the schema and int64 in the table"):
+        reader.schema("id int").load(logs.path).collect()
+
+
+def test_a_view_in_sql(spark: Any, logs: it.Table) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW logs USING indextables OPTIONS (path '{logs.path}', where 'id < 15')")
+    assert spark.sql("SELECT level, count(*) AS n FROM logs GROUP BY level ORDER BY level").collect() == [("ERROR", 10), ("INFO", 5)]
+    spark.sql("DROP VIEW logs")
+
+
+def test_a_table_without_rows(spark: Any, path: str) -> None:
+    it.create(path, TYPES)
+    assert load(spark, path).count() == 0
+    assert load(spark, path).schema.fieldNames() == TYPES.names
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"where": "nobody = 1"}, "InvalidPredicate: .*nobody"),
+        ({"query": "nobody:x"}, "InvalidQuery: .*nobody"),
+        ({"columns": "nobody"}, "InvalidArgument: unknown column 'nobody'"),
+        ({"version": "99"}, "VersionNotFound: version 99"),
+        ({"version": "x"}, "ConfigError: option version = 'x' is not a whole number"),
+        ({"speed": "high"}, "ConfigError: unknown option 'speed'"),
+        ({"partition_by": "id"}, "ConfigError: option 'partition_by' has no meaning when reading a table"),
+    ],
+)
+def test_bad_options_are_named(spark: Any, logs: it.Table, options: dict[str, str], message: str) -> None:
+    with pytest.raises(Exception, match=f"indextables.errors.{message}"):
+        load(spark, logs.path, **options).collect()
+
+
+def test_filters_are_used_only_where_the_session_allows(spark: Any, logs: it.Table) -> None:
+    """Damage to the files that a filter rules out shows which ones were opened."""
+    for path in logs.files("level = 'INFO'")["path"].to_pylist():
+        with open(f"{logs.path}/{path}", "r+b") as file:
+            file.truncate(10)
+    wanted = "level = 'ERROR' AND id IN (1, 2, 25) AND message IS NOT NULL"
+    with pytest.raises(Exception, match=r"indextables\.errors\.SplitCorrupted: split "):
+        load(spark, logs.path).where(wanted).collect()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert ids(load(spark, logs.path).where(wanted)) == [1, 2, 25]
+        assert ids(load(spark, logs.path, where="id > 1").where(wanted)) == [2, 25]
+        assert ids(load(spark, logs.path).where("level = 'ERROR' AND length(message) = 17")) == [2, 4, 8]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_names_of_columns_may_need_quotes(spark: Any, path: str) -> None:
+    table = it.create(path, pa.schema([("a b`c", pa.string()), ("id", pa.int64())]))
+    table.append([{"a b`c": "it's", "id": 1}, {"a b`c": None, "id": 2}])
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert ids(load(spark, path).where("`a b``c` = 'it''s'")) == [1]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_schema_mismatch_has_its_type_in_python(spark: Any, logs: it.Table) -> None:
+    from indextables.spark import write
+
+    with pytest.raises(SchemaMismatch, match="the data has no column 'level'"):
+        write(spark.range(3), logs.path)

@@ -187,7 +187,14 @@ def test_a_txn_commits_once(tmp_path: Path) -> None:
 
 def test_partitions_of_every_type_and_null(tmp_path: Path) -> None:
     schema = pa.schema(
-        [("s", pa.string()), ("i", pa.int32()), ("d", pa.date32()), ("t", pa.timestamp("us", tz="UTC")), ("b", pa.bool_()), ("v", pa.int64())]
+        [
+            ("s", pa.string()),
+            ("i", pa.int32()),
+            ("d", pa.date32()),
+            ("t", pa.timestamp("us", tz="UTC")),
+            ("b", pa.bool_()),
+            ("v", pa.int64()),
+        ]
     )
     table = it.create(tmp_path / "t", schema, partition_by=["s", "i", "d", "t", "b"])
     moment = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)

@@ -1,0 +1,165 @@
+"""Frames into tables: executors write, the driver commits once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, SplitCorrupted
+from indextables.operations.merge_splits import merge_splits
+from indextables.spark import write
+from indextables.spark.session import SparkExecutor
+from indextables.table.context import TableContext
+
+pytestmark = pytest.mark.spark
+
+
+def frame(spark: Any, start: int, end: int, partitions: int = 2) -> Any:
+    columns = ["id", "if(id % 3 = 0, 'INFO', 'ERROR') AS level", "concat('connection ', id) AS message"]
+    return spark.range(start, end, 1, partitions).selectExpr(*columns)
+
+
+def ids(path: str) -> list[int]:
+    return sorted(it.open(path).scan(columns=["id"]).read_all()["id"].to_pylist())
+
+
+def splits_on_disk(path: str) -> set[str]:
+    return {str(file.relative_to(path)) for file in Path(path).rglob("*.split")}
+
+
+def test_append_makes_the_table_and_each_task_writes_its_splits(spark: Any, path: str) -> None:
+    report = write(frame(spark, 0, 20), path, partition_by=["level"])
+    assert (report.operation, str(report.status), report.version) == ("append", "success", 1)
+    assert (report.metrics["rows_written"], report.metrics["files_added"]) == (20, 4)
+    table = it.open(path)
+    assert table.partition_columns == ["level"]
+    assert [field.nullable for field in table.schema] == [True, True, True]
+    write(frame(spark, 20, 30), path)
+    assert ids(path) == list(range(30))
+    assert table.refresh().search("message:7", columns=["id"]).to_pylist()[0]["id"] == 7
+    assert splits_on_disk(path) == set(table.files()["path"].to_pylist())
+
+
+def test_overwrite_replaces_all_or_the_partitions_named(spark: Any, path: str) -> None:
+    write(frame(spark, 0, 9), path, partition_by=["level"])
+    replaced = frame(spark, 100, 110).where("level = 'INFO'")
+    write(replaced, path, mode="overwrite", replace_where="level = 'INFO'")
+    assert ids(path) == [1, 2, 4, 5, 7, 8, 102, 105, 108]
+    with pytest.raises(ReplaceWhereViolation, match="level = 'ERROR'"):
+        write(frame(spark, 0, 9), path, mode="overwrite", replace_where="level = 'INFO'")
+    assert it.open(path).version == 2
+    write(frame(spark, 0, 3), path, mode="overwrite")
+    assert ids(path) == [0, 1, 2]
+
+
+def test_a_txn_is_written_once(spark: Any, path: str) -> None:
+    first = write(frame(spark, 0, 3), path, txn=("job", 7))
+    again = write(frame(spark, 0, 3), path, txn=("job", 7))
+    assert (str(again.status), again.version) == ("no_action", first.version)
+    assert len(splits_on_disk(path)) == first.metrics["files_added"]
+
+
+def test_splits_roll_over_at_the_target_size(spark: Any, path: str) -> None:
+    report = write(frame(spark, 0, 30_000, 1), path, target_split_size=1)
+    assert report.metrics["files_added"] == 3  # one for each of Spark's batches of 10,000 rows
+    assert it.open(path).count() == 30_000
+
+
+def test_what_does_not_fit_leaves_the_table_as_it_was(spark: Any, path: str) -> None:
+    write(frame(spark, 0, 3), path)
+    before = splits_on_disk(path)
+    with pytest.raises(SchemaMismatch, match="the data has no column 'level'"):
+        write(spark.range(3), path)
+    with pytest.raises(SchemaMismatch, match="column 'id' is string in the data"):
+        write(frame(spark, 0, 3).selectExpr("cast(id as string) id", "level", "message"), path)
+    with pytest.raises(SchemaMismatch, match="'tags'"):
+        write(frame(spark, 0, 3).selectExpr("*", "array(1) AS tags"), path)
+    with pytest.raises(InvalidArgument, match="mode 'ignore'"):
+        write(frame(spark, 0, 3), path, mode="ignore")
+    it.create(path + "-narrow", pa.schema([("id", pa.int8())]))
+    with pytest.raises(SchemaMismatch, match="column 'id', from row 0: Integer value 299 not in range"):  # found by an executor, told with its own type
+        write(spark.range(299, 301, 1, 1), path + "-narrow")
+    assert (it.open(path).version, splits_on_disk(path)) == (1, before)
+    assert (it.open(path + "-narrow").version, splits_on_disk(path + "-narrow")) == (0, set())
+
+
+def test_the_data_source_writes_and_commits_once_although_a_task_failed(spark: Any, path: str, tmp_path: Path) -> None:
+    """The first attempt of one task fails after it has written everything; the second one counts."""
+    from pyspark import TaskContext
+
+    marks = str(tmp_path)
+
+    def fail_late(batches: Any) -> Any:
+        yield from batches
+        context = TaskContext.get()
+        if context.partitionId() == 1 and context.attemptNumber() == 0:
+            Path(marks, f"failed-{context.taskAttemptId()}").touch()
+            raise RuntimeError("the machine is gone")
+
+    rows = frame(spark, 0, 20)
+    failing = rows.mapInArrow(fail_late, rows.schema)
+    writer = failing.write.format("indextables").mode("append").option("partition_by", "level").option("indexing.typemap.Message", "string")
+    writer.save(path)
+    assert len(list(tmp_path.glob("failed-*"))) == 1
+    table = it.open(path)
+    assert (table.version, table.partition_columns, ids(path)) == (1, ["level"], list(range(20)))
+    assert table.configuration == {"spark.indextables.indexing.typemap.message": "string"}
+    report = write(failing, path)
+    assert (report.version, report.metrics["rows_written"]) == (2, 20)
+    assert len(list(tmp_path.glob("failed-*"))) == 2
+
+
+def test_the_data_source_overwrites_and_refuses(spark: Any, path: str) -> None:
+    write(frame(spark, 0, 9), path, partition_by=["level"])
+    replaced = frame(spark, 100, 110).where("level = 'INFO'")
+    replaced.write.format("indextables").mode("overwrite").option("replaceWhere", "level = 'INFO'").save(path)
+    assert ids(path) == [1, 2, 4, 5, 7, 8, 102, 105, 108]
+    with pytest.raises(Exception, match=r"indextables\.errors\.SchemaMismatch: the data has no column 'level'"):
+        spark.range(3).write.format("indextables").mode("append").save(path)
+    frame(spark, 0, 3).write.format("indextables").mode("overwrite").save(path)
+    assert (it.open(path).version, ids(path)) == (3, [0, 1, 2])
+
+
+def test_instants_do_not_move_with_the_sessions_zone(spark: Any, path: str) -> None:
+    moment = spark.sql("SELECT 1L AS id, TIMESTAMP '2024-07-01 00:00:00 UTC' AS at, TIMESTAMP_NTZ '2024-07-01 00:00:00' AS local")
+    write(moment, path)
+    moment.write.format("indextables").mode("append").save(path)
+    expected = {"id": 1, "at": dt.datetime(2024, 7, 1, tzinfo=dt.UTC), "local": dt.datetime(2024, 7, 1)}
+    assert it.open(path).scan().read_all().to_pylist() == [expected, expected]
+
+
+def test_merge_on_executors_keeps_every_row(spark: Any, path: str) -> None:
+    for start in range(0, 40, 10):
+        it_rows = [{"id": n, "level": "INFO" if n % 3 else "ERROR", "message": f"connection {n}"} for n in range(start, start + 10)]
+        if not it.exists(path):
+            it.create(path, pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())]), partition_by=["level"])
+        it.open(path).append(it_rows)
+    before = it.open(path).scan().read_all().sort_by("id")
+    context = TableContext.at(path)
+    report, snapshot = merge_splits(context, context.snapshot(), executor=SparkExecutor(lambda: spark))
+    assert (report.metrics["groups"], report.metrics["rows"], len(snapshot.files)) == (2, 40, 2)
+    assert it.open(path).scan().read_all().sort_by("id") == before
+    assert it.open(path).search("message:17", columns=["id"])["id"].to_pylist() == [17]
+
+
+def broken(item: int) -> int:
+    raise SplitCorrupted(f"split {item} is damaged")
+
+
+def test_the_executor_keeps_order_and_the_type_of_errors(spark: Any) -> None:
+    assert SparkExecutor(lambda: spark, items_per_task=3)(str, range(10)) == [str(n) for n in range(10)]
+    with pytest.raises(SplitCorrupted, match="^split 4 is damaged$"):
+        SparkExecutor(lambda: spark)(broken, [4])
+
+
+def test_few_items_need_no_spark() -> None:
+    def no_session() -> Any:
+        raise AssertionError("Spark was started")
+
+    assert SparkExecutor(no_session)(str, []) == []
+    assert SparkExecutor(no_session, fewest=3)(str, [1, 2]) == ["1", "2"]

@@ -74,15 +74,16 @@ def say(text: str) -> None:
 @contextmanager
 def step(text: str, log: Path) -> Iterator[None]:
     """Says what is being done and how long it took; meanwhile everything else that is printed goes to the log."""
+    again = "\r" if sys.stdout.isatty() else "\n"  # on a terminal the line is written over
     print(f"  …  {text}", end="", flush=True)
     began = time.monotonic()
     try:
         with _captured(log):
             yield
     except BaseException:
-        print(f"\r  ✗  {text}", flush=True)
+        print(f"{again}  ✗  {text}", flush=True)
         raise
-    print(f"\r  ✓  {text} ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{again}  ✓  {text} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def test_anything_with_arrow_is_taken(tmp_path: Path, kind: str) -> None:
         "arrow": lambda: data,
         "batches": lambda: iter(data.to_batches(7)),
         "batch": lambda: data.combine_chunks().to_batches()[0],
-        "pandas": lambda: data.to_pandas(),
+        "pandas": data.to_pandas,
         "polars": lambda: pl.from_arrow(data),
         "duckdb": lambda: duckdb.from_arrow(data),
         "reader": lambda: data.to_reader(5),

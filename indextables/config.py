@@ -18,9 +18,10 @@ from indextables.errors import ConfigError, InvalidArgument
 PREFIX = "spark.indextables."
 TYPEMAP_PREFIX = "indexing.typemap."
 
-_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*$", re.IGNORECASE)
+# Spelt without flags, so that forms which check by JSON schema can use the same.
+SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
+DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*$", re.IGNORECASE)
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -28,7 +29,7 @@ def parse_size(text: str | int) -> int:
     """Bytes of `100M`, `1.5G`, `4096`; InvalidArgument names what is not a size."""
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
-    match = _SIZE.match(text) if isinstance(text, str) else None
+    match = re.fullmatch(SIZE_PATTERN, text) if isinstance(text, str) else None
     if match is None:
         raise InvalidArgument(f"{text!r} is not a size; write it like 100M, 1.5G or 4096")
     return int(float(match[1]) * _SIZE_UNITS[match[2].upper()])
@@ -36,7 +37,7 @@ def parse_size(text: str | int) -> int:
 
 def parse_duration(text: str) -> int:
     """Milliseconds of `7d`, `36h`, `90s`; InvalidArgument names what is not a duration."""
-    match = _DURATION.match(text) if isinstance(text, str) else None
+    match = re.fullmatch(DURATION_PATTERN, text) if isinstance(text, str) else None
     if match is None:
         raise InvalidArgument(f"{text!r} is not a duration; write it like 7d, 36h, 15m or 30s")
     return int(float(match[1]) * _DURATION_UNITS[match[2].lower()])

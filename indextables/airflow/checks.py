@@ -8,16 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from indextables.airflow.command import plain_text, public_key, scalar
-from indextables.errors import IndexTablesError
-from indextables.limits import GIB, KIB, MIB, PATH_CHARACTERS
+from indextables.config import parse_duration, parse_size
+from indextables.errors import IndexTablesError, InvalidArgument
+from indextables.limits import MIB, PATH_CHARACTERS
 
 T = TypeVar("T")
 
 NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
-SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)?\s*[KMGTkmgt]?([iI]?[bB])?$"
-DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?\s*([mM][sS]|[sSmMhHdDwW])$"
-_UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1024 * GIB}
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _CRON = re.compile(r"@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly)|[0-9A-Za-z*/,?#L-]+( [0-9A-Za-z*/,?#L-]+){4}")
 _LONGEST = 10 * 365 * 86400  # ten years: timedelta would overflow far above
@@ -120,31 +117,28 @@ def path(value: Any) -> str:
 
 def size(value: Any) -> str:
     """A size of 1M or more, as the jobs read it."""
-    spelled = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(spelled, str) or not re.fullmatch(SIZE_PATTERN, spelled):
-        raise Problem(f"{value!r} is not a size such as 100M or 1G")
-    if size_bytes(spelled) < MIB:
+    try:
+        too_small = parse_size(value) < MIB
+    except InvalidArgument:
+        raise Problem(f"{value!r} is not a size such as 100M or 1G") from None
+    if too_small:
         raise Problem(f"{value!r} is less than 1M")
-    return spelled
-
-
-def size_bytes(spelled: str) -> float:
-    number, unit = re.fullmatch(r"([0-9.]+)\s*([kmgt]?).*", spelled.lower()).groups()  # type: ignore[union-attr]
-    return float(number) * _UNITS[unit]
+    return str(value)
 
 
 def duration(value: Any) -> str:
     """A span of time of at most ten years, as the jobs read it."""
-    if not isinstance(value, str) or not re.fullmatch(DURATION_PATTERN, value):
-        raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d")
-    if duration_seconds(value) > _LONGEST:
+    try:
+        too_long = duration_seconds(value) > _LONGEST
+    except InvalidArgument:
+        raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d") from None
+    if too_long:
         raise Problem(f"{value!r} is longer than ten years")
-    return value
+    return str(value)
 
 
 def duration_seconds(spelled: str) -> float:
-    number, unit = re.fullmatch(r"([0-9.]+)\s*([a-z]+)", spelled.lower()).groups()  # type: ignore[union-attr]
-    return float(number) * _SECONDS[unit]
+    return parse_duration(spelled) / 1000
 
 
 def some_time(value: Any) -> str:

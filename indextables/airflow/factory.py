@@ -11,10 +11,10 @@ from typing import Any
 from airflow.sdk import DAG, Asset, Param, chain
 
 from indextables.airflow import texts
-from indextables.airflow.checks import DURATION_PATTERN, SIZE_PATTERN
 from indextables.airflow.command import Value
 from indextables.airflow.operator import IndexTablesJobOperator
 from indextables.airflow.tables import Table, Write, load
+from indextables.config import DURATION_PATTERN, SIZE_PATTERN
 from indextables.errors import ConfigError
 from indextables.limits import PATH_CHARACTERS, PREDICATE_CHARACTERS
 

@@ -86,6 +86,7 @@ class IndexTablesJobOperator(SparkSubmitOperator):
                 raise self._failure(error) from None
             finally:
                 self._end_processes()
+                self._close()
             report = self._read_report()
         return self._outcome(report, context)
 
@@ -175,6 +176,13 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         self.log.info("%s: %s, version %s, %s", self.job, report["status"], report.get("version"), report.get("metrics"))
         return report
 
+    def _close(self) -> None:
+        """Fetches the ended spark-submit and closes its output, as the provider does not; never in `on_kill`, which may interrupt this."""
+        process = self._hook._submit_sp if self._hook else None
+        if process is not None:
+            process.wait()
+            process.stdout.close()
+
     def _end_processes(self) -> None:
         """Kills what is left of the job: the tree under spark-submit, and a driver that outlived its JVM (its command names our report)."""
         process = self._hook._submit_sp if self._hook else None
@@ -189,9 +197,6 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         for one in left:
             with contextlib.suppress(psutil.Error):
                 one.kill()
-        if process is not None:
-            process.wait()  # at once: it ended or was just killed
-            process.stdout.close()  # the provider leaves it open
 
 
 def _against(base: str, path: str) -> str:

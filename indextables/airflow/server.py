@@ -82,6 +82,8 @@ def up(home: Path, root: Path, port: int) -> None:
             dags = _wait(state, parts, password(home), logs)
         except BaseException:
             _stop(home, state)
+            for process in parts.values():
+                process.wait()  # they have ended, but are still ours to fetch
             raise
     print(f"Airflow is up: {state.url}")
     print(f"  login  {USER} / {password(home)}")

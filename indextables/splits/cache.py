@@ -37,7 +37,7 @@ def open_split(path: Path) -> SplitReader:
         reader = _readers.setdefault(key, reader)
         _readers.move_to_end(key)
         dropped = [_readers.popitem(last=False) for _ in range(len(_readers) - limits.OPEN_SPLITS)]
-    del dropped  # outside the lock: freeing a reader removes files
+    del dropped  # outside the lock: freeing a reader unmaps files
     return reader
 
 
@@ -50,10 +50,10 @@ def _key(path: Path) -> _Key:
 
 
 def _after_fork() -> None:
-    """A child starts with no readers: those it inherits belong to the parent, whose copies must stay."""
+    """A child starts with no readers: the threads that hold their locks, and tantivy's own, did not come along."""
     global _lock, _readers
     _lock = threading.Lock()
-    _inherited.append(_readers)
+    _inherited.append(_readers)  # not freed, which might wait for those threads
     _readers = OrderedDict()
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
-import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +20,6 @@ from indextables.splits.index import open_searcher, translated
 from indextables.splits.mapping import DocMapping
 from indextables.splits.query import ParsedQuery
 from indextables.splits.rowstore import RowStore
-from indextables.splits.scratch import remove_folder, scratch_folder
 from indextables.splits.segments import IndexMeta, parse_meta
 from indextables.splits.writer import SplitInfo, split_info
 
@@ -50,7 +47,6 @@ class SplitReader:
         self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
-        self._remove_copy: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -59,12 +55,9 @@ class SplitReader:
         self.close()
 
     def close(self) -> None:
-        """Free the index and its copy; may be repeated. The reader still works afterwards, and opens the index again if it must."""
+        """Free the index; may be repeated. The reader still works afterwards, and opens the index again if it must."""
         with self._lock:
             self._open_searcher = None
-            if self._remove_copy is not None:
-                self._remove_copy()
-                self._remove_copy = None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows in order, in batches; only `columns` are decompressed."""
@@ -129,24 +122,15 @@ class SplitReader:
             return self._open_searcher
 
     def _open_index(self) -> Any:
-        folder = Path(tempfile.mkdtemp(prefix="index-", dir=scratch_folder()))
-        # tantivy's watcher thread may still touch the folder: what cannot be removed now goes with the scratch folder at exit.
-        self._remove_copy = weakref.finalize(self, remove_folder, folder, os.getpid())
-        self._remove_copy.atexit = False
-        try:
-            return self._copy_and_open(folder)
-        except BaseException:
-            self._remove_copy()
-            raise
-
-    def _copy_and_open(self, folder: Path) -> Any:
+        """tantivy maps files of its own: copies, whose names go as soon as they are mapped, so that no process leaves any behind."""
         self.index_meta()
         try:
-            self.extract(folder)
+            with tempfile.TemporaryDirectory(prefix="indextables-index-", ignore_cleanup_errors=True) as folder:
+                self.extract(Path(folder))
+                with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
+                    searcher = open_searcher(Path(folder))
         except OSError as cause:
-            raise StorageError(f"the index of split {self.path} could not be copied to {folder}: {cause}") from cause
-        with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
-            searcher = open_searcher(folder)
+            raise StorageError(f"the index of split {self.path} could not be copied: {cause}") from cause
         if searcher.num_segments != 1 or searcher.num_docs != self.num_records:
             raise SplitCorrupted(f"split {self.path} is damaged: its index has {searcher.num_docs} documents, not {self.num_records}")
         return searcher

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +91,8 @@ def test_a_value_that_looks_like_an_exit_code_does_not_decide(make: Callable[...
     ("answer", "told"),
     [
         ({"report": None}, "ended without a report"),
+        ({"raw": '{"status": '}, "not JSON"),
+        ({"raw": "[]"}, "without a known status"),
         ({"report": {"status": "perhaps"}}, "without a known status"),
         ({"report": {"status": "failed", "error": "half of it"}}, "half of it"),
         ({"report": {"status": "failed"}}, "reported a failure"),
@@ -156,31 +157,23 @@ def test_a_spark_submit_on_the_path_stays_the_one_that_is_run(
 def test_killing_the_task_ends_the_driver_too(make: Callable[..., Any], spark: StubSpark) -> None:
     spark.answer("purge", {"child": 60})
     task = make()
-    failed: list[BaseException] = []
-
-    def execute() -> None:
-        try:
-            task.execute({"ti": Instance()})
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=execute)
-    thread.start()
     driver = spark.folder / "driver.pid"
-    until(lambda: driver.exists() and driver.read_text() != "")
-    task.on_kill()
-    thread.join(timeout=20)
-    assert not thread.is_alive()
-    assert failed
+
+    def killed(*_: Any) -> None:
+        # As Airflow does it: in a signal handler, while the task reads what spark-submit prints.
+        if driver.exists() and driver.read_text():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            task.on_kill()
+
+    before = signal.signal(signal.SIGALRM, killed)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+        assert "Error code is: -9" in refusal(task, "AirflowException")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     for pid in (int(driver.read_text()), spark.calls[0]["pid"]):
-        until(lambda pid=pid: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # type: ignore[misc]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_killing_a_task_that_has_not_begun_is_fine(make: Callable[..., Any]) -> None:

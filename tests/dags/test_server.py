@@ -88,6 +88,24 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not (tmp_path / ".airflow" / "server.json").exists()
 
 
+def test_a_part_that_does_not_start_is_told_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(words: list[str], root: Path, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+        code = {"db": "0", "scheduler": "print('no database'), 3"}.get(words[0], "__import__('time').sleep(60)")
+        with log.open("ab") as out:
+            command = [sys.executable, "-c", f"import sys; sys.exit(({code},)[-1])"]
+            return subprocess.Popen(command, env=environment, stdout=out, start_new_session=True)
+
+    monkeypatch.setattr(server, "_start", start)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INDEXTABLES_PORT", "18745")
+    (tmp_path / "dags").mkdir()
+    assert server.main(["up"]) == 1
+    assert "error: the scheduler ended at once: no database" in capsys.readouterr().err
+    assert not (tmp_path / ".airflow" / "server.json").exists()
+
+
 def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
     with server._locked(tmp_path), pytest.raises(server.ServerError, match="is at work"), server._locked(tmp_path):
         pass

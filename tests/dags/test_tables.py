@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from indextables.airflow import checks
 from indextables.airflow.tables import Tables, load
+from indextables.config import parse_size
 from indextables.errors import ConfigError, IndexTablesError
 
 
@@ -200,7 +201,7 @@ def test_whatever_stands_in_the_file_is_a_table_or_a_problem(tmp_path_factory: p
 
 @pytest.mark.parametrize(("spelled", "number"), [("1048576", 2**20), ("1M", 2**20), ("1.5 GiB", 1.5 * 2**30), ("2tb", 2 * 2**40)])
 def test_sizes(spelled: str, number: float) -> None:
-    assert checks.size_bytes(checks.size(spelled)) == number
+    assert parse_size(checks.size(spelled)) == number
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ COMMITS = 12
 def commit_many(root: str, writer: int, commits: int) -> list[int]:
     """Appends of one small add each, through the real transaction loop."""
     log = TransactionLog(LocalStore(TableRoot(root)))
-    config = Config.of({"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "2", "transaction.retry.maxDelayMs": "20"})
+    config = Config.of(
+        {"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "2", "transaction.retry.maxDelayMs": "20"}
+    )
     made = []
     base = load_snapshot(log)
     for number in range(commits):
@@ -62,7 +64,9 @@ def commit_until_killed(root: str, writer: int, acknowledged: str) -> None:
 
 def commit_many_one(root: str, name: str, acknowledged: str) -> None:
     log = TransactionLog(LocalStore(TableRoot(root)))
-    config = Config.of({"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "10"})
+    config = Config.of(
+        {"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "10"}
+    )
     add = Add(path=f"{name}.split", partition_values={}, size=1, modification_time=0, data_change=True, num_records=1)
     outcome = transact(log, load_snapshot(log), "append", lambda _: Draft([add]), config=config, clock=Clock())
     with open(acknowledged, "a") as file:

@@ -72,7 +72,7 @@ def test_anything_with_arrow_is_taken(tmp_path: Path, kind: str) -> None:
         "arrow": lambda: data,
         "batches": lambda: iter(data.to_batches(7)),
         "batch": lambda: data.combine_chunks().to_batches()[0],
-        "pandas": lambda: data.to_pandas(),
+        "pandas": data.to_pandas,
         "polars": lambda: pl.from_arrow(data),
         "duckdb": lambda: duckdb.from_arrow(data),
         "reader": lambda: data.to_reader(5),
@@ -187,7 +187,14 @@ def test_a_txn_commits_once(tmp_path: Path) -> None:
 
 def test_partitions_of_every_type_and_null(tmp_path: Path) -> None:
     schema = pa.schema(
-        [("s", pa.string()), ("i", pa.int32()), ("d", pa.date32()), ("t", pa.timestamp("us", tz="UTC")), ("b", pa.bool_()), ("v", pa.int64())]
+        [
+            ("s", pa.string()),
+            ("i", pa.int32()),
+            ("d", pa.date32()),
+            ("t", pa.timestamp("us", tz="UTC")),
+            ("b", pa.bool_()),
+            ("v", pa.int64()),
+        ]
     )
     table = it.create(tmp_path / "t", schema, partition_by=["s", "i", "d", "t", "b"])
     moment = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)

@@ -33,8 +33,32 @@ NEW_YEAR = dt.datetime(2024, 1, 1, 0, 30, 0, 123456)
 ROWS: list[dict[str, Any]] = [
     dict(zip(TYPES.names, values, strict=True))
     for values in (
-        (1, "Ünïcode\n“quotes” , 'x'", 2**31 - 1, -(2**15), 127, 0.1, 1.5, True, dt.date(1969, 12, 31), NEW_YEAR.replace(tzinfo=dt.UTC), NEW_YEAR),
-        (2, "", -1, 0, -128, float("inf"), -0.0, False, dt.date(2024, 2, 29), dt.datetime(1960, 7, 1, tzinfo=dt.UTC), dt.datetime(2024, 3, 10, 2, 30)),
+        (
+            1,
+            "Ünïcode\n“quotes” , 'x'",
+            2**31 - 1,
+            -(2**15),
+            127,
+            0.1,
+            1.5,
+            True,
+            dt.date(1969, 12, 31),
+            NEW_YEAR.replace(tzinfo=dt.UTC),
+            NEW_YEAR,
+        ),
+        (
+            2,
+            "",
+            -1,
+            0,
+            -128,
+            float("inf"),
+            -0.0,
+            False,
+            dt.date(2024, 2, 29),
+            dt.datetime(1960, 7, 1, tzinfo=dt.UTC),
+            dt.datetime(2024, 3, 10, 2, 30),
+        ),
         (3, *[None] * 10),
     )
 ]

@@ -82,7 +82,9 @@ def test_what_does_not_fit_leaves_the_table_as_it_was(spark: Any, path: str) -> 
     with pytest.raises(InvalidArgument, match="mode 'ignore'"):
         write(frame(spark, 0, 3), path, mode="ignore")
     it.create(path + "-narrow", pa.schema([("id", pa.int8())]))
-    with pytest.raises(SchemaMismatch, match="column 'id', from row 0: Integer value 299 not in range"):  # found by an executor, told with its own type
+    with pytest.raises(
+        SchemaMismatch, match="column 'id', from row 0: Integer value 299 not in range"
+    ):  # found by an executor, told with its own type
         write(spark.range(299, 301, 1, 1), path + "-narrow")
     assert (it.open(path).version, splits_on_disk(path)) == (1, before)
     assert (it.open(path + "-narrow").version, splits_on_disk(path + "-narrow")) == (0, set())

@@ -66,7 +66,7 @@ def test_a_checkpoint_stands_for_what_went_before(log: Path) -> None:
     for version in range(1, 6):
         version_file(log, version).unlink()
     assert paths(it.open(log)) == ["f2", "f3", "f4", "f5", "f6"]
-    with pytest.raises(it.VersionNotFound, match="version 3 .* has expired"):
+    with pytest.raises(it.VersionNotFound, match=r"version 3 .* has expired"):
         it.open(log, 3)
 
 

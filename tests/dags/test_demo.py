@@ -1,0 +1,33 @@
+"""One real end-to-end run: the demo itself, smaller, in a project folder of its own, with real Airflow and real spark-submits."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL_DEMO = "import sys; from indextables.airflow import demo; demo.BATCHES, demo.ROWS = 2, 300; sys.exit(demo.main())"
+
+
+@pytest.mark.airflow
+@pytest.mark.spark
+def test_the_demo_runs_end_to_end(tmp_path: Path) -> None:
+    for folder in ("dags", "jobs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    done = subprocess.run([sys.executable, "-c", SMALL_DEMO], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    log = tmp_path / ".airflow" / "demo" / "demo.log"
+    assert done.returncode == 0, done.stderr + (log.read_text()[-5000:] if log.exists() else "")
+    assert "merge_splits success, checkpoint success, purge success" in done.stdout
+    table = it.open(tmp_path / "warehouse" / "demo_logs")
+    assert table.count() == 600
+    assert table.files().num_rows == len(list((tmp_path / "warehouse" / "demo_logs").rglob("*.split"))) == 3
+    history = table.history().to_pylist()
+    assert [entry["operation"] for entry in history] == ["merge_splits", "append", "append", "create"]
+    assert table.search("connection AND refused").num_rows == 10
+    assert (tmp_path / "warehouse" / "demo_logs" / "_transaction_log" / "_last_checkpoint").exists()

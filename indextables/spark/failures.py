@@ -1,6 +1,6 @@
 """What went wrong inside Spark, said as if it had gone wrong here.
 
-An error that an executor or a planning process raises comes back as text in an exception of Spark's; its type and its sentence are in there.
+An error that an executor or a planning process raises comes back as text in an exception of Spark's, with its type and its sentence.
 """
 
 from __future__ import annotations

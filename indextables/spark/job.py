@@ -1,7 +1,7 @@
 """What all jobs share: arguments in, one call, one JSON report out, an exit code.
 
-The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to do,
-1 failed, 2 usage, 75 try again later, 78 will never work as asked. Neither pyspark nor Arrow is imported before the arguments are understood.
+The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to
+do, 1 failed, 2 usage, 75 try again later, 78 will never work as asked. pyspark is not imported before a job is sure to need it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def die_with_parent() -> None:
 
 
 def own_stderr() -> None:
-    """spark-submit sends a driver's stderr to stdout, where the report belongs: errors go to the JVM's stderr instead, where it can be opened."""
+    """spark-submit sends a driver's stderr to stdout, where the report belongs: ours goes to the JVM's stderr, where that can be opened."""
     try:
         theirs = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
     except OSError:

@@ -76,7 +76,7 @@ def _start(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """Work on Spark's executors, results in the order of the items. Where there are fewer than `fewest`, threads here do it, without Spark."""
+    """Work on Spark's executors, results in the order of the items. Fewer than `fewest` are worked on here, without Spark."""
 
     session: Callable[[], Any]
     items_per_task: int = 1

@@ -1,4 +1,4 @@
-"""Files to load with Spark. Nothing is guessed away: a column too many, a value that does not parse, a file that is none, all stop the load."""
+"""Files to load with Spark, strictly: a column too many, a value that does not parse, a file that is none, each stops the load."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def _timed(plain: Any) -> Any:
 
     row = plain.agg(*[share(name, pattern) for name in texts for pattern in patterns.values()]).first()
     found = {name: row[len(patterns) * at : len(patterns) * (at + 1)] for at, name in enumerate(texts)}
-    kinds = {name: next((kind() for kind, fits in zip(patterns, all_fit, strict=True) if fits), StringType()) for name, all_fit in found.items()}
+    kinds = {
+        name: next((kind() for kind, fits in zip(patterns, all_fit, strict=True) if fits), StringType()) for name, all_fit in found.items()
+    }
     return StructType([StructField(field.name, kinds.get(field.name, field.dataType)) for field in plain.schema])
 
 

@@ -29,7 +29,11 @@ def test_write_merge_checkpoint_purge(tmp_path: Path) -> None:
     source.mkdir()
     for part in range(2):
         numbers = range(part * 100, part * 100 + 100)
-        columns = {"id": pa.array(numbers), "level": ["ERROR" if n % 2 else "INFO" for n in numbers], "message": [f"word{n}" for n in numbers]}
+        columns = {
+            "id": pa.array(numbers),
+            "level": ["ERROR" if n % 2 else "INFO" for n in numbers],
+            "message": [f"word{n}" for n in numbers],
+        }
         parquet.write_table(pa.table(columns), source / f"{part}.parquet")
     shared = ("--table", table, "--report", report)
 

@@ -65,7 +65,12 @@ def test_files_of_one_folder_may_differ_without_losing_columns(spark: Any, tmp_p
     [
         ("half.parquet", b"PAR1 and then the power went", SourceUnreadable, "half.parquet' cannot be read: "),
         ("empty.parquet", None, SourceUnreadable, "empty.parquet' cannot be read: "),
-        ("bad.csv", b"id,text,day,at\nx1,a,2024-01-01,2024-01-01T00:00:00Z\n", SourceUnreadable, "bad.csv' cannot be read: malformed records"),
+        (
+            "bad.csv",
+            b"id,text,day,at\nx1,a,2024-01-01,2024-01-01T00:00:00Z\n",
+            SourceUnreadable,
+            "bad.csv' cannot be read: malformed records",
+        ),
         ("bad.json", b'{"id": "x1"}\n', SourceUnreadable, "bad.json' cannot be read: cannot parse the field name 'id'"),
         ("cut.json", b'{"id": 1', SourceUnreadable, "cut.json' cannot be read: "),
         ("more.csv", b"id,text,day,at,more\n1,a,,,x\n", SchemaMismatch, "the data has a column 'more', which the table does not have"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from indextables.actions import Action
 from indextables.actions.codec import decode_actions, encode_actions
@@ -42,6 +44,12 @@ class TransactionLog:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
         decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
         return VersionFile(version, decoded.actions, decoded.unknown)
+
+    def spelled(self, version: int) -> list[dict[str, Any]]:
+        """The lines of a version as they stand there, checked like every version that is read."""
+        self.read(version)
+        text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
         """In the order given, read in parallel."""

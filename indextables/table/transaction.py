@@ -56,7 +56,7 @@ def transact(
         if not draft.actions:
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
-        info = _commit_info(operation, base.version, draft, clock)
+        info = _commit_info(operation, base.version, draft, config, clock)
         actions = [info, *([txn] if txn else []), *draft.actions]
         if log.write(version, actions, compress=bool(config.get("transaction.compression.enabled"))):
             return Outcome(base.version, version, advance(log, base), draft)
@@ -67,7 +67,9 @@ def transact(
     )
 
 
-def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) -> CommitInfo:
+def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:
+    """Whoever starts jobs says in the environment which job this is; Airflow's operator does."""
+    attempt = config.environment.get("INDEXTABLES_JOB_ATTEMPT", "")
     metrics: dict[str, Any] = dict(draft.metrics)
     return CommitInfo(
         id=clock.new_id(),
@@ -75,6 +77,8 @@ def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) 
         operation=operation,
         user=_user(),
         engine=ENGINE,
+        job_id=config.environment.get("INDEXTABLES_JOB_ID"),
+        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
         read_version=read_version,
         metrics=metrics or None,
     )

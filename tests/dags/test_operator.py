@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("database")]
 class Instance:
     """As much of a task instance as the operator needs."""
 
+    dag_id, run_id, task_id, try_number = "d", "r", "t", 2
+
     def __init__(self) -> None:
         self.pushed: dict[str, Any] = {}
 

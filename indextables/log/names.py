@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from indextables.paths import LOG_FOLDER
 
 POINTER = "_last_checkpoint"
-_VERSION = re.compile(r"^([0-9]{20})\.json$")
-_CHECKPOINT = re.compile(r"^([0-9]{20})\.checkpoint\.json$")
+_VERSION = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
 
 
 def version_path(version: int) -> str:
@@ -51,4 +51,4 @@ class LogListing:
 
 
 def _numbers(pattern: re.Pattern[str], names: list[str]) -> tuple[int, ...]:
-    return tuple(sorted(int(match[1]) for name in names if (match := pattern.match(name))))
+    return tuple(sorted(int(match[1]) for name in names if (match := pattern.fullmatch(name))))

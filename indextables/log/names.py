@@ -41,7 +41,8 @@ class LogListing:
 
     @property
     def is_empty(self) -> bool:
-        return not self.versions and not self.checkpoints
+        """No sign of a table. A pointer alone is one: it tells of a log that was lost."""
+        return not self.versions and not self.checkpoints and not self.has_pointer
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:
         """The unbroken versions after `base`, and the first missing one if later versions follow it (a gap)."""

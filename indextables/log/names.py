@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from indextables.paths import LOG_FOLDER
 
 POINTER = "_last_checkpoint"
-_VERSION = re.compile(r"^([0-9]{20})\.json$")
-_CHECKPOINT = re.compile(r"^([0-9]{20})\.checkpoint\.json$")
+_VERSION = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
 
 
 def version_path(version: int) -> str:
@@ -41,7 +41,8 @@ class LogListing:
 
     @property
     def is_empty(self) -> bool:
-        return not self.versions and not self.checkpoints
+        """No sign of a table. A pointer alone is one: it tells of a log that was lost."""
+        return not self.versions and not self.checkpoints and not self.has_pointer
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:
         """The unbroken versions after `base`, and the first missing one if later versions follow it (a gap)."""
@@ -51,4 +52,4 @@ class LogListing:
 
 
 def _numbers(pattern: re.Pattern[str], names: list[str]) -> tuple[int, ...]:
-    return tuple(sorted(int(match[1]) for name in names if (match := pattern.match(name))))
+    return tuple(sorted(int(match[1]) for name in names if (match := pattern.fullmatch(name))))

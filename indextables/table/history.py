@@ -44,7 +44,11 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not earlier:
         raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
-    return max(earlier)
+    found = max(earlier)
+    following = next((entry.version for entry in entries if entry.version > found), found + 1)
+    if following > found + 1:  # what came between has expired, and one of those was the table at that time
+        raise VersionNotFound(f"the version of {timestamp_ms} ms since the epoch has expired; the oldest after 0 is {following}")
+    return found
 
 
 def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:

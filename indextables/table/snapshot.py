@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from indextables.actions import Add, Metadata, Protocol, Txn
+from indextables.actions import Action, Add, Metadata, Protocol, Txn
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
 from indextables.log.log import TransactionLog, VersionFile
@@ -88,6 +88,13 @@ def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     )
     _replay_tail(replay, log.read_many(tail))
     return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
+
+
+def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
+    replay = Replay(log.store.root.relative, protocol=base.protocol, metadata=base.metadata, files=base.files, txns=base.txns)
+    replay.apply(version, actions)
+    return _frozen(replay, version, base.checkpoint, None, [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from indextables import limits
@@ -21,6 +21,7 @@ TYPEMAP_PREFIX = "indexing.typemap."
 # Spelt without flags, so that forms which check by JSON schema can use the same.
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
 DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
+_SECRET = re.compile(r"(?i)secret|passw|token|credential|access.?key|account.?key|sas|private|signature")
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
@@ -68,18 +69,47 @@ def _merge_size(text: str) -> int:
     return size
 
 
+def _seconds(text: str) -> float:
+    """`30`, `30s`, `1m`."""
+    try:
+        found = parse_duration(text) / 1000 if re.search(r"[A-Za-z]$", text) else float(text)
+    except (InvalidArgument, ValueError):
+        found = 0.0
+    if not 0.1 <= found <= 3600:
+        raise ValueError("a duration from 100ms to 1h, such as 30s")
+    return found
+
+
+def _endpoint(text: str) -> str:
+    if text and not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?", text):
+        raise ValueError("an address such as https://s3.example.com:9000, without credentials or query")
+    return text.rstrip("/")
+
+
+def _region(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]{0,64}", text):
+        raise ValueError("the name of a region, such as eu-central-1")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str  # without the prefix, as documented
     parse: Callable[[str], Any]  # ValueError says what would be right
     default: str
     meaning: str
+    private: bool = False  # its value is never shown
+    of_call: bool = False  # about how this call reaches the store, not about the table: never kept in its configuration
 
 
 KEYS: tuple[Key, ...] = (
     Key("merge.targetSize", _merge_size, "5G", "how large merged splits may become"),
     Key("purge.retentionCheckEnabled", _boolean, "true", "keep splits that no version knows for at least 24 hours"),
+    Key("s3.endpoint", _endpoint, "", "where an S3-like server answers; empty for AWS", private=True, of_call=True),
+    Key("s3.region", _region, "", "its region; empty for that of the environment or profile", private=True, of_call=True),
     Key("stats.truncation.maxLength", _integer(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
+    Key("storage.singleWriter", _boolean, "false", "this is the only writer: allow stores without an atomic create", of_call=True),
+    Key("storage.timeout", _seconds, "30s", "how long a store may leave one request unanswered, retries included", of_call=True),
     Key("transaction.compression.enabled", _boolean, "true", "version files and checkpoints are gzip"),
     Key("transaction.retry.maxAttempts", _integer(1, 1000), "10", "how often a commit is tried when others are faster"),
     Key("transaction.retry.baseDelayMs", _integer(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
@@ -92,9 +122,9 @@ _BY_NAME = {key.name.lower(): key for key in KEYS}
 class Config:
     """Checked options of one call; what is not set comes from the environment, the table, the default."""
 
-    options: Mapping[str, str]  # canonical names
-    table: Mapping[str, str]  # canonical names
-    environment: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # canonical names
+    table: Mapping[str, str] = field(repr=False)  # canonical names
+    environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
@@ -128,12 +158,23 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
     checked: dict[str, str] = {}
     for key, value in options.items():
         name = _known_name(key)
+        if name is None and _SECRET.search(key):
+            raise ConfigError(f"option {key!r} is refused: credentials come from the environment, a profile or the instance")
         if name is None:
             raise ConfigError(f"unknown option {key!r}; known are {', '.join(k.name for k in KEYS)} and {TYPEMAP_PREFIX}<column>")
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
         if not name.startswith(TYPEMAP_PREFIX):
             _parsed(_BY_NAME[name.lower()], checked[name], "option")
     return checked
+
+
+def table_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Checked options without those that say how this call reaches the store."""
+    return {name: text for name, text in checked_options(options).items() if name.startswith(TYPEMAP_PREFIX) or not _key(name).of_call}
+
+
+def _key(name: str) -> Key:
+    return _BY_NAME[name.lower()]
 
 
 def environment_name(name: str) -> str:
@@ -153,4 +194,6 @@ def _parsed(key: Key, text: str, source: str) -> Any:
     try:
         return key.parse(text)
     except ValueError as right:
+        if key.private:
+            raise ConfigError(f"{source} {key.name} is not {right}") from None
         raise ConfigError(f"{source} {key.name} = {text!r} is not {right}") from None

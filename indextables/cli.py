@@ -84,16 +84,22 @@ def _overwrite(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -> int:
-    context = TableContext.at(arguments.path)
-    partition_by = _names(arguments.partition_by)
     options = _options(arguments)
+    context = TableContext.at(arguments.path, options)
+    partition_by = _names(arguments.partition_by)
     known = None if arguments.create else context.snapshot()
     if known is None and not context.log.listing().is_empty:
         known = context.snapshot()
     reader = open_source(arguments.source, arguments.format, known.schema if known else None)
-    call = TableContext.at(arguments.path, options)
     prepared = write.prepare(
-        call, reader.schema, mode=mode, where=where, known=known, create=arguments.create, partition_by=partition_by, table_options=options
+        context,
+        reader.schema,
+        mode=mode,
+        where=where,
+        known=known,
+        create=arguments.create,
+        partition_by=partition_by,
+        table_options=options,
     )
     show = terminal.Reporter(arguments.verbose)
     with show.step(f"{mode} {arguments.source}") as progress:

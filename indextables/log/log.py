@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from indextables.actions import Action
@@ -12,8 +11,6 @@ from indextables.errors import VersionNotFound
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
-
-READ_PARALLELISM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +37,22 @@ class TransactionLog:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
-        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
-        return VersionFile(version, decoded.actions, decoded.unknown)
+        return _decoded(version, data)
 
     def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
         """In the order given, read in parallel."""
-        if len(versions) < 2:
-            return [self.read(version) for version in versions]
-        with ThreadPoolExecutor(READ_PARALLELISM) as pool:
-            return list(pool.map(self.read, versions))
+        try:
+            contents = self.store.read_many([names.version_path(version) for version in versions])
+        except FileNotFoundError:
+            return [self.read(version) for version in versions]  # which names the one that is gone
+        return [_decoded(version, data) for version, data in zip(versions, contents, strict=True)]
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
         return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
+
+
+def _decoded(version: int, data: bytes) -> VersionFile:
+    source = f"version {version}"
+    decoded = decode_actions(files.unpack(data, source), source)
+    return VersionFile(version, decoded.actions, decoded.unknown)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from indextables import terminal
 from indextables.api import Table, create_table, open_table
+from indextables.config import KEYS, PREFIX, Config
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, SourceUnreadable
 from indextables.operations import write
 from indextables.operations.report import Report
@@ -159,6 +160,34 @@ def _count(arguments: argparse.Namespace) -> None:
     terminal.print_json({"count": number}) if arguments.json else print(number)
 
 
+def _changes(arguments: argparse.Namespace) -> None:
+    _rows(_open(arguments).changes(arguments.start, arguments.end), arguments.json)
+
+
+def _log(arguments: argparse.Namespace) -> None:
+    actions = _open(arguments).log.actions(arguments.log_version)
+    if arguments.json:
+        terminal.print_json_rows(actions)
+        return
+    for action in actions:
+        print(json.dumps(action, ensure_ascii=False))
+
+
+def _config(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments.path).configuration if arguments.path else {}
+    rows: list[dict[str, Any]] = [
+        {"key": PREFIX + key.name, "type": key.kind.name, "value": text, "from": source, "meaning": key.meaning, "in_use": not key.planned}
+        for key in KEYS
+        for text, source in [Config.of(_options(arguments), table).found(key)]
+    ]
+    if arguments.json:
+        terminal.print_json_rows(rows)
+        return
+    for row in rows:
+        row["meaning"] += "" if row.pop("in_use") else " (not used yet)"
+    terminal.print_rows(["key", "value", "from", "type", "meaning"], rows)
+
+
 def _merge_splits(arguments: argparse.Namespace) -> int:
     table = _open(arguments)
     with terminal.Reporter(arguments.verbose).step("merging splits"):
@@ -253,7 +282,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".")
-        made.add_argument("path", metavar="PATH", help="the table's folder")
+        made.add_argument("path", metavar="PATH", nargs="?" if name == "config" else None, help="the table's folder")
         made.set_defaults(run=run)
         if reads:
             made.add_argument("--version", type=int, metavar="N", help="read this version instead of the newest")
@@ -296,6 +325,11 @@ def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
     verb("history", _history, "list the versions, newest first")
     verb("describe", _describe, "say what the table is", reads=True)
     verb("count", _count, "count rows", reads=True).add_argument("--where", **where)
+    changes = verb("changes", _changes, "list the splits that came and went between two versions")
+    changes.add_argument("--start", type=int, default=-1, metavar="N", help="after this version (from the first)")
+    changes.add_argument("--end", type=int, metavar="N", help="up to and with this version (the newest)")
+    verb("log", _log, "print the actions of a version").add_argument("log_version", type=int, metavar="VERSION", help="its number")
+    verb("config", _config, "list every option with the value in force, of a table or in general")
     search = verb("search", _search, "find the best rows for a query", reads=True)
     search.add_argument("query", metavar="QUERY", help='such as "connection AND refused" or "message:(timeout OR refused)"')
     scan = verb("scan", _scan, "show rows", reads=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from indextables.actions import Action
 from indextables.actions.codec import decode_actions, encode_actions
@@ -38,6 +40,12 @@ class TransactionLog:
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
         return _decoded(version, data)
+
+    def spelled(self, version: int) -> list[dict[str, Any]]:
+        """The lines of a version as they stand there, checked like every version that is read."""
+        self.read(version)
+        text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
         """In the order given, read in parallel."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from indextables import limits
-from indextables.errors import ConfigError, StorageError
+from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER
 from indextables.storage.downloads import cache_folder
 from indextables.storage.spec import StoreSpec
@@ -71,7 +71,11 @@ def require_atomic(store: Probed) -> None:
         if key in _proved or _is_noted(note):
             _proved.add(key)
             return
-        if not probe(store).is_atomic:
+        try:
+            finding = probe(store)
+        except CommitUnknown as error:
+            raise StorageError(f"whether {str(spec.root)!r} creates files atomically could not be found out: {error}") from None
+        if not finding.is_atomic:
             raise ConfigError(
                 f"{str(spec.root)!r}: the server lets several writers create the same file (it ignores If-None-Match), so that they would "
                 "overwrite each other; set storage.singleWriter=true if there is only one"

@@ -29,7 +29,9 @@ from indextables.storage.store import Entry
 
 Result = TypeVar("Result")
 _CONNECTIONS = 64
-_inherited: list[Any] = []  # clients of the parent of a fork: not freed, which would wait for threads that did not come along
+_lock = threading.Lock()
+_clients: dict[tuple[str, str, float], Any] = {}
+_inherited: list[Any] = []  # of the parent of a fork: not freed, which would wait for that thread
 
 
 class S3Backend:
@@ -39,9 +41,6 @@ class S3Backend:
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
         self.bucket = spec.root.bucket
-        self._lock = threading.Lock()
-        self._client: Any = None
-        self._process = 0
 
     def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
         condition = {"IfNoneMatch": "*"} if if_absent else {}
@@ -131,7 +130,7 @@ class S3Backend:
 
     def _run(self, request: Callable[[Any], Coroutine[Any, Any, Result]], seconds: float) -> Result:
         """On s3fs' event loop, cancelled when the time is over."""
-        s3 = self._s3()
+        s3 = _client(self.spec.endpoint, self.spec.region, self.spec.timeout)
         future = asyncio.run_coroutine_threadsafe(_bounded(request, s3, seconds), s3.loop)
         try:
             return future.result()
@@ -139,20 +138,29 @@ class S3Backend:
             future.cancel()
             raise
 
-    def _s3(self) -> Any:
-        """The client of this process: one that was made before a fork is of no use after it."""
-        if self._process != os.getpid():
-            self._lock = threading.Lock() if self._process else self._lock
-            with self._lock:
-                if self._process != os.getpid():
-                    _inherited.append(self._client)
-                    self._client = connect(self.spec)
-                    self._process = os.getpid()
-        return self._client
+
+def _client(endpoint: str, region: str, timeout: float) -> Any:
+    """One for each server and process: tables share its connections."""
+    with _lock:
+        key = (endpoint, region, timeout)
+        if key not in _clients:
+            _clients[key] = _connect(endpoint, region, timeout)
+        return _clients[key]
 
 
-def connect(spec: StoreSpec) -> Any:
-    """A client of its own, which finds credentials where botocore looks: environment, profile, instance."""
+def _after_fork() -> None:
+    """A client is of no use in a child: the thread that serves it did not come along."""
+    global _lock
+    _lock = threading.Lock()
+    _inherited.extend(_clients.values())
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _connect(endpoint: str, region: str, timeout: float) -> Any:
+    """Finds credentials where botocore looks: environment, profile, instance."""
     import s3fs
 
     for name in ("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"):
@@ -161,20 +169,21 @@ def connect(spec: StoreSpec) -> Any:
             logger.setLevel(logging.WARNING)  # below, they write signatures, headers and addresses
     config: dict[str, Any] = {
         "retries": {"total_max_attempts": 1},
-        "connect_timeout": min(10.0, spec.timeout / 3),
-        "read_timeout": spec.timeout,
+        "connect_timeout": min(10.0, timeout / 3),
+        "read_timeout": timeout,
         "max_pool_connections": _CONNECTIONS,
     }
-    if spec.endpoint:
+    if endpoint:
         config["s3"] = {"addressing_style": "path"}  # servers of one's own seldom have a name for every bucket
     client = s3fs.S3FileSystem(
-        endpoint_url=spec.endpoint or None,
-        client_kwargs={"region_name": spec.region} if spec.region else {},
+        endpoint_url=endpoint or None,
+        client_kwargs={"region_name": region} if region else {},
         config_kwargs=config,
         use_listings_cache=False,
         skip_instance_cache=True,
     )
     client.retries = 1
+    client.connect()  # reads botocore's descriptions of S3, which takes longer than many a request
     return client
 
 

@@ -10,6 +10,7 @@ import pytest
 from indextables.config import Config
 from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
+from tests.support import plain_store
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import CREDENTIALS, Server, ministack, seaweedfs
 
@@ -63,7 +64,8 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
         case "memory":
             return spec_of(f"memory://{tmp_path.name}/t")
         case "fsspec":
-            return spec_of(f"asynclocal://{tmp_path}/t"[:13] + str(tmp_path / "t"), **{"storage.singleWriter": "true"})
+            plain_store.register()
+            return spec_of(f"plain:/{tmp_path}/t", **{"storage.singleWriter": "true"})
         case kind:
             server: Server = request.getfixturevalue("mini" if kind == "ministack" else "weed")
             return spec_of(server.place(), **server.options)

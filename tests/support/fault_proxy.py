@@ -75,15 +75,15 @@ class FaultProxy:
 
         async def serve() -> None:
             self._stop = asyncio.Event()
+            self._writers: set[asyncio.StreamWriter] = set()
             server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1 << 22)
             self.port = server.sockets[0].getsockname()[1]
             ready.set()
             await self._stop.wait()
             server.close()
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            for writer in self._writers:
+                writer.transport.abort()
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
         def run() -> None:
             loop.run_until_complete(serve())
@@ -104,11 +104,10 @@ class FaultProxy:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._writers.add(writer)
         try:
             while True:
-                head, body = await _message(reader)
-                if b"expect: 100-continue" in head.lower():
-                    raise ConnectionError("clients are told not to wait")
+                head, body = await _message(reader, client=writer)
                 method, path = head.decode("latin1").split(" ", 2)[:2]
                 rule = next((r for r in self.rules if r.takes(method, path)), None)
                 action = rule.action if rule else "pass"
@@ -117,7 +116,8 @@ class FaultProxy:
                 if action == "reset":
                     return _reset(writer)
                 if action == "hang":
-                    await asyncio.sleep(3600)
+                    await self._stop.wait()
+                    return None
                 if action in ERRORS:
                     writer.write(_error(action))
                     await writer.drain()
@@ -135,6 +135,7 @@ class FaultProxy:
         except (ConnectionError, asyncio.IncompleteReadError):
             return None
         finally:
+            self._writers.discard(writer)
             for stream in (writer, *([up[1]] if up else [])):
                 stream.close()
 
@@ -146,7 +147,8 @@ class FaultProxy:
         if action == "apply_close":
             return False
         if action == "apply_hang":
-            await asyncio.sleep(3600)
+            await self._stop.wait()
+            return False
         if action == "truncate":
             writer.write(head + body[: len(body) // 2])
             await writer.drain()
@@ -174,14 +176,19 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-async def _message(reader: asyncio.StreamReader, answers: str | None = None) -> tuple[bytes, bytes]:
-    """Head and body of a request, or of the answer to a request of the method `answers`."""
+async def _message(
+    reader: asyncio.StreamReader, answers: str | None = None, client: asyncio.StreamWriter | None = None
+) -> tuple[bytes, bytes]:
+    """Head and body of a request of the client, or of the answer to a request of the method `answers`."""
     while True:
         head = await reader.readuntil(b"\r\n\r\n")
         status = int(head.split(None, 2)[1]) if answers else 0
         if status != 100:
             break
     text = head.decode("latin1").lower()
+    if client is not None and "expect: 100-continue" in text:
+        client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        head = re.sub(rb"(?i)\r\nexpect:[^\r]*", b"", head)
     if answers == "HEAD" or status in (204, 304):
         return head, b""
     body = b""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
-from indextables.errors import InvalidArgument, TableNotFound
+from indextables.errors import InvalidArgument
 from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, write
 from indextables.operations.report import Report
 from indextables.table.changes import read_changes
@@ -211,7 +211,7 @@ def create_table(
     """Makes an empty table; its options are kept in its configuration. TableExists if there is one."""
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
-    context = TableContext.at(path, None, clock)
+    context = TableContext.at(path, options, clock)
     create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {}))
     return Table(context, context.snapshot())
 
@@ -227,16 +227,14 @@ def open_table(
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
     context = TableContext.at(path, options, clock)
-    if not os.path.isdir(context.root.path):
-        raise TableNotFound(f"there is no folder {context.root}")
     if timestamp is not None:
         version = version_at(context.log, _epoch_ms(timestamp))
     return Table(context, context.snapshot(version))
 
 
-def exists(path: Path) -> bool:
+def exists(path: Path, options: Options | None = None) -> bool:
     """Whether a table is there, readable or not."""
-    return not TableContext.at(path).log.listing().is_empty
+    return not TableContext.at(path, options).log.listing().is_empty
 
 
 def _epoch_ms(moment: datetime | str | int) -> int:

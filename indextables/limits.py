@@ -12,6 +12,19 @@ PATH_CHARACTERS = 4096
 FOLDER_BYTES = 255  # a name on local disks
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 
+# Stores
+OBJECT_BYTES = VERSION_FILE_BYTES  # read or created in one piece; splits go by parts
+PART_BYTES = 32 * MIB  # of a split on its way to or from an object store
+PARALLEL_PARTS = 4
+PARALLEL_READS = 16  # small files read at once: one event loop is the limit beyond that
+RETRY_FIRST_SECONDS = 0.1
+RETRY_MOST_SECONDS = 2.0
+CACHE_BYTES = 20 * GIB  # of downloaded splits on this machine, least recently used go first
+CACHE_GRACE_SECONDS = 120  # what was asked for within this time is about to be opened, and stays
+PROBE_WRITERS = 16
+PROBE_ROUNDS = 3
+PROBE_DAYS = 30  # a store that was found to create atomically is believed this long
+
 # Texts that callers write
 PREDICATE_CHARACTERS = 100_000
 PREDICATE_DEPTH = 200

@@ -75,6 +75,6 @@ def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TableRoot.parse("t").path == os.path.join(tmp_path, "t")
     assert TableRoot.parse(Path("t")).path == TableRoot.parse("./t/").path
     assert TableRoot.parse(f"file://{tmp_path}/t").path == f"{tmp_path}/t"
-    for bad in ("", "a\0b", "ftp://host/x"):
+    for bad in ("", "a\0b", "ftp:host/x", "s3://", "s3:///key"):
         with pytest.raises((InvalidArgument, ConfigError)):
             TableRoot.parse(bad)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,6 @@ from indextables.errors import VersionNotFound
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
-
-READ_PARALLELISM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,7 @@ class TransactionLog:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
-        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
-        return VersionFile(version, decoded.actions, decoded.unknown)
+        return _decoded(version, data)
 
     def spelled(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as they stand there, checked like every version that is read."""
@@ -53,11 +49,18 @@ class TransactionLog:
 
     def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
         """In the order given, read in parallel."""
-        if len(versions) < 2:
-            return [self.read(version) for version in versions]
-        with ThreadPoolExecutor(READ_PARALLELISM) as pool:
-            return list(pool.map(self.read, versions))
+        try:
+            contents = self.store.read_many([names.version_path(version) for version in versions])
+        except FileNotFoundError:
+            return [self.read(version) for version in versions]  # which names the one that is gone
+        return [_decoded(version, data) for version, data in zip(versions, contents, strict=True)]
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
         return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
+
+
+def _decoded(version: int, data: bytes) -> VersionFile:
+    source = f"version {version}"
+    decoded = decode_actions(files.unpack(data, source), source)
+    return VersionFile(version, decoded.actions, decoded.unknown)

@@ -17,10 +17,9 @@ from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.split_task import publish_split
 from indextables.operations.write import removal
-from indextables.paths import TableRoot
 from indextables.predicates import Predicate, parse_predicate
 from indextables.splits import merge_splits as merge_files
-from indextables.storage import LocalStore
+from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.files import partition_row
 from indextables.table.snapshot import Snapshot
@@ -118,15 +117,15 @@ def _packed(adds: Sequence[Add], options: MergeOptions) -> list[list[Add]]:
 class MergeTask:
     """The heavy part, one group at a time, on whatever machine."""
 
-    root: TableRoot
+    store: StoreSpec
     partition_columns: tuple[str, ...]
 
     def __call__(self, group: MergeGroup) -> Add | str:
         """The merged split, in the table's folder but not committed; or why a source could not be merged."""
-        store = LocalStore(self.root)
+        store = self.store.open()
         try:
             with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
-                sources = [store.local_path(add.path) for add in group.sources]
+                sources = [store.local_path(add.path, add.size) for add in group.sources]
                 target = Path(folder, "merged.split")
                 info = merge_files(sources, target, Path(folder))
                 if info.num_records != group.rows:
@@ -134,6 +133,8 @@ class MergeTask:
                 generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
                 values = dict(group.partition_values)
                 return publish_split(store, self.partition_columns, values, target, info, num_merge_ops=generation)
+        except FileNotFoundError as error:
+            return f"split {str(error)!r} is missing from the table"
         except SplitCorrupted as error:
             return str(error)
 
@@ -144,7 +145,7 @@ def run(context: TableContext, merge_plan: MergePlan, executor: Executor = in_th
     base = merge_plan.base
     if not merge_plan.groups:
         return report(Status.NO_ACTION, metrics_of([], [], 0), base_version=base.version), base
-    results = executor(MergeTask(context.root, base.partition_columns), merge_plan.groups)
+    results = executor(MergeTask(context.store.spec, base.partition_columns), merge_plan.groups)
     done = [(group, add) for group, add in zip(merge_plan.groups, results, strict=True) if isinstance(add, Add)]
     warnings = [text for text in results if isinstance(text, str)]
     skipped = sum(len(group.sources) for group, add in zip(merge_plan.groups, results, strict=True) if isinstance(add, str))

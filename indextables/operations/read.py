@@ -180,9 +180,10 @@ def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]
 
 def reader(context: TableContext, version: int, add: Add) -> SplitReader:
     """The open split, checked against what the log says of it."""
-    path = context.store.local_path(add.path)
-    if not path.is_file():
-        raise _missing(context, version, add)
+    try:
+        path = context.store.local_path(add.path, add.size)
+    except FileNotFoundError:
+        raise _missing(context, version, add) from None
     split = open_split(path)
     if add.num_records is not None and split.num_records != add.num_records:
         raise SplitCorrupted(f"split {add.path!r} has {split.num_records} rows and the log says {add.num_records}")

@@ -80,7 +80,7 @@ def prepare(
     config = context.config.with_table(metadata.configuration)
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap())
     length = int(config.get("stats.truncation.maxLength"))
-    task = SplitTask(context.root, schema, tuple(metadata.partition_columns), mapping, length)
+    task = SplitTask(context.store.spec, schema, tuple(metadata.partition_columns), mapping, length)
     predicate = _replace_where(where, schema, metadata) if where is not None else None
     return PreparedWrite(replace(context, config=config), base, metadata, task, mode, predicate, _txn(txn, context))
 

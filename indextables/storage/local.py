@@ -6,13 +6,18 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from indextables.errors import StorageError, UnsafePath
+from indextables import limits
+from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot
+from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Entry
+
+_PARALLEL_READS = 4
 
 
 class LocalStore:
@@ -21,13 +26,31 @@ class LocalStore:
     def __init__(self, root: TableRoot) -> None:
         self.root = root
 
-    def list(self, folder: str) -> Iterator[Entry]:
+    @property
+    def spec(self) -> StoreSpec:
+        return StoreSpec(self.root)
+
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         with _translated(folder):
-            yield from _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)
+            found = _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)
+            yield from (entry for entry in found if after is None or entry.path > after)
 
     def read(self, path: str) -> bytes:
-        with _translated(path):
-            return self._absolute(path).read_bytes()
+        with _translated(path), open(self._absolute(path), "rb") as file:
+            if os.fstat(file.fileno()).st_size > limits.OBJECT_BYTES:
+                raise StorageRefused(f"{path!r} is larger than the {limits.OBJECT_BYTES} bytes that are read in one piece")
+            return file.read()
+
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        if len(paths) < 2:
+            return [self.read(path) for path in paths]
+        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+            return [*pool.map(self.read, paths)]
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        with _translated(path), open(self._absolute(path), "rb") as file:
+            file.seek(start)
+            return file.read(max(0, end - start))
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._absolute(path)
@@ -58,20 +81,18 @@ class LocalStore:
             _sync_folder(target.parent)
             return target.stat().st_mtime_ns // 1_000_000
 
-    def local_path(self, path: str) -> Path:
+    def local_path(self, path: str, size: int) -> Path:
         target = self._absolute(path)
         real_root = os.path.realpath(self.root.path)
         if os.path.commonpath([real_root, os.path.realpath(target)]) != real_root:
             raise UnsafePath(f"path {path!r} leads through a symbolic link out of the table {self.root.path!r}")
+        if not target.is_file():
+            raise FileNotFoundError(path)
         return target
 
-    def delete(self, path: str) -> bool:
-        with _translated(path):
-            try:
-                os.unlink(self._absolute(path))
-            except FileNotFoundError:
-                return False
-        return True
+    def delete(self, path: str) -> None:
+        with _translated(path), suppress(FileNotFoundError):
+            os.unlink(self._absolute(path))
 
     def _absolute(self, path: str) -> Path:
         return Path(self.root.path, path)

@@ -11,7 +11,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.log.log import TransactionLog
 from indextables.paths import TableRoot
-from indextables.storage import LocalStore, Store
+from indextables.storage import Store, StoreSpec
 from indextables.table.snapshot import Snapshot, advance, load_snapshot
 
 
@@ -24,7 +24,13 @@ class TableContext:
     @classmethod
     def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
         """Checks the path's form and the options; whether a table is there shows when it is read."""
-        return cls(TransactionLog(LocalStore(TableRoot.parse(path))), Config.of(options), clock)
+        config = Config.of(options)
+        return cls(TransactionLog(StoreSpec.of(TableRoot.parse(path), config).open()), config, clock)
+
+    @classmethod
+    def of(cls, spec: StoreSpec) -> TableContext:
+        """Of a table that was found elsewhere: what an executor begins with."""
+        return cls(TransactionLog(spec.open()), Config.of(), SYSTEM_CLOCK)
 
     @property
     def store(self) -> Store:

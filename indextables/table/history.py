@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.actions import Add, CommitInfo, Metadata, Remove
-from indextables.errors import VersionNotFound
+from indextables.errors import TableNotFound, VersionNotFound
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
 from indextables.paths import LOG_FOLDER
@@ -42,6 +42,8 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     """The newest version that existed at that time."""
     entries = read_history(log)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
+    if not entries:
+        raise TableNotFound(f"no transaction log found at {log.store.root}")
     if not earlier:
         raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
     found = max(earlier)

@@ -172,6 +172,7 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
         "connect_timeout": min(10.0, timeout / 3),
         "read_timeout": timeout,
         "max_pool_connections": _CONNECTIONS,
+        "http_session_cls": _once_only(),
     }
     if endpoint:
         config["s3"] = {"addressing_style": "path"}  # servers of one's own seldom have a name for every bucket
@@ -185,6 +186,20 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
     client.retries = 1
     client.connect()  # reads botocore's descriptions of S3, which takes longer than many a request
     return client
+
+
+def _once_only() -> Any:
+    """aiohttp sends a PUT again by itself when a connection it had kept breaks: the answer to the second would hide that the first was
+    carried out."""
+    from aiobotocore.httpsession import AIOHTTPSession
+
+    class OnceOnly(AIOHTTPSession):  # type: ignore[misc]
+        async def _get_session(self, proxy_url: Any) -> Any:
+            session = await super()._get_session(proxy_url)
+            session._retry_connection = False
+            return session
+
+    return OnceOnly
 
 
 async def _bounded(request: Callable[[Any], Coroutine[Any, Any, Result]], s3: Any, seconds: float) -> Result:

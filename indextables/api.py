@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, write
+from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, upgrade_protocol, write
 from indextables.operations.report import Report
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
@@ -196,6 +196,13 @@ class TableLog:
         outcome = commit.commit_actions(table._context, table._snapshot, actions, operation)
         table._snapshot = outcome.snapshot
         assert outcome.version is not None
+        return outcome.version
+
+    def upgrade_protocol(self, reader: int, writer: int) -> int | None:
+        """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
+        table = self._table
+        outcome = upgrade_protocol.upgrade_protocol(table._context, table._snapshot, reader, writer)
+        table._snapshot = outcome.snapshot
         return outcome.version
 
     def actions(self, version: int) -> list[dict[str, Any]]:

@@ -13,6 +13,12 @@ EXPANDED_RATIO = 200  # and a larger one to so many times its size: real logs re
 LINE_BYTES = 8 * MIB  # one action
 LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
 LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check
+STATE_EXPANDED_FLOOR = 2 * MIB  # a state manifest: its items take up to 100 times their bytes in memory
+STATE_EXPANDED_RATIO = 20
+CHECKPOINT_PARTS = 10_000
+AVRO_DEPTH = 8  # of a schema
+AVRO_FIELDS = 200  # of a record
+AVRO_BRANCHES = 8  # of a union
 PATH_CHARACTERS = 4096
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 

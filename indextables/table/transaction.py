@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.actions import Action, CommitInfo, Txn
+from indextables.actions import Action, CommitInfo, Protocol, Txn
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import ConcurrentConflict
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import CURRENT, LEGACY, check_writable
 from indextables.table.snapshot import Snapshot, advance
 from indextables.version import ENGINE
 
@@ -57,7 +57,7 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, clock)
-        actions = [info, *([txn] if txn else []), *draft.actions]
+        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *draft.actions]
         if log.write(version, actions, compress=bool(config.get("transaction.compression.enabled"))):
             return Outcome(base.version, version, advance(log, base), draft)
         clock.sleep(_pause(attempt, config))
@@ -65,6 +65,12 @@ def transact(
     raise ConcurrentConflict(
         f"{operation} lost the race for the next version {attempts} times, last for version {base.version}; nothing was written"
     )
+
+
+def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
+    """A table without a protocol gets one with its first write (PRT-05)."""
+    has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
+    return [] if has_one else [CURRENT]
 
 
 def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) -> CommitInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -252,4 +252,5 @@ def _epoch_ms(moment: datetime | str | int) -> int:
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:
         raise InvalidArgument(f"timestamp {moment!r} is neither ISO 8601 nor milliseconds since the epoch") from None
-    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)  # exact: a float loses milliseconds

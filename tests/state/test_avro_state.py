@@ -193,7 +193,7 @@ def test_a_broken_newest_state_is_never_answered_with_an_older_one(
     write_state(log, 2, manifests, **more)
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 2"):
         it.open(tmp_path)
-    with pytest.raises(it.LogCorrupted, match="version 2 .* cannot be read"):
+    with pytest.raises(it.LogCorrupted, match=r"version 2 .* cannot be read"):
         it.open(tmp_path, 2)
     assert paths(it.open(tmp_path, 1)) == ["old"]
 

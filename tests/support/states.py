@@ -102,13 +102,17 @@ def state_document(version: int, manifests: Mapping[str, int], **more: Any) -> d
     }
 
 
-def write_manifest(log: Path, path: str, entries: Iterable[Mapping[str, Any]], *, codec: str = "zstandard", schema: Any = FILE_ENTRY) -> None:
+def write_manifest(
+    log: Path, path: str, entries: Iterable[Mapping[str, Any]], *, codec: str = "zstandard", schema: Any = FILE_ENTRY
+) -> None:
     target = log / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(packed(schema, entries, codec))
 
 
-def write_state(log: Path, version: int, manifests: Mapping[str, int], *, form: str = "avro", folder: int | None = None, **more: Any) -> Path:
+def write_state(
+    log: Path, version: int, manifests: Mapping[str, int], *, form: str = "avro", folder: int | None = None, **more: Any
+) -> Path:
     """The state manifest alone; `form` is avro or json."""
     document = state_document(version, manifests, **more)
     target = log / f"state-v{version if folder is None else folder:020d}" / f"_manifest.{form}"

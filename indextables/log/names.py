@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from indextables.paths import LOG_FOLDER
 
 POINTER = "_last_checkpoint"
-_VERSION = re.compile(r"^([0-9]{20})\.json$")
-_CHECKPOINT = re.compile(r"^([0-9]{20})\.checkpoint\.json$")
-_PART = re.compile(r"^([0-9]{20})\.checkpoint\.([0-9a-fA-F-]{1,36})\.([0-9]{5})\.json$")
-_STATE = re.compile(r"^state-v([0-9]{20})/_manifest\.(?:avro|json)$")
+_VERSION = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
+_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9a-fA-F-]{1,36})\.([0-9]{5})\.json")
+_STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
 _LARGEST = 2**63 - 1  # versions are longs everywhere
 
 
@@ -30,7 +30,7 @@ def state_folder(version: int) -> str:
 
 def is_part_of(name: str, version: int) -> bool:
     """Whether a base name is that of a part of the multi-part checkpoint of `version`."""
-    match = _PART.match(name)
+    match = _PART.fullmatch(name)
     return match is not None and int(match[1]) == version
 
 
@@ -70,5 +70,5 @@ class LogListing:
 
 
 def _numbers(pattern: re.Pattern[str], names: list[str]) -> tuple[int, ...]:
-    numbers = {int(match[1]) for name in names if (match := pattern.match(name))}
+    numbers = {int(match[1]) for name in names if (match := pattern.fullmatch(name))}
     return tuple(sorted(number for number in numbers if number <= _LARGEST))

@@ -18,6 +18,7 @@ def test_listing_takes_only_full_names() -> None:
         ".00000000000000000001.json.crc",
         "00000000000000000001.json.tmp",
         "x00000000000000000001.json",
+        "00000000000000000001.json\n",
         "000000000000000001.json",
         "00000000000000000002.checkpoint.abc.00001.json",
         ".tmp-0123",

@@ -6,6 +6,7 @@ tombstones. What the state does not hold (metadata, in states of Scala writers; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from indextables import limits
 from indextables.actions import Add, Metadata, Protocol, Skip, Txn
 from indextables.actions.model import Count, Int32, Int64, WireMetadata
 from indextables.actions.replay import Normalise, Replay
-from indextables.errors import LogCorrupted
+from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state import avro
@@ -25,6 +26,7 @@ from indextables.storage import Store
 
 FORMAT_VERSION = 1
 T = TypeVar("T")
+_MANIFEST = re.compile(r"(manifests/|state-v[0-9]{20}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 
 
 class ManifestInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -92,9 +94,10 @@ def read_state_manifest(store: Store, version: int) -> StateManifest:
 
 def manifest_path(path: str, version: int) -> str:
     """Where a manifest named by the state of `version` lies, checked: a bare name is relative to the state's own folder."""
-    checked = check_relative(path)
-    inside = checked if checked.startswith(("manifests/", "state-v")) else f"{names.state_folder(version)}/{checked}"
-    return f"{LOG_FOLDER}/{inside}"
+    match = _MANIFEST.fullmatch(check_relative(path))
+    if match is None:
+        raise UnsafePath(f"path {path!r} in state {version} is not that of a manifest")
+    return f"{LOG_FOLDER}/{path}" if match[1] else f"{LOG_FOLDER}/{names.state_folder(version)}/{path}"
 
 
 def _decoded_avro(data: bytes, source: str) -> StateManifest:

@@ -16,7 +16,7 @@ from indextables import limits
 from indextables.actions import Action, Add, Metadata, Protocol, Skip, Txn
 from indextables.actions.codec import decode_actions
 from indextables.actions.replay import Normalise, Replay
-from indextables.errors import CheckpointError, LogCorrupted
+from indextables.errors import CheckpointError, LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.storage import Store
@@ -115,7 +115,9 @@ def _decode_parts(store: Store, parts: list[str], version: int) -> CheckpointDoc
         raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS}, or one twice")
     actions: list[Action] = []
     for name in parts:
-        if not names.is_part_of(check_relative(name), version):
+        if "/" in check_relative(name):
+            raise UnsafePath(f"path {name!r} in {source} is not that of a part")
+        if not names.is_part_of(name, version):
             raise LogCorrupted(f"{source} names {name!r}, which is not a part of it")
         try:
             data = store.read(f"{LOG_FOLDER}/{name}")

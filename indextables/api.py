@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument
-from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, write
+from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, upgrade_protocol, write
 from indextables.operations.report import Report
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
@@ -200,6 +200,13 @@ class TableLog:
         assert outcome.version is not None
         return outcome.version
 
+    def upgrade_protocol(self, reader: int, writer: int) -> int | None:
+        """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
+        table = self._table
+        outcome = upgrade_protocol.upgrade_protocol(table._context, table._snapshot, reader, writer)
+        table._snapshot = outcome.snapshot
+        return outcome.version
+
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version says, as it spells it; unknown actions included."""
         return self._table._context.log.spelled(version)
@@ -247,4 +254,5 @@ def _epoch_ms(moment: datetime | str | int) -> int:
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:
         raise InvalidArgument(f"timestamp {moment!r} is neither ISO 8601 nor milliseconds since the epoch") from None
-    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)  # exact: a float loses milliseconds

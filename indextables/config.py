@@ -185,6 +185,7 @@ KEYS: tuple[Key, ...] = (
     Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least", planned=True),
     Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted", planned=True),
     Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
+    Key("storage.takeOver", BOOLEAN, "false", "append to another program's table, which that program can then no longer use"),
     Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of the log in memory", planned=True),
     Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most", planned=True),
     Key("s3.endpoint", ADDRESS, "", "where an S3-like server answers; empty for AWS", private=True, of_call=True),

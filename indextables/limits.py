@@ -8,6 +8,17 @@ GIB = 1024 * MIB
 
 # Log: hostile or broken files must not take the reader's memory with them.
 VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
+EXPANDED_FLOOR = 32 * MIB  # any log file may expand to this
+EXPANDED_RATIO = 200  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
+LINE_BYTES = 8 * MIB  # one action
+LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
+LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check
+STATE_EXPANDED_FLOOR = 2 * MIB  # a state manifest: its items take up to 100 times their bytes in memory
+STATE_EXPANDED_RATIO = 20
+CHECKPOINT_PARTS = 10_000
+AVRO_DEPTH = 8  # of a schema
+AVRO_FIELDS = 200  # of a record
+AVRO_BRANCHES = 8  # of a union
 PATH_CHARACTERS = 4096
 FOLDER_BYTES = 255  # a name on local disks
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels

@@ -157,4 +157,4 @@ def split_path(partition_folders: list[str], unique: str) -> str:
 
 
 def is_our_split(path: str) -> bool:
-    return _SPLIT_NAME.fullmatch(path) is not None
+    return _SPLIT_NAME.fullmatch(path) is not None  # not match: `$` lets a newline follow

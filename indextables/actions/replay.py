@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
-from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Txn
+from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Skip, Txn
+from indextables.paths import NULL_PARTITION
 
 Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
 
@@ -22,33 +23,50 @@ class Replay:
         metadata: Metadata | None = None,
         files: Mapping[str, Add] | None = None,
         txns: Mapping[str, Txn] | None = None,
+        skips: Mapping[str, Skip] | None = None,
     ) -> None:
         self._normalise = normalise
         self.protocol = protocol
         self.metadata = metadata
         self.files: dict[str, Add] = dict(files or {})
         self.txns: dict[str, Txn] = dict(txns or {})
+        self.skips: dict[str, Skip] = dict(skips or {})  # by path, all skips of a path in one
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
         for action in actions:
             if isinstance(action, Add):
                 self.put(structs.replace(action, added_at_version=version))
             elif isinstance(action, Remove):
-                self.files.pop(self._normalise(action.path), None)
+                path = self._normalise(action.path)
+                self.files.pop(path, None)
+                self.skips.pop(path, None)
             elif isinstance(action, Protocol):
                 self.protocol = action
             elif isinstance(action, Metadata):
                 self.metadata = action
             elif isinstance(action, Txn):
                 self.put_txn(action)
+            elif isinstance(action, Skip):
+                self.put_skip(action)
 
     def put(self, add: Add) -> None:
         """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
         path = self._normalise(add.path)
         self.files.pop(path, None)
+        if NULL_PARTITION in add.partition_values.values():  # other writers' spelling of null; a null value has no key
+            values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
+            add = structs.replace(add, partition_values=values)
         self.files[path] = add if add.path == path else structs.replace(add, path=path)
 
     def put_txn(self, txn: Txn) -> None:
         known = self.txns.get(txn.app_id)
         if known is None or known.version < txn.version:
             self.txns[txn.app_id] = txn
+
+    def put_skip(self, skip: Skip) -> None:
+        """The latest skip of a path, with the highest count and the latest time to retry of all its skips."""
+        path = self._normalise(skip.path)
+        known = self.skips.get(path)
+        count = max(skip.count, known.count if known else 0)
+        times = [time for time in (skip.retry_after, known.retry_after if known else None) if time is not None]
+        self.skips[path] = structs.replace(skip, path=path, skip_count=count, retry_after=max(times, default=None))

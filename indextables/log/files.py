@@ -17,6 +17,11 @@ def pack(text: bytes, *, compress: bool) -> bytes:
     return gzip.compress(text, compresslevel=6, mtime=0) if compress else text
 
 
+def expanded_limit(size: int) -> int:
+    """How many bytes a compressed log file of `size` bytes may expand to: a bomb is small and expands a thousandfold."""
+    return min(limits.VERSION_FILE_BYTES, max(limits.EXPANDED_FLOOR, size * limits.EXPANDED_RATIO))
+
+
 def unpack(data: bytes, source: str) -> bytes:
     """The text of a log file; LogCorrupted names the source if it is damaged, empty or too large."""
     if not data:
@@ -33,13 +38,14 @@ def _expand(data: bytes, source: str) -> bytes:
     """Every gzip member, with length and checksum verified by zlib; never more than the limit in memory."""
     parts: list[bytes] = []
     size = 0
+    most = expanded_limit(len(data))
     try:
         while data:
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(data, limits.VERSION_FILE_BYTES + 1 - size))
+            parts.append(member.decompress(data, most + 1 - size))
             size += len(parts[-1])
-            if size > limits.VERSION_FILE_BYTES:
-                raise LogCorrupted(f"{source} expands to more than {limits.VERSION_FILE_BYTES} bytes")
+            if size > most:
+                raise LogCorrupted(f"{source} expands to more than {most} bytes")
             if not member.eof:
                 raise LogCorrupted(f"{source} is cut off")
             data = member.unused_data

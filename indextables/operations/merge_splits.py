@@ -22,6 +22,7 @@ from indextables.splits import merge_splits as merge_files
 from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.files import partition_row
+from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
 
@@ -169,6 +170,7 @@ class _Commit:
     warnings: list[str]
 
     def __call__(self, base: Snapshot) -> Draft:
+        check_owned(base.protocol)
         valid: list[tuple[MergeGroup, Add]] = []
         lost: list[IndexTablesError] = []
         for group, add in self.done:
@@ -212,6 +214,7 @@ def merge_splits(
     merge_plan = plan(snapshot, options_of(context, snapshot, target_size, where, max_dest_splits, max_source_splits))
     if not dry_run:
         snapshot.require_no_gap()
+        check_owned(snapshot.protocol)
         return run(context.for_table(snapshot), merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     status = Status.SUCCESS if merge_plan.groups else Status.NO_ACTION

@@ -24,7 +24,7 @@ from indextables.state.json_checkpoint import read_checkpoint
 from indextables.storage import Entry, StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.history import commit_time
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
 
 
@@ -76,7 +76,7 @@ def gather(context: TableContext) -> PurgeFacts:
     log_files = [entry for entry in everything if entry.path.startswith(LOG_FOLDER + "/")]
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_writable(snapshot.protocol)
+    check_owned(snapshot.protocol)
     modified = {entry.path: entry.modified_ms for entry in log_files}
     times: dict[int, int] = {}
     removed: dict[str, int] = {}

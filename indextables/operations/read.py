@@ -14,6 +14,7 @@ from indextables.actions import Add
 from indextables.errors import InvalidArgument, SplitCorrupted, VersionNotFound
 from indextables.operations.executor import in_threads
 from indextables.predicates import Predicate, parse_predicate
+from indextables.schema import canonical_type
 from indextables.splits import DocMapping, ParsedQuery, SplitReader, open_split, parse_query
 from indextables.table.context import TableContext
 from indextables.table.files import live_files
@@ -167,7 +168,14 @@ def _stable_order(table: pa.Table, ordering: tuple[str, bool]) -> pa.Array:
 
 
 def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, each once and known; all of them by default."""
+    """The columns asked for, each once, known, and of a type that can be read; all of them by default."""
+    wanted = _known_columns(schema, columns)
+    for name in wanted:
+        canonical_type(name, schema.field(name).type)
+    return wanted
+
+
+def _known_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not columns:

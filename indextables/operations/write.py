@@ -20,7 +20,7 @@ from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
 from indextables.table.files import partition_row
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import check_owned, is_foreign, taken_over
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
 
@@ -70,7 +70,7 @@ def prepare(
     metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
-        check_writable(base.protocol)
+        check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
         base.require_no_gap()
         if source is not None:
             check_columns(source, schema)
@@ -99,8 +99,9 @@ def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) ->
     report = started or reporter(prepared.mode, str(context.root), context.clock)
     _refuse_outside(prepared.where, adds, prepared.task)
     base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
-    build = _Overwrite(prepared, adds) if prepared.mode == "overwrite" else lambda _: _draft([], adds)
-    outcome = transact(context.log, base, prepared.mode, build, config=context.config, clock=context.clock, txn=prepared.txn)
+    outcome = transact(
+        context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
+    )
     return _report(report, outcome, prepared, context), outcome.snapshot
 
 
@@ -116,17 +117,26 @@ def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: Tab
 
 
 @dataclass(frozen=True, slots=True)
-class _Overwrite:
-    """Replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
+class _Build:
+    """An overwrite replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
 
     prepared: PreparedWrite
     adds: Sequence[Add]
 
     def __call__(self, base: Snapshot) -> Draft:
+        take_over = bool(self.prepared.context.config.get("storage.takeOver"))
+        check_owned(base.protocol, take_over=take_over)
+        removes = self._removes(base) if self.prepared.mode == "overwrite" else []
+        draft = _draft(removes, self.adds)
+        if draft.actions and is_foreign(base.protocol):
+            return replace(draft, actions=[taken_over(base.protocol), *draft.actions])
+        return draft
+
+    def _removes(self, base: Snapshot) -> list[Remove]:
         where = self.prepared.where
         old = [add for add in base.files.values() if where is None or where.matches(partition_row(add.partition_values, base.schema))]
         now = self.prepared.context.clock.now_ms()
-        return _draft([removal(add, now, data_change=True) for add in old], self.adds)
+        return [removal(add, now, data_change=True) for add in old]
 
 
 def removal(add: Add, now_ms: int, *, data_change: bool) -> Remove:

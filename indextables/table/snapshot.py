@@ -1,21 +1,21 @@
-"""A consistent view of a table at one version: the newest valid checkpoint at or before it, and the versions after."""
+"""A consistent view of a table at one version: the newest valid checkpoint or state at or before it, and the versions after."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
-from indextables.actions import Action, Add, Metadata, Protocol, Txn
+from indextables.actions import Action, Add, Metadata, Protocol, Skip, Txn
 from indextables.actions.replay import Replay
-from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
+from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionGap, VersionNotFound
 from indextables.log.log import TransactionLog, VersionFile
-from indextables.log.names import LogListing
+from indextables.log.names import POINTER, LogListing
 from indextables.schema import from_spark_json
-from indextables.state.json_checkpoint import read_checkpoint
+from indextables.table.base import Base, is_pointed_beyond, newest_base
 from indextables.table.protocol import LEGACY, check_readable
 
 logger = logging.getLogger("indextables")
@@ -33,6 +33,7 @@ class Snapshot:
     checkpoint: int | None  # the base it was read from
     gap_at: int | None  # the first missing version, where later ones exist
     warnings: tuple[str, ...] = ()
+    skips: Mapping[str, Skip] = field(default_factory=dict)  # by path, of files that were not removed since
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -61,17 +62,21 @@ def load_snapshot(log: TransactionLog, version: int | None = None) -> Snapshot:
     listing = log.listing()
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
-    base = _newest_base(log, listing, version)
+    base = newest_base(log, listing, version)
     tail, gap_at = listing.tail(-1 if base.version is None else base.version)
     newest = tail[-1] if tail else base.version
     if version is None:
         _refuse_loss(log, listing, base, newest, gap_at)
     if newest is None or (version is not None and not 0 <= version <= newest):
-        raise _not_found(log, listing, version, newest, gap_at)
+        raise _not_found(log, listing, base, version, newest, gap_at)
     _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
+    if version is None and is_pointed_beyond(log, listing, newest):
+        if log.listing() != listing:
+            return load_snapshot(log)  # the pointer is of a version that came after the listing
+        warnings.append(f"{POINTER} names a version after {newest}, the newest that is there")
     return _frozen(base.replay, newest if version is None else version, base.version, gap_at, warnings)
 
 
@@ -79,50 +84,40 @@ def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again."""
     listing = log.listing()
     tail, gap_at = listing.tail(snapshot.version)
-    if gap_at is not None or (not tail and snapshot.version not in (*listing.versions, *listing.checkpoints)):
+    newest = tail[-1] if tail else snapshot.version
+    is_known = tail or snapshot.version in (*listing.versions, *listing.bases)
+    if gap_at is not None or not is_known or (listing.bases and listing.bases[-1] > newest):
         return load_snapshot(log)
     if not tail:
         return snapshot
-    replay = Replay(
-        log.store.root.relative, protocol=snapshot.protocol, metadata=snapshot.metadata, files=snapshot.files, txns=snapshot.txns
-    )
+    replay = _replay_of(log, snapshot)
     _replay_tail(replay, log.read_many(tail))
     return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
     """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
-    replay = Replay(log.store.root.relative, protocol=base.protocol, metadata=base.metadata, files=base.files, txns=base.txns)
+    replay = _replay_of(log, base)
     replay.apply(version, actions)
     return _frozen(replay, version, base.checkpoint, None, [])
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    replay: Replay
-    version: int | None  # None: nothing but the log's beginning
-    broken: Mapping[int, str]  # newer checkpoints that cannot be used, and why
+def _replay_of(log: TransactionLog, snapshot: Snapshot) -> Replay:
+    """A replay that goes on where the snapshot stands."""
+    return Replay(
+        log.store.root.relative,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        files=snapshot.files,
+        txns=snapshot.txns,
+        skips=snapshot.skips,
+    )
 
 
-def _newest_base(log: TransactionLog, listing: LogListing, version: int | None) -> _Base:
-    """The newest valid checkpoint at or before `version`; broken ones are passed over."""
-    broken: dict[int, str] = {}
-    for candidate in reversed(listing.checkpoints):
-        if version is not None and candidate > version:
-            continue
-        try:
-            return _Base(read_checkpoint(log.store, candidate, log.store.root.relative), candidate, broken)
-        except LogCorrupted as error:
-            if isinstance(error, UnsafePath):
-                raise
-            broken[candidate] = str(error)
-    return _Base(Replay(log.store.root.relative), None, broken)
-
-
-def _refuse_loss(log: TransactionLog, listing: LogListing, base: _Base, newest: int | None, gap_at: int | None) -> None:
+def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
     """An older or smaller answer is never given silently where there is a sign that more was there."""
     root = log.store.root
-    had_checkpoints = bool(listing.checkpoints) or listing.has_pointer
+    had_checkpoints = bool(listing.bases) or listing.has_pointer
     if newest is None and not had_checkpoints:
         raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
     beyond = [v for v in base.broken if newest is None or v > newest]
@@ -148,11 +143,15 @@ def _frozen(replay: Replay, version: int, base: int | None, gap_at: int | None, 
         raise LogCorrupted(f"no metadata found in the log up to version {version}")
     protocol = replay.protocol or LEGACY
     check_readable(protocol)
-    return Snapshot(version, protocol, replay.metadata, replay.files, replay.txns, base, gap_at, tuple(warnings))
+    return Snapshot(version, protocol, replay.metadata, replay.files, replay.txns, base, gap_at, tuple(warnings), replay.skips)
 
 
-def _not_found(log: TransactionLog, listing: LogListing, version: int | None, newest: int | None, gap_at: int | None) -> VersionNotFound:
-    if listing.checkpoints and version is not None and 0 <= version < listing.checkpoints[-1]:
+def _not_found(
+    log: TransactionLog, listing: LogListing, base: Base, version: int | None, newest: int | None, gap_at: int | None
+) -> IndexTablesError:
+    if version in base.broken and version not in listing.versions:
+        return LogCorrupted(f"version {version} of {log.store.root} cannot be read: {base.broken[version]}")
+    if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
         return VersionNotFound(f"version {version} of {log.store.root} has expired")
     if gap_at is not None and version is not None and version >= gap_at:
         return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")

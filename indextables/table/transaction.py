@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.actions import Action, CommitInfo, Txn
+from indextables.actions import Action, CommitInfo, Protocol, Txn
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import CURRENT, LEGACY, check_writable
 from indextables.table.snapshot import Snapshot, advance, committed
 from indextables.version import ENGINE
 
@@ -57,7 +57,7 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
-        actions = [info, *([txn] if txn else []), *draft.actions]
+        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *draft.actions]
         if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))):
             return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
@@ -79,6 +79,12 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written, since the store failed: {failure}; then {error}") from failure
         return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+
+
+def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
+    """A table without a protocol gets one with its first write (PRT-05)."""
+    has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
+    return [] if has_one else [CURRENT]
 
 
 def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:

@@ -156,7 +156,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (1, "already", ["create", "{t}", "--like", "{tmp}/data.parquet"]),
     (1, "schema.json", ["create", "{new}", "--schema", "{tmp}/schema.json"]),
     (1, "version 99", ["count", "{t}", "--version", "99"]),
-    (78, "no folder", ["count", "{tmp}/nowhere"]),
+    (78, "nowhere", ["count", "{tmp}/nowhere"]),
     (78, "no transaction log", ["count", "{tmp}"]),
     (78, "no transaction log", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
     (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),

@@ -58,6 +58,10 @@ class TransactionLog:
         with ThreadPoolExecutor(READ_PARALLELISM) as pool:
             return list(pool.map(self.read, versions))
 
+    def withdraw(self, version: int) -> None:
+        """Takes back a version that this program just wrote and no reader can see, since a later checkpoint stands for it."""
+        self.store.delete(names.version_path(version))
+
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
         return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))

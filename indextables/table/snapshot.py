@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from indextables.schema import from_spark_json
 from indextables.state.json_checkpoint import read_checkpoint
 from indextables.table.protocol import LEGACY, check_readable
 
+RELISTINGS = 5
 logger = logging.getLogger("indextables")
 
 
@@ -58,6 +60,15 @@ class Snapshot:
 
 def load_snapshot(log: TransactionLog, version: int | None = None) -> Snapshot:
     """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported."""
+    if version is not None:
+        return _load(log, version)
+    for _ in range(RELISTINGS):
+        with suppress(VersionNotFound):  # a purge went by between the listing and the reading
+            return _load(log, None)
+    return _load(log, None)
+
+
+def _load(log: TransactionLog, version: int | None) -> Snapshot:
     listing = log.listing()
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
@@ -86,7 +97,10 @@ def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     replay = Replay(
         log.store.root.relative, protocol=snapshot.protocol, metadata=snapshot.metadata, files=snapshot.files, txns=snapshot.txns
     )
-    _replay_tail(replay, log.read_many(tail))
+    try:
+        _replay_tail(replay, log.read_many(tail))
+    except VersionNotFound:  # it expired since the listing
+        return load_snapshot(log)
     return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
 
 

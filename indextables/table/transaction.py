@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import getpass
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.actions import Action, CommitInfo, Txn
+from indextables.actions import Action, Add, CommitInfo, Remove, Txn
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
 from indextables.table.protocol import check_writable
-from indextables.table.snapshot import Snapshot, advance, committed
+from indextables.table.snapshot import Snapshot, advance, committed, load_snapshot
 from indextables.version import ENGINE
 
 
@@ -58,7 +58,9 @@ def transact(
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, clock)
         actions = [info, *([txn] if txn else []), *draft.actions]
-        if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))):
+        if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))) and _took_effect(
+            log, version, actions, info
+        ):
             return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
@@ -79,6 +81,40 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written, since the store failed: {failure}; then {error}") from failure
         return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+
+
+def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
+    """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
+
+    Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
+    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too.
+    """
+    if not any(checkpoint > version for checkpoint in log.listing().checkpoints):
+        return True
+    ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
+    live = load_snapshot(log).files
+    if any(path in live and live[path].added_at_version == version for path in ours) or _removed_later(log, version, ours):
+        return True
+    try:
+        found = log.read(version).actions
+    except VersionNotFound:
+        found = []
+    if not any(isinstance(action, CommitInfo) and action.id == info.id for action in found):
+        raise CommitUnknown(f"version {version} was written and has expired at once; whether the table holds it cannot be told")
+    log.withdraw(version)
+    return False
+
+
+def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
+    """Whether a later commit removed one of the splits, and so had seen it."""
+    for later in log.listing().versions:
+        try:
+            removes = [a for a in log.read(later).actions if isinstance(a, Remove)] if later > version else []
+        except VersionNotFound:  # expired meanwhile
+            continue
+        if any(log.store.root.relative(action.path) in paths for action in removes):
+            return True
+    return False
 
 
 def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) -> CommitInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,17 @@ class TransactionLog:
             return [self.read(version) for version in versions]
         with ThreadPoolExecutor(READ_PARALLELISM) as pool:
             return list(pool.map(self.read, versions))
+
+    def read_present(self, versions: Sequence[int]) -> list[VersionFile]:
+        """Like read_many, without those that expired since they were listed."""
+
+        def read(version: int) -> VersionFile | None:
+            with suppress(VersionNotFound):
+                return self.read(version)
+            return None
+
+        with ThreadPoolExecutor(READ_PARALLELISM) as pool:
+            return [file for file in pool.map(read, versions) if file is not None]
 
     def withdraw(self, version: int) -> None:
         """Takes back a version that this program just wrote and no reader can see, since a later checkpoint stands for it."""

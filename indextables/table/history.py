@@ -34,7 +34,7 @@ def read_history(log: TransactionLog) -> list[HistoryEntry]:
         # Versions between 0 and the oldest retained one have expired.
         versions = (0, *listing.tail(listing.versions[1] - 1)[0])
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
-    return [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_many(versions)]
+    return [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int:

@@ -35,6 +35,7 @@ _HISTORY = pa.schema(
         ("bytes_added", pa.int64()),
         ("user", pa.string()),
         ("engine", pa.string()),
+        ("job_id", pa.string()),
     ]
 )
 

@@ -19,6 +19,7 @@ class HistoryEntry:
     operation: str | None
     user: str | None
     engine: str | None
+    job_id: str | None
     num_added: int
     num_removed: int
     rows_added: int
@@ -60,6 +61,7 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
         operation=info.operation if info else _guess(file, adds, removes),
         user=info.user if info else None,
         engine=info.engine if info else None,
+        job_id=info.job_id if info else None,
         num_added=len(adds),
         num_removed=len(removes),
         rows_added=sum(a.num_records or 0 for a in adds),

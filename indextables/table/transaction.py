@@ -56,7 +56,7 @@ def transact(
         if not draft.actions:
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
-        info = _commit_info(operation, base.version, draft, clock)
+        info = _commit_info(operation, base.version, draft, config, clock)
         actions = [info, *([txn] if txn else []), *draft.actions]
         if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))) and _took_effect(
             log, version, actions, info
@@ -87,9 +87,11 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
 
     Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
-    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too.
+    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by.
     """
-    if not any(checkpoint > version for checkpoint in log.listing().checkpoints):
+    listing = log.listing()
+    later = [checkpoint for checkpoint in listing.checkpoints if checkpoint > version]
+    if not later:
         return True
     ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
     live = load_snapshot(log).files
@@ -99,7 +101,9 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
         found = log.read(version).actions
     except VersionNotFound:
         found = []
-    if not any(isinstance(action, CommitInfo) and action.id == info.id for action in found):
+    is_there = any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+    others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
+    if not is_there or not (ours or others_expired):
         raise CommitUnknown(f"version {version} was written and has expired at once; whether the table holds it cannot be told")
     log.withdraw(version)
     return False
@@ -117,7 +121,9 @@ def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) ->
     return False
 
 
-def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) -> CommitInfo:
+def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:
+    """Whoever starts jobs says in the environment which job this is; Airflow's operator does."""
+    attempt = config.environment.get("INDEXTABLES_JOB_ATTEMPT", "")
     metrics: dict[str, Any] = dict(draft.metrics)
     return CommitInfo(
         id=clock.new_id(),
@@ -125,6 +131,8 @@ def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) 
         operation=operation,
         user=_user(),
         engine=ENGINE,
+        job_id=config.environment.get("INDEXTABLES_JOB_ID"),
+        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
         read_version=read_version,
         metrics=metrics or None,
     )

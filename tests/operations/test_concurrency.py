@@ -239,3 +239,22 @@ def test_a_commit_behind_which_a_checkpoint_came_at_once_stands(tmp_path: Path, 
     monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
     assert table.append(rows(10, 3)).version == 2
     assert ids(it.open(tmp_path / "t")) == [*range(13), 50]
+
+
+def test_a_commit_without_splits_is_never_taken_back_on_a_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", appends=1)
+    real = TransactionLog.write
+
+    def write_and_be_overtaken(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
+        made = real(self, version, actions, compress=compress)
+        monkeypatch.undo()
+        other = it.open(tmp_path / "t")
+        other.append(rows(50, 1))
+        other.checkpoint()
+        return made
+
+    monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
+    with pytest.raises(it.CommitUnknown, match="version 2"):
+        table.overwrite([])
+    assert ids(it.open(tmp_path / "t")) == [50]
+    assert it.open(tmp_path / "t", 2).count() == 0

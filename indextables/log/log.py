@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,20 @@ class TransactionLog:
         except FileNotFoundError:
             return [self.read(version) for version in versions]  # which names the one that is gone
         return [_decoded(version, data) for version, data in zip(versions, contents, strict=True)]
+
+    def read_present(self, versions: Sequence[int]) -> list[VersionFile]:
+        """Like read_many, without those that expired since they were listed."""
+        with suppress(VersionNotFound):
+            return self.read_many(versions)
+        found: list[VersionFile] = []
+        for version in versions:
+            with suppress(VersionNotFound):
+                found.append(self.read(version))
+        return found
+
+    def withdraw(self, version: int) -> None:
+        """Takes back a version that this program just wrote and no reader can see, since a later checkpoint stands for it."""
+        self.store.delete(names.version_path(version))
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""

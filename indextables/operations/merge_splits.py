@@ -151,6 +151,9 @@ def run(context: TableContext, merge_plan: MergePlan, executor: Executor = in_th
     warnings = [text for text in results if isinstance(text, str)]
     skipped = sum(len(group.sources) for group, add in zip(merge_plan.groups, results, strict=True) if isinstance(add, str))
     if not done:
+        newest = context.newest(base)
+        for group in merge_plan.groups:  # what another commit replaced, and a purge deleted, is not damaged
+            require_live("merge_splits", (add.path for add in group.sources), newest.files, newest.version)
         raise SplitCorrupted(f"no group could be merged: {warnings[0]}")
     commit = _Commit(done, skipped, context, warnings)
     outcome = transact(context.log, base, "merge_splits", commit, config=context.config, clock=context.clock)

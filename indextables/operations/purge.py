@@ -80,7 +80,7 @@ def gather(context: TableContext) -> PurgeFacts:
     modified = {entry.path: entry.modified_ms for entry in log_files}
     times: dict[int, int] = {}
     removed: dict[str, int] = {}
-    for file in context.log.read_many([v for v in context.log.listing().versions if v <= snapshot.version]):
+    for file in context.log.read_present([v for v in context.log.listing().versions if v <= snapshot.version]):
         # A version that came after the listing is young: its age is not known, so it is now.
         times[file.version] = commit_time(file, modified.get(names.version_path(file.version), context.clock.now_ms()))
         for path, moment in _removals(file, times[file.version], context.root):

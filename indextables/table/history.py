@@ -36,7 +36,7 @@ def read_history(log: TransactionLog) -> list[HistoryEntry]:
         # Versions between 0 and the oldest retained one have expired.
         versions = (0, *listing.tail(listing.versions[1] - 1)[0])
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
-    entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_many(versions)]
+    entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
     states = [_state_entry(log, version) for version in listing.states if version not in listing.versions]
     return sorted([*entries, *(entry for entry in states if entry is not None)], key=lambda entry: entry.version)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from indextables.schema import from_spark_json
 from indextables.table.base import Base, is_pointed_beyond, newest_base
 from indextables.table.protocol import LEGACY, check_readable
 
+RELISTINGS = 5
 logger = logging.getLogger("indextables")
 
 
@@ -59,6 +61,15 @@ class Snapshot:
 
 def load_snapshot(log: TransactionLog, version: int | None = None) -> Snapshot:
     """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported."""
+    if version is not None:
+        return _load(log, version)
+    for _ in range(RELISTINGS):
+        with suppress(VersionNotFound):  # a purge went by between the listing and the reading
+            return _load(log, None)
+    return _load(log, None)
+
+
+def _load(log: TransactionLog, version: int | None) -> Snapshot:
     listing = log.listing()
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
@@ -91,7 +102,10 @@ def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     if not tail:
         return snapshot
     replay = _replay_of(log, snapshot)
-    _replay_tail(replay, log.read_many(tail))
+    try:
+        _replay_tail(replay, log.read_many(tail))
+    except VersionNotFound:  # it expired since the listing
+        return load_snapshot(log)
     return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
 
 

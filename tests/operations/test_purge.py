@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import indextables as it
 from indextables.api import create_table, open_table
+from indextables.log.log import TransactionLog
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 
 DAY = 86_400_000
@@ -289,3 +290,22 @@ def test_a_file_that_cannot_be_deleted_is_a_warning(tmp_path: Path, monkeypatch:
     assert report.status == "partial"
     assert stubborn in report.warnings[0]
     assert report.metrics["files_deleted"] == 5
+
+
+def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, time = aged(tmp_path)
+    table.checkpoint()
+    time.pass_days(40)
+    real = TransactionLog.read
+
+    def read(self: TransactionLog, version: int) -> object:
+        version_file(tmp_path / "t", 1).unlink(missing_ok=True)
+        return real(self, version)
+
+    monkeypatch.setattr(TransactionLog, "read", read)
+    assert [entry["version"] for entry in table.history().to_pylist()] == [6, 5, 4, 3, 2, 0]
+    monkeypatch.undo()
+    version_file(tmp_path / "t", 1).write_bytes(version_file(tmp_path / "t", 2).read_bytes())
+    monkeypatch.setattr(TransactionLog, "read", read)
+    assert table.purge(log_retention="30d").metrics["versions_deleted"] == 4
+    assert ids(it.open(tmp_path / "t")) == list(range(6))

@@ -176,7 +176,14 @@ def _log(arguments: argparse.Namespace) -> None:
 def _config(arguments: argparse.Namespace) -> None:
     table = open_table(arguments.path, options=_options(arguments)).configuration if arguments.path else {}
     rows: list[dict[str, Any]] = [
-        {"key": PREFIX + key.name, "type": key.kind.name, "value": "(set)" if key.private and text else text, "from": source, "meaning": key.meaning, "in_use": not key.planned}
+        {
+            "key": PREFIX + key.name,
+            "type": key.kind.name,
+            "value": "(set)" if key.private and text else text,
+            "from": source,
+            "meaning": key.meaning,
+            "in_use": not key.planned,
+        }
         for key in KEYS
         for text, source in [Config.of(_options(arguments), table).found(key)]
     ]

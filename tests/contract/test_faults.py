@@ -75,7 +75,7 @@ def test_a_plain_refusal_is_told_at_once(store: Store, proxy: FaultProxy) -> Non
     for call in calls:
         proxy.clear()
         proxy.rule("403", times=10)
-        with pytest.raises(StorageRefused, match="^'x': the store refused with 403 AccessDenied$") as caught:
+        with pytest.raises(StorageRefused, match=r"^'x': the store refused with 403 AccessDenied$") as caught:
             call()
         assert len(proxy.log) == 1
         assert not caught.value.retryable
@@ -146,7 +146,7 @@ CASES = [("apply_reset", 1), ("apply_reset", 2), ("apply_503", 2), ("409", 2)]
 
 
 def test_every_put_of_every_operation_may_lose_its_answer(proxy: FaultProxy, mini: Server) -> None:
-    """R3 at the door: create, append, overwrite, merge, checkpoint, each put in turn struck once and twice. The table is as if nothing was."""
+    """R3 at the door: create, append, overwrite, merge, checkpoint, every put struck, once and twice."""
     settings = options(proxy.url, "20s")
     cases = 0
     for fault, depth in CASES:

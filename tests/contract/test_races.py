@@ -1,4 +1,4 @@
-"""R1: 16 writers in 4 processes race for keys, on every store; exactly one wins each, and what is there is the winner's. And the probe that finds out."""
+"""R1: 16 writers in 4 processes race for keys; exactly one wins each. And the probe that finds out whether a server can do that."""
 
 from __future__ import annotations
 

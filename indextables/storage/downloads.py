@@ -1,4 +1,4 @@
-"""Splits of remote stores on the local disk: complete or not there, shared by all processes of the user, the least recently used go first."""
+"""Splits of remote stores on the local disk: complete or not there, shared by the user's processes, bounded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cache_folder() -> Path:
 
 
 class Downloads:
-    """`fetch(path, file)` writes the bytes of `path` into the file. Split names are never used twice, so a name, its place and size are the key."""
+    """`fetch(path, file)` writes the bytes of `path` into the file. Names of splits are used once, so place, name and size are the key."""
 
     def __init__(self, folder: Path, place: str, most_bytes: int = limits.CACHE_BYTES) -> None:
         self.folder = folder

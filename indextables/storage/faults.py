@@ -40,7 +40,8 @@ class Fault:
 
 _BY_STATUS = {404: Kind.MISSING, 412: Kind.EXISTS}
 # Botocore's and aiohttp's, by name so that neither need be imported to tell.
-_UNSENT = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "ClientConnectorError", "ConnectionRefusedError"}
+# EndpointConnectionError is not among them: it may stand for a connection that broke after the request was sent.
+_UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError"}
 _MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError", "InvalidEndpointConfigurationError", "SSLError"}
 

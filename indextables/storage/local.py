@@ -54,6 +54,8 @@ class LocalStore:
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._absolute(path)
+        if target.exists():  # a loser need not write; who wins is decided by the link
+            return False
         with _translated(path), _temporary_beside(target, data) as temporary:
             try:
                 os.link(temporary, target)

@@ -57,7 +57,7 @@ class RemoteStore:
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(
-                f"{str(spec.root)!r}: a {spec.root.scheme} store cannot create files atomically, so that writers could overwrite each other; "
+                f"{str(spec.root)!r}: a {spec.root.scheme} store cannot create files atomically, so writers could overwrite each other; "
                 "set storage.singleWriter=true if there is only one"
             )
 

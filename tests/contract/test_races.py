@@ -1,4 +1,4 @@
-"""R1: processes race for keys, on every store; exactly one wins each, and what is there is the winner's. And the probe that finds out."""
+"""R1: 16 writers in 4 processes race for keys; exactly one wins each. And the probe that finds out whether a server can do that."""
 
 from __future__ import annotations
 
@@ -14,22 +14,17 @@ from indextables.storage.probe import probe
 from indextables.storage.remote import RemoteStore
 from tests.contract.conftest import spec_of
 from tests.support.fault_proxy import FaultProxy
+from tests.support.racing import PROCESSES, WRITERS, create_one, race
 from tests.support.s3 import Server, options
 from tests.support.tables import SCHEMA
-
-PROCESSES = 16
-
-
-def race(spec: StoreSpec, keys: int, writer: int) -> list[int]:
-    store = spec.open()
-    return [key for key in range(keys) if store.create(f"log/{key:06d}", f"writer {writer}".encode())]
 
 
 def hold_race(spec: StoreSpec, keys: int) -> None:
     if not spec.root.is_local:
         spec.open().create("probed", b"")  # once, not by every process
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
-        wins = pool.starmap(race, [(spec, keys, writer) for writer in range(PROCESSES)], chunksize=1)
+        wins = [won for part in pool.starmap(race, [(spec, keys, n) for n in range(PROCESSES)], chunksize=1) for won in part]
+    assert len(wins) == WRITERS
     assert sorted(key for won in wins for key in won) == list(range(keys))
     winners = {key: writer for writer, won in enumerate(wins) for key in won}
     contents = spec.open().read_many([f"log/{key:06d}" for key in range(keys)])
@@ -42,17 +37,19 @@ def test_local(tmp_path: Path) -> None:
 
 
 def test_ministack(mini: Server) -> None:
-    hold_race(spec_of(mini.place(), **mini.options), 60)
+    hold_race(spec_of(mini.place(), **mini.options), 30)
 
 
 def test_seaweedfs(weed: Server) -> None:
     """Its conflicts take a lock that is polled once a second."""
-    hold_race(spec_of(weed.place(), **{**weed.options, "storage.timeout": "120s"}), 8)
+    hold_race(spec_of(weed.place(), **{**weed.options, "storage.timeout": "120s"}), 4)
 
 
 @pytest.mark.slow
-def test_ministack_long(mini: Server) -> None:
+@pytest.mark.timeout(1800)
+def test_longer_races(mini: Server, weed: Server) -> None:
     hold_race(spec_of(mini.place(), **mini.options), 500)
+    hold_race(spec_of(weed.place(), **{**weed.options, "storage.timeout": "120s"}), 20)
 
 
 def test_more_keys_than_a_page(mini: Server) -> None:
@@ -98,7 +95,7 @@ def test_a_proved_store_is_believed_by_the_next_process(proxy: FaultProxy, mini:
     assert len(list((surroundings / "stores").glob("*.json"))) >= 1
     proxy.clear()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(race, (spec_of(mini.place(), **settings), 1, 0)) == [0]
+        assert pool.apply(create_one, (spec_of(mini.place(), **settings),))
     assert [request.method for request in proxy.log] == ["PUT"]
 
 

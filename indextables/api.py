@@ -216,6 +216,10 @@ def create_table(
     path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> Table:
     """Makes an empty table; its options are kept in its configuration. TableExists if there is one."""
+    if not isinstance(schema, pa.Schema):
+        raise InvalidArgument(
+            f"a table is made from a pyarrow.Schema, not from {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"
+        )
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
     context = TableContext.at(path, options, clock)

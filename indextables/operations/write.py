@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.actions import Add, Metadata, Remove, Txn
-from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
+from indextables.config import TYPEMAP_PREFIX
+from indextables.errors import ConfigError, InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.operations.create import create_table, new_metadata
 from indextables.operations.ingest import check_columns, to_batches
@@ -79,6 +80,8 @@ def prepare(
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap())
+    if base is not None:
+        _check_typemap(context, base)
     length = int(config.get("stats.truncation.maxLength"))
     task = SplitTask(context.store.spec, schema, tuple(metadata.partition_columns), mapping, length)
     predicate = _replace_where(where, schema, metadata) if where is not None else None
@@ -155,6 +158,14 @@ def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
         "bytes_added": sum(add.size for add in adds),
         "bytes_removed": sum(remove.size or 0 for remove in removes),
     }
+
+
+def _check_typemap(context: TableContext, base: Snapshot) -> None:
+    """Splits of one table are indexed in one way: a search would miss rows of those that are not."""
+    table = context.for_table(base).config.table
+    for key, word in context.config.options.items():
+        if key.startswith(TYPEMAP_PREFIX) and table.get(key) != word:
+            raise ConfigError(f"option {key} = {word!r} differs from the table's, which was settled when it was created")
 
 
 def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:

@@ -51,6 +51,10 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     mergeskip: list[Skip] | str | None = None
 
 
+# At import, for the reason in splits/bundle.py.
+_STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
+
+
 def read_state(store: Store, version: int, normalise: Normalise) -> Replay:
     """What the state of `version` holds; LogCorrupted if any of its files is missing, damaged, or not of that version."""
     state = read_state_manifest(store, version)
@@ -110,7 +114,7 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
 
 def _decoded_json(text: bytes, source: str) -> StateManifest:
     try:
-        return msgspec.json.decode(text, type=StateManifest)
+        return _STATE_MANIFEST.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
 

@@ -33,10 +33,18 @@ class CheckpointDocument(msgspec.Struct, frozen=True, rename="camel", omit_defau
     mergeskip: list[Skip] | None = None
 
 
+# At import, for the reason in splits/bundle.py.
+_DOCUMENT = msgspec.json.Decoder(CheckpointDocument)
+
+
 class _PartList(msgspec.Struct, frozen=True):
     """The manifest of a multi-part checkpoint."""
 
     parts: list[str]
+
+
+# At import, for the reason in splits/bundle.py.
+_PART_LIST = msgspec.json.Decoder(_PartList)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ def _try_decode(data: bytes, version: int) -> CheckpointDocument | None:
 def _decode_text(text: bytes, version: int) -> CheckpointDocument:
     source = f"checkpoint {version}"
     try:
-        document = msgspec.json.decode(text, type=CheckpointDocument)
+        document = _DOCUMENT.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_lines(text, source)
     if document.meta_data is None:
@@ -103,7 +111,7 @@ def _decode_text(text: bytes, version: int) -> CheckpointDocument:
 
 def _part_list(text: bytes) -> list[str] | None:
     try:
-        return msgspec.json.decode(text, type=_PartList).parts
+        return _PART_LIST.decode(text).parts
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 

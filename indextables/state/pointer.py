@@ -20,6 +20,10 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
     format: str | None = None
 
 
+# At import, for the reason in splits/bundle.py.
+_POINTER = msgspec.json.Decoder(Pointer)
+
+
 def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collection[int], now_ms: int) -> None:
     """Points to `checkpoint`, unless what is there points to a later one of the existing checkpoints."""
     known = read_pointer(store)
@@ -39,6 +43,6 @@ def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collect
 def read_pointer(store: Store) -> Pointer | None:
     """None where there is none, or a broken one."""
     try:
-        return msgspec.json.decode(store.read(names.pointer_path()), type=Pointer)
+        return _POINTER.decode(store.read(names.pointer_path()))
     except (FileNotFoundError, msgspec.MsgspecError, ValueError):
         return None

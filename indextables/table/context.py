@@ -9,6 +9,7 @@ from typing import Any
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
+from indextables.errors import TableNotFound
 from indextables.log.log import TransactionLog
 from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
@@ -25,7 +26,10 @@ class TableContext:
     def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
         """Checks the path's form and the options; whether a table is there shows when it is read."""
         config = Config.of(options)
-        return cls(TransactionLog(StoreSpec.of(TableRoot.parse(path), config).open()), config, clock)
+        root = TableRoot.parse(path)
+        if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
+            raise TableNotFound(f"{str(root)!r} is a file, not a table's folder")
+        return cls(TransactionLog(StoreSpec.of(root, config).open()), config, clock)
 
     @classmethod
     def of(cls, spec: StoreSpec) -> TableContext:

@@ -52,12 +52,20 @@ def probe(store: Probed) -> Finding:
 
             try:
                 winners.append(sum(pool.map(write, range(limits.PROBE_WRITERS))))
-            finally:
-                with suppress(StorageError):
-                    store.delete(path)
+            except StorageError:  # nothing was sent, so there is nothing to remove
+                raise
+            except CommitUnknown:
+                _remove(store, path)
+                raise
+            _remove(store, path)
             if winners[-1] != 1:
                 break
     return Finding(all(count == 1 for count in winners), tuple(winners))
+
+
+def _remove(store: Probed, path: str) -> None:
+    with suppress(StorageError):
+        store.delete(path)
 
 
 def require_atomic(store: Probed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,6 +35,7 @@ _HISTORY = pa.schema(
         ("bytes_added", pa.int64()),
         ("user", pa.string()),
         ("engine", pa.string()),
+        ("job_id", pa.string()),
     ]
 )
 
@@ -248,6 +250,8 @@ def _epoch_ms(moment: datetime | str | int) -> int:
     """A time without a zone is UTC."""
     if isinstance(moment, int) and not isinstance(moment, bool):
         return moment
+    if isinstance(moment, str) and re.fullmatch(r"[0-9]{11,15}", moment):  # ISO 8601 without separators has 8 digits before a letter
+        return int(moment)
     try:
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:

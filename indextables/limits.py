@@ -20,6 +20,7 @@ AVRO_DEPTH = 8  # of a schema
 AVRO_FIELDS = 200  # of a record
 AVRO_BRANCHES = 8  # of a union
 PATH_CHARACTERS = 4096
+FOLDER_BYTES = 255  # a name on local disks
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 
 # Texts that callers write

@@ -41,7 +41,25 @@ def plain(value: Any) -> Any:
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Rows with JSON values; maps become objects."""
     maps = {f.name for f in table.schema if pa.types.is_map(f.type)}
-    return [{k: dict(v or ()) if k in maps else plain(v) for k, v in row.items()} for row in table.to_pylist()]
+    columns = {f.name: _python(column) for f, column in zip(table.schema, table.columns, strict=True)}
+    rows = zip(*columns.values(), strict=True)
+    return [{k: dict(v or ()) if k in maps else plain(v) for k, v in zip(columns, row, strict=True)} for row in rows]
+
+
+def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values; times that Python has no room for (before year 1, after 9999) as Arrow writes them."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = [_python_value(value) for value in column]
+    return values
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.cast(pa.string()).as_py()
 
 
 def print_json(document: Any) -> None:

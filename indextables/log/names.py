@@ -55,7 +55,8 @@ class LogListing:
 
     @property
     def is_empty(self) -> bool:
-        return not self.versions and not self.bases
+        """No sign of a table. A pointer alone is one: it tells of a log that was lost."""
+        return not self.versions and not self.bases and not self.has_pointer
 
     @property
     def bases(self) -> tuple[int, ...]:

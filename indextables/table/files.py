@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from indextables.actions import Add
+from indextables.errors import LogCorrupted
 from indextables.paths import is_our_split
 from indextables.predicates import Predicate
 from indextables.table.pruning import may_match
@@ -51,8 +52,11 @@ def _may_match(add: Add, predicate: Predicate, snapshot: Snapshot) -> bool:
 
 
 def partition_row(partition_values: Mapping[str, str], schema: pa.Schema) -> dict[str, Scalar]:
-    """The partition values as values; a null has no entry."""
-    return {name: decode_value(text, schema.field(name).type) for name, text in partition_values.items() if name in schema.names}
+    """The partition values as values; a null has no entry. LogCorrupted names one that is not of its column's type."""
+    try:
+        return {name: decode_value(text, schema.field(name).type) for name, text in partition_values.items() if name in schema.names}
+    except (ValueError, OverflowError) as error:
+        raise LogCorrupted(f"a partition value of the log does not read: {error}") from error
 
 
 def files_table(adds: Iterable[Add]) -> pa.Table:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from indextables.actions import Add, Metadata, Protocol, Skip, Txn
+from indextables.actions import Action, Add, Metadata, Protocol, Skip, Txn
 from indextables.actions.replay import Replay
 from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionGap, VersionNotFound
 from indextables.log.log import TransactionLog, VersionFile
@@ -90,16 +90,27 @@ def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
         return load_snapshot(log)
     if not tail:
         return snapshot
-    replay = Replay(
+    replay = _continued(log, snapshot)
+    _replay_tail(replay, log.read_many(tail))
+    return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
+
+
+def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
+    replay = _continued(log, base)
+    replay.apply(version, actions)
+    return _frozen(replay, version, base.checkpoint, None, [])
+
+
+def _continued(log: TransactionLog, snapshot: Snapshot) -> Replay:
+    return Replay(
         log.store.root.relative,
-        protocol=snapshot.protocol,
+        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
         metadata=snapshot.metadata,
         files=snapshot.files,
         txns=snapshot.txns,
         skips=snapshot.skips,
     )
-    _replay_tail(replay, log.read_many(tail))
-    return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
 
 
 def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:

@@ -9,7 +9,7 @@ GIB = 1024 * MIB
 # Log: hostile or broken files must not take the reader's memory with them.
 VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
 EXPANDED_FLOOR = 32 * MIB  # any log file may expand to this
-EXPANDED_RATIO = 200  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
+EXPANDED_RATIO = 100  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
 LINE_BYTES = 8 * MIB  # one action
 LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
 LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check

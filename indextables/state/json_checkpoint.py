@@ -110,6 +110,9 @@ def _decode_text(text: bytes, version: int) -> CheckpointDocument:
 
 
 def _part_list(text: bytes) -> list[str] | None:
+    """None where the text is no list of parts; a quick look tells most of them apart, and keeps endless lists out of memory."""
+    if b'"parts"' not in text or text.count(b",") > 2 * limits.CHECKPOINT_PARTS:
+        return None
     try:
         return _PART_LIST.decode(text).parts
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -6,13 +6,16 @@ from collections.abc import Collection
 
 import msgspec
 
+from indextables.actions.model import Int64
 from indextables.log import names
 from indextables.state.json_checkpoint import WrittenCheckpoint
 from indextables.storage import Store
 
 
 class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    version: int
+    """Other fields (`parts`, `checkpointId`, `stateDir`) say where the checkpoint lies, which its version tells as well."""
+
+    version: Int64
     size: int | None = None  # actions
     size_in_bytes: int | None = None
     num_files: int | None = None
@@ -44,5 +47,5 @@ def read_pointer(store: Store) -> Pointer | None:
     """None where there is none, or a broken one."""
     try:
         return _POINTER.decode(store.read(names.pointer_path()))
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError):
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
         return None

@@ -120,7 +120,7 @@ def _replay_of(log: TransactionLog, snapshot: Snapshot) -> Replay:
     """A replay that goes on where the snapshot stands."""
     return Replay(
         log.store.root.relative,
-        protocol=snapshot.protocol,
+        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
         metadata=snapshot.metadata,
         files=snapshot.files,
         txns=snapshot.txns,

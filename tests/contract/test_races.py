@@ -40,6 +40,7 @@ def test_ministack(mini: Server) -> None:
     hold_race(spec_of(mini.place(), **mini.options), 30)
 
 
+@pytest.mark.slow
 def test_seaweedfs(weed: Server) -> None:
     """Its conflicts take a lock that is polled once a second."""
     hold_race(spec_of(weed.place(), **{**weed.options, "storage.timeout": "120s"}), 4)

@@ -15,7 +15,7 @@ from indextables.errors import InvalidArgument, TableNotFound
 from indextables.operations import checkpoint, create, merge_splits, purge, read, write
 from indextables.operations.report import Report
 from indextables.table.context import TableContext
-from indextables.table.files import files_table, live_files
+from indextables.table.files import public_table
 from indextables.table.history import read_history, version_at
 from indextables.table.snapshot import Snapshot
 
@@ -80,14 +80,14 @@ class Table:
         """What reading this version had to work around: a broken checkpoint, a gap."""
         return list(self._snapshot.warnings)
 
-    def refresh(self) -> Table:
-        """Moves this handle to the newest version."""
-        self._snapshot = self._context.newest(self._snapshot)
+    def refresh(self, max_staleness: float = 0) -> Table:
+        """Moves this handle to the newest version, or to one that was the newest no longer ago than `max_staleness` seconds."""
+        self._snapshot = self._context.newest(self._snapshot, _seconds(max_staleness))
         return self
 
     def files(self, where: str | None = None) -> pa.Table:
         """The live splits, of which `where` leaves those that may hold a matching row."""
-        return files_table(live_files(self._snapshot, read.bind(self._snapshot, where)))
+        return public_table(self._snapshot, read.bind(self._snapshot, where))
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""
@@ -191,8 +191,12 @@ def open_table(
     timestamp: datetime | str | int | None = None,
     options: Options | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    max_staleness: float = 0,
 ) -> Table:
-    """The table at its newest version, at `version`, or as it was at `timestamp`."""
+    """The table at its newest version, at `version`, or as it was at `timestamp`.
+
+    With `max_staleness` (seconds) the newest version may be one that this process saw no longer ago, without looking again.
+    """
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
     context = TableContext.at(path, options, clock)
@@ -200,12 +204,18 @@ def open_table(
         raise TableNotFound(f"there is no folder {context.root}")
     if timestamp is not None:
         version = version_at(context.log, _epoch_ms(timestamp))
-    return Table(context, context.snapshot(version))
+    return Table(context, context.snapshot(version, _seconds(max_staleness)))
 
 
 def exists(path: Path) -> bool:
     """Whether a table is there, readable or not."""
     return not TableContext.at(path).log.listing().is_empty
+
+
+def _seconds(max_staleness: float) -> float:
+    if isinstance(max_staleness, bool) or not isinstance(max_staleness, int | float) or not 0 <= max_staleness < float("inf"):
+        raise InvalidArgument(f"max_staleness {max_staleness!r} is not a number of seconds from 0 on")
+    return max_staleness
 
 
 def _epoch_ms(moment: datetime | str | int) -> int:

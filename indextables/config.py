@@ -77,13 +77,18 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
+    Key("checkpoint.parallelism", _integer(1, 256), "4", "how many version files are read at a time"),
+    Key("checkpoint.read.timeoutSeconds", _integer(1, 86_400), "30", "reading version files ends when none arrived for this long"),
     Key("merge.targetSize", _merge_size, "5G", "how large merged splits may become"),
     Key("purge.retentionCheckEnabled", _boolean, "true", "keep splits that no version knows for at least 24 hours"),
     Key("stats.truncation.maxLength", _integer(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
+    Key("transaction.cache.enabled", _boolean, "true", "what was read of a log is kept in memory for the next reader in this process"),
+    Key("transaction.cache.expirationSeconds", _integer(0, 86_400 * 365), "300", "how long it is kept at most"),
     Key("transaction.compression.enabled", _boolean, "true", "version files and checkpoints are gzip"),
     Key("transaction.retry.maxAttempts", _integer(1, 1000), "10", "how often a commit is tried when others are faster"),
     Key("transaction.retry.baseDelayMs", _integer(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
     Key("transaction.retry.maxDelayMs", _integer(0, 3_600_000), "5000", "the longest pause between two tries"),
+    Key("transaction.useOptimized", _boolean, "true", "read logs in parallel and through the cache; false: one file after the other"),
 )
 _BY_NAME = {key.name.lower(): key for key in KEYS}
 

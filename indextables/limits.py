@@ -11,6 +11,12 @@ VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (nati
 PATH_CHARACTERS = 4096
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 
+# Cache of logs, in each process
+CACHED_TABLES = 64
+CACHED_VERSIONS = 1000  # of a table
+CACHED_ACTIONS = 50_000  # of a table: versions differ in size
+CACHED_STATE_BYTES = 512 * MIB  # live files of all tables together
+
 # Texts that callers write
 PREDICATE_CHARACTERS = 100_000
 PREDICATE_DEPTH = 200

@@ -18,6 +18,8 @@ from indextables.errors import ConfigError, InvalidArgument, UnsafePath
 LOG_FOLDER = "_transaction_log"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
+# The usual relative path, told in one look; anything else is looked at closely.
+_PLAIN = re.compile(r"[\w.=/-]+", re.ASCII)
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # What Hive escapes in a partition folder's name: control characters and these.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
@@ -44,6 +46,8 @@ class TableRoot:
 
     def relative(self, logged: str) -> str:
         """The path of the log relative to this root, checked; UnsafePath where it is not inside."""
+        if _is_plain(logged):
+            return logged
         local = _without_file_scheme(logged)
         if local is None:
             raise UnsafePath(f"path {logged!r} in the log points to another store than {self.path!r}")
@@ -69,6 +73,18 @@ def _without_file_scheme(text: str) -> str | None:
     if scheme[1].lower() != "file":
         return None
     return "/" + text[5:].lstrip("/")
+
+
+def _is_plain(path: str) -> bool:
+    """Letters, digits and `_ . = -`, in segments that neither are empty nor begin with a dot."""
+    return (
+        _PLAIN.fullmatch(path) is not None
+        and len(path) <= limits.PATH_CHARACTERS
+        and path[0] not in "./"
+        and path[-1] != "/"
+        and "//" not in path
+        and "/." not in path
+    )
 
 
 def check_relative(path: str) -> str:

@@ -34,6 +34,9 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+# Nearly all lines of a log are adds spelt like this; what stands between must be one whole value, so the line is as good as checked.
+_ADD = msgspec.json.Decoder(Add)
+_ADD_START, _ADD_END = b'{"add":', b"}"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -63,6 +66,12 @@ def decode_actions(data: bytes, source: str) -> Decoded:
     actions: list[Action] = []
     unknown = 0
     for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.startswith(_ADD_START) and line.endswith(_ADD_END):
+            try:
+                actions.append(_ADD.decode(line[len(_ADD_START) : -len(_ADD_END)]))
+                continue
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                pass  # the long way says what is wrong with it
         if not line.strip():
             continue
         found = _decode_line(line, f"{source}, line {number}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # what a column of 64 bits holds
 
 
 class _Wire(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -38,36 +40,36 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
     description: str | UnsetType | None = UNSET
 
 
-class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A split that belongs to the table from this version on."""
+class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+    """A split that belongs to the table from this version on. It cannot be part of a cycle, so the collector need not visit it."""
 
     path: str
     partition_values: dict[str, str]  # a null value has no key
-    size: int
-    modification_time: int
+    size: Long
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str] | None = None
     min_values: dict[str, str] | None = None
     max_values: dict[str, str] | None = None
-    num_records: int | None = None
-    footer_start_offset: int | None = None
-    footer_end_offset: int | None = None
-    hotcache_start_offset: int | None = None
-    hotcache_length: int | None = None
+    num_records: Long | None = None
+    footer_start_offset: Long | None = None
+    footer_end_offset: Long | None = None
+    hotcache_start_offset: Long | None = None
+    hotcache_length: Long | None = None
     has_footer_offsets: bool | None = None
     time_range_start: str | None = None
     time_range_end: str | None = None
     split_tags: list[str] | None = None
-    delete_opstamp: int | None = None
-    num_merge_ops: int | None = None
+    delete_opstamp: Long | None = None
+    num_merge_ops: Long | None = None
     doc_mapping_json: str | None = None
     doc_mapping_ref: str | None = None
-    uncompressed_size_bytes: int | None = None
-    added_at_version: int | None = None  # set by replay and kept in checkpoints; never in a version file
+    uncompressed_size_bytes: Long | None = None
+    added_at_version: Long | None = None  # set by replay and kept in checkpoints; never in a version file
 
 
-class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A split that no longer belongs to the table; its file stays until purge."""
 
     path: str

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
+from indextables.actions.live import EMPTY, LiveFiles
 from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Txn
 
 Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
@@ -20,21 +21,22 @@ class Replay:
         *,
         protocol: Protocol | None = None,
         metadata: Metadata | None = None,
-        files: Mapping[str, Add] | None = None,
+        files: LiveFiles = EMPTY,
         txns: Mapping[str, Txn] | None = None,
     ) -> None:
         self._normalise = normalise
         self.protocol = protocol
         self.metadata = metadata
-        self.files: dict[str, Add] = dict(files or {})
+        self._files = files.edit()
         self.txns: dict[str, Txn] = dict(txns or {})
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
         for action in actions:
             if isinstance(action, Add):
-                self.put(structs.replace(action, added_at_version=version))
+                path = self._normalise(action.path)
+                self._files.put(path, structs.replace(action, path=path, added_at_version=version))
             elif isinstance(action, Remove):
-                self.files.pop(self._normalise(action.path), None)
+                self._files.remove(self._normalise(action.path))
             elif isinstance(action, Protocol):
                 self.protocol = action
             elif isinstance(action, Metadata):
@@ -45,10 +47,13 @@ class Replay:
     def put(self, add: Add) -> None:
         """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
         path = self._normalise(add.path)
-        self.files.pop(path, None)
-        self.files[path] = add if add.path == path else structs.replace(add, path=path)
+        self._files.put(path, add if add.path == path else structs.replace(add, path=path))
 
     def put_txn(self, txn: Txn) -> None:
         known = self.txns.get(txn.app_id)
         if known is None or known.version < txn.version:
             self.txns[txn.app_id] = txn
+
+    def files(self) -> LiveFiles:
+        """What is live now; the replay ends with it."""
+        return self._files.done()

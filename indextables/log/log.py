@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from indextables.actions import Action
 from indextables.actions.codec import decode_actions, encode_actions
-from indextables.errors import VersionNotFound
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.config import Config
+from indextables.errors import StorageError, VersionNotFound
+from indextables.log import cache as caches
 from indextables.log import files, names
+from indextables.log.cache import VERSION_DEPENDENT, Anchor, Kind, LogCache
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
 
-READ_PARALLELISM = 4
+CHUNK = 64  # versions of one task at most: a task costs as much as reading a small file
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,35 +27,149 @@ class VersionFile:
     version: int
     actions: list[Action]
     unknown: int
+    digest: bytes = b""  # of the file's bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How logs are read."""
+
+    parallelism: int = 4
+    timeout_seconds: float = 30
+    cache_ms: int = 300_000  # 0: nothing is kept
+
+    @classmethod
+    def of(cls, config: Config) -> Reading:
+        optimized = bool(config.get("transaction.useOptimized"))
+        cached = optimized and bool(config.get("transaction.cache.enabled"))
+        return cls(
+            parallelism=int(config.get("checkpoint.parallelism")) if optimized else 1,
+            timeout_seconds=float(config.get("checkpoint.read.timeoutSeconds")),
+            cache_ms=1000 * int(config.get("transaction.cache.expirationSeconds")) if cached else 0,
+        )
+
+
+DEFAULT = Reading()
 
 
 class TransactionLog:
-    """The log of one table in one store."""
+    """The log of one table in one store. What is read goes through this process's cache of it, unless `reading` says otherwise."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, reading: Reading = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
         self.store = store
+        self.reading = reading
+        self.clock = clock
+        self.generation: int | None = None  # of the cache, when this log was last listed; before that it is not used
+        self._held: tuple[names.LogListing, Anchor] | None = None
 
-    def listing(self) -> names.LogListing:
-        """Fresh; a missing folder lists as empty."""
-        return names.LogListing.of(entry.path.removeprefix(LOG_FOLDER + "/") for entry in self.store.list(LOG_FOLDER))
+    def listing(self, max_staleness_ms: int = 0) -> names.LogListing:
+        """Fresh, or seen by this process no longer ago than that; a missing folder lists as empty."""
+        cache = self.cache()
+        if cache is not None:
+            known: names.LogListing | None = cache.get(
+                Kind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms)
+            )
+            if known is not None and self.generation is not None:
+                return known
+        listing = names.LogListing.of_entries(self.store.list(LOG_FOLDER))
+        if cache is not None:
+            self.generation = cache.revalidate(listing, lambda anchor: self.holds(anchor, listing), self.clock.now_ms())
+        return listing
+
+    def holds(self, anchor: Anchor, listing: names.LogListing) -> bool:
+        """Whether the file is there as it was. Its bytes are read: times can be equal where a table was made again at once."""
+        if self._held is not None and self._held[0] is listing and self._held[1] == anchor:
+            return True
+        if not self._is_same(anchor, listing):
+            return False
+        self._held = listing, anchor
+        return True
+
+    def _is_same(self, anchor: Anchor, listing: names.LogListing) -> bool:
+        stamp = listing.stamp(anchor.path)
+        if stamp is None or (anchor.stamp is not None and anchor.stamp != stamp):
+            return False
+        try:
+            return anchor.digest is None or anchor.digest == digest_of(self.store.read(anchor.path))
+        except FileNotFoundError:
+            return False
 
     def read(self, version: int) -> VersionFile:
-        """One version; VersionNotFound, LogCorrupted."""
+        """One version; VersionNotFound, LogCorrupted. A malformed line anywhere in it is found now, not when it is used."""
+        cache = self.cache()
+        known = cache and cache.get_version(version, self.clock.now_ms(), self.reading.cache_ms, self.generation)
+        return known or self.read_back(version)
+
+    def read_back(self, version: int) -> VersionFile:
+        """The same from the store, whatever the cache has."""
         path = names.version_path(version)
         try:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
         decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
-        return VersionFile(version, decoded.actions, decoded.unknown)
+        file = VersionFile(version, decoded.actions, decoded.unknown, digest_of(data))
+        cache = self.cache()
+        if cache is not None:
+            cache.put_version(file, self.clock.now_ms(), self.generation)
+        return file
 
-    def read_many(self, versions: Sequence[int]) -> list[VersionFile]:
-        """In the order given, read in parallel."""
-        if len(versions) < 2:
-            return [self.read(version) for version in versions]
-        with ThreadPoolExecutor(READ_PARALLELISM) as pool:
-            return list(pool.map(self.read, versions))
+    def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
+        """In the order given, read ahead in parallel; StorageError if nothing arrives for too long."""
+        parallelism = self.reading.parallelism
+        if parallelism == 1 or len(versions) < 2:
+            yield from map(self.read, versions)
+            return
+        size = max(1, min(CHUNK, len(versions) // (4 * parallelism)))
+        chunks = [versions[start : start + size] for start in range(0, len(versions), size)]
+        pool = ThreadPoolExecutor(parallelism)
+        ahead: deque[Future[list[VersionFile]]] = deque()
+        try:
+            for number, chunk in enumerate(chunks):
+                while len(ahead) < 2 * parallelism and number + len(ahead) < len(chunks):
+                    ahead.append(pool.submit(self._read_chunk, chunks[number + len(ahead)]))
+                try:
+                    found = ahead.popleft().result(self.reading.timeout_seconds)
+                except TimeoutError:
+                    waited = f"{self.reading.timeout_seconds:g} seconds"
+                    raise StorageError(f"version {chunk[0]} of {self.store.root} did not arrive within {waited}") from None
+                yield from found
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read_chunk(self, versions: Sequence[int]) -> list[VersionFile]:
+        return [self.read(version) for version in versions]
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
-        return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
+        made = self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
+        cache = self.cache()
+        if made and cache is not None:
+            cache.invalidate(Kind.VERSIONS_LIST)
+        return made
+
+    # ---- cache
+
+    def cache(self) -> LogCache | None:
+        """This process's cache of the log; None where it is off."""
+        return caches.cache_of(self.store.key) if self.reading.cache_ms > 0 else None
+
+    def cache_stats(self) -> dict[str, float]:
+        """`protocolHitRate, metadataHitRate, versionHitRate, filesHitRate, versionsListHitRate`; empty where caching is off."""
+        cache = self.cache()
+        return {} if cache is None else cache.stats()
+
+    def invalidate_cache(self, kind: str | None = None) -> None:
+        """Forgets everything this process knows of the log; or `protocol`, `metadata`, or `versions`: all that a new version changes."""
+        cache = self.cache()
+        if cache is not None:
+            kinds = () if kind is None else tuple(VERSION_DEPENDENT) if kind == "versions" else (Kind(kind),)
+            cache.invalidate(*kinds)
+
+    def close(self) -> None:
+        """Lets go of what this process holds of the log. A closed log can be read again, from nothing."""
+        caches.forget(self.store.key)
+
+
+def digest_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from indextables.paths import LOG_FOLDER
+from indextables.storage import Entry
 
 POINTER = "_last_checkpoint"
 _VERSION = re.compile(r"^([0-9]{20})\.json$")
@@ -32,6 +33,13 @@ class LogListing:
     versions: tuple[int, ...]  # ascending
     checkpoints: tuple[int, ...]  # ascending
     has_pointer: bool
+    stamps: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # size and time of every file, by base name
+
+    @classmethod
+    def of_entries(cls, entries: Iterable[Entry]) -> LogListing:
+        stamps = {entry.path.removeprefix(LOG_FOLDER + "/"): (entry.size, entry.modified_ms) for entry in entries}
+        found = cls.of(stamps)
+        return cls(found.versions, found.checkpoints, found.has_pointer, stamps)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> LogListing:
@@ -42,6 +50,10 @@ class LogListing:
     @property
     def is_empty(self) -> bool:
         return not self.versions and not self.checkpoints
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        """Size and time of a file of the log, if it is there."""
+        return self.stamps.get(path.removeprefix(LOG_FOLDER + "/"))
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:
         """The unbroken versions after `base`, and the first missing one if later versions follow it (a gap)."""

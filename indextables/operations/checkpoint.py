@@ -29,7 +29,7 @@ def plan(snapshot: Snapshot) -> CheckpointPlan:
         version=snapshot.version,
         protocol=snapshot.protocol,
         meta_data=snapshot.metadata,
-        add=list(snapshot.files.values()),
+        add=list(snapshot.adds()),
         txn=list(snapshot.txns.values()) or None,
     )
     return CheckpointPlan(snapshot, document)
@@ -43,6 +43,7 @@ def run(context: TableContext, checkpoint_plan: CheckpointPlan) -> Report:
         return report(Status.NO_ACTION, metrics, base_version=snapshot.version)
     compress = bool(context.config.get("transaction.compression.enabled"))
     written = write_checkpoint(context.store, checkpoint_plan.document, compress=compress)
+    context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().checkpoints, context.clock.now_ms())
     logger.info("Created checkpoint at version %s: %s entries, %.2fMB", written.version, written.num_actions, written.size / 1_000_000)
     return report(Status.SUCCESS, {**metrics, "bytes_written": written.size}, base_version=snapshot.version)
@@ -50,6 +51,7 @@ def run(context: TableContext, checkpoint_plan: CheckpointPlan) -> Report:
 
 def checkpoint(context: TableContext) -> Report:
     """Of the newest version, read afresh, so that a broken checkpoint of it is seen and mended."""
+    context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_writable(snapshot.protocol)

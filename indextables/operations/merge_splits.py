@@ -22,7 +22,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.splits import merge_splits as merge_files
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
-from indextables.table.files import partition_row
+from indextables.table.files import rows_of_partitions
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
 
@@ -88,10 +88,10 @@ def options_of(
 def plan(snapshot: Snapshot, options: MergeOptions) -> MergePlan:
     """Pure. Splits of exactly one partition, oldest first, packed up to the target size; the groups with most sources come first."""
     partitions: dict[tuple[tuple[str, str], ...], list[Add]] = {}
-    for add in snapshot.files.values():
-        matches = options.where is None or options.where.matches(partition_row(add.partition_values, snapshot.schema))
-        if matches and add.size < limits.MERGE_SKIP_RATIO * options.target_size:
-            partitions.setdefault(tuple(sorted(add.partition_values.items())), []).append(add)
+    rows = rows_of_partitions(snapshot, options.where)
+    sizes = snapshot.files_table().column("size").to_numpy()[rows]
+    for add in snapshot.adds(rows[sizes < limits.MERGE_SKIP_RATIO * options.target_size]):
+        partitions.setdefault(tuple(sorted(add.partition_values.items())), []).append(add)
     groups = [
         MergeGroup(dict(partition), tuple(sources))
         for partition, adds in partitions.items()

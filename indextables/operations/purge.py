@@ -74,6 +74,7 @@ def gather(context: TableContext) -> PurgeFacts:
     """Lists first, reads the log last; raises on a gap, an unreadable version or a hostile path, and nothing is deleted then."""
     everything = list(context.store.list(""))
     log_files = [entry for entry in everything if entry.path.startswith(LOG_FOLDER + "/")]
+    context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_writable(snapshot.protocol)

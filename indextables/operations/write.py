@@ -19,7 +19,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
-from indextables.table.files import partition_row
+from indextables.table.files import partition_row, rows_of_partitions
 from indextables.table.protocol import check_writable
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
@@ -124,7 +124,7 @@ class _Overwrite:
 
     def __call__(self, base: Snapshot) -> Draft:
         where = self.prepared.where
-        old = [add for add in base.files.values() if where is None or where.matches(partition_row(add.partition_values, base.schema))]
+        old = base.adds(None if where is None else rows_of_partitions(base, where))
         now = self.prepared.context.clock.now_ms()
         return _draft([removal(add, now, data_change=True) for add in old], self.adds)
 

@@ -94,7 +94,7 @@ def _decode_lines(text: bytes, source: str) -> CheckpointDocument:
     replay.apply(-1, decode_actions(text, source).actions)
     if replay.metadata is None:
         raise LogCorrupted(f"{source} has no metaData")
-    adds = [msgspec.structs.replace(add, added_at_version=None) for add in replay.files.values()]
+    adds = [msgspec.structs.replace(add, added_at_version=None) for add in replay.files().adds()]
     return CheckpointDocument(protocol=replay.protocol, meta_data=replay.metadata, add=adds)
 
 

@@ -21,6 +21,10 @@ class LocalStore:
     def __init__(self, root: TableRoot) -> None:
         self.root = root
 
+    @property
+    def key(self) -> str:
+        return f"local:{self.root.path}"
+
     def list(self, folder: str) -> Iterator[Entry]:
         with _translated(folder):
             yield from _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)

@@ -27,6 +27,10 @@ class Store(Protocol):
 
     root: TableRoot
 
+    @property
+    def key(self) -> str:
+        """Equal for stores that show the same files: the service, its address and the root."""
+
     def list(self, folder: str) -> Iterator[Entry]:
         """Every plain file below `folder`, fresh; symbolic links are neither followed nor shown. Nothing there: empty."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
-from indextables.log.log import TransactionLog
+from indextables.log.log import Reading, TransactionLog
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore, Store
 from indextables.table.snapshot import Snapshot, advance, load_snapshot
@@ -24,7 +24,8 @@ class TableContext:
     @classmethod
     def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
         """Checks the path's form and the options; whether a table is there shows when it is read."""
-        return cls(TransactionLog(LocalStore(TableRoot.parse(path))), Config.of(options), clock)
+        config = Config.of(options)
+        return cls(TransactionLog(LocalStore(TableRoot.parse(path)), Reading.of(config), clock), config, clock)
 
     @property
     def store(self) -> Store:
@@ -34,12 +35,13 @@ class TableContext:
     def root(self) -> TableRoot:
         return self.log.store.root
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
-        return load_snapshot(self.log, version)
+    def snapshot(self, version: int | None = None, max_staleness: float = 0) -> Snapshot:
+        """`max_staleness` in seconds: the newest version may be one that this process saw no longer ago."""
+        return load_snapshot(self.log, version, int(max_staleness * 1000))
 
-    def newest(self, known: Snapshot | None) -> Snapshot:
+    def newest(self, known: Snapshot | None, max_staleness: float = 0) -> Snapshot:
         """The newest version, reading only what `known` does not have."""
-        return load_snapshot(self.log) if known is None else advance(self.log, known)
+        return self.snapshot(None, max_staleness) if known is None else advance(self.log, known, int(max_staleness * 1000))
 
     def for_table(self, snapshot: Snapshot) -> TableContext:
         """With the table's own configuration under the call's options."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from indextables import limits
 from indextables.actions import Add, Metadata, Protocol, Txn
+from indextables.actions.live import LiveFiles
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
-from indextables.log.log import TransactionLog, VersionFile
+from indextables.log import names
+from indextables.log.cache import Anchor, Kind, trim
+from indextables.log.log import TransactionLog, VersionFile, digest_of
 from indextables.log.names import LogListing
 from indextables.schema import from_spark_json
 from indextables.state.json_checkpoint import read_checkpoint
@@ -23,15 +29,16 @@ logger = logging.getLogger("indextables")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Immutable; `files` is keyed by path relative to the table, oldest first."""
+    """Immutable. `files` has the number, size and paths of the live files; paths are relative to the table."""
 
     version: int
     protocol: Protocol
     metadata: Metadata
-    files: Mapping[str, Add]
+    files: LiveFiles
     txns: Mapping[str, Txn]
     checkpoint: int | None  # the base it was read from
     gap_at: int | None  # the first missing version, where later ones exist
+    anchor: Anchor  # tells this log from another that takes its place
     warnings: tuple[str, ...] = ()
 
     @cached_property
@@ -44,11 +51,19 @@ class Snapshot:
 
     @property
     def num_records(self) -> int:
-        return sum(add.num_records or 0 for add in self.files.values())
+        return self.files.num_records
 
     @property
     def size(self) -> int:
-        return sum(add.size for add in self.files.values())
+        return self.files.size
+
+    def files_table(self) -> pa.Table:
+        """Everything the log says of the live files, in columns (`actions.columns.SCHEMA`), oldest first."""
+        return self.files.table()
+
+    def adds(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Add]:
+        """Those rows of `files_table()` as actions, by default all; each is made when it is asked for."""
+        return self.files.adds(rows)
 
     def require_no_gap(self) -> None:
         """Writers refuse a log with a hole rather than fill it."""
@@ -56,11 +71,23 @@ class Snapshot:
             raise VersionGap(f"version {self.gap_at} is missing from the log although later ones exist; restore it before writing")
 
 
-def load_snapshot(log: TransactionLog, version: int | None = None) -> Snapshot:
-    """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported."""
-    listing = log.listing()
+def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness_ms: int = 0) -> Snapshot:
+    """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported.
+
+    With `max_staleness_ms` the newest may be one that this process saw no longer ago than that.
+    """
+    listing = log.listing(max_staleness_ms)
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
+    known = _remembered(log, listing)
+    if known is not None and version in (None, known.version):
+        found = known if version is not None else _follow(log, known, listing)
+        if found is not None:
+            return found
+    return _load(log, listing, version)
+
+
+def _load(log: TransactionLog, listing: LogListing, version: int | None) -> Snapshot:
     base = _newest_base(log, listing, version)
     tail, gap_at = listing.tail(-1 if base.version is None else base.version)
     newest = tail[-1] if tail else base.version
@@ -68,26 +95,87 @@ def load_snapshot(log: TransactionLog, version: int | None = None) -> Snapshot:
         _refuse_loss(log, listing, base, newest, gap_at)
     if newest is None or (version is not None and not 0 <= version <= newest):
         raise _not_found(log, listing, version, newest, gap_at)
-    _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
+    last = _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
-    return _frozen(base.replay, newest if version is None else version, base.version, gap_at, warnings)
+    at = newest if version is None else version
+    snapshot = _frozen(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings)
+    if version is None:
+        _remember(log, snapshot)
+    return snapshot
 
 
-def advance(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
+def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
     """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again."""
-    listing = log.listing()
+    listing = log.listing(max_staleness_ms)
+    return _follow(log, snapshot, listing) or load_snapshot(log)
+
+
+def committed(log: TransactionLog, base: Snapshot, version: int) -> Snapshot:
+    """The table after a version that this process just made on `base`: read back, so that it is what everyone reads."""
+    file = log.read_back(version)
+    return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
+
+
+def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
+    """None where the log is not the one of the snapshot, or has a gap after it."""
     tail, gap_at = listing.tail(snapshot.version)
-    if gap_at is not None or (not tail and snapshot.version not in (*listing.versions, *listing.checkpoints)):
-        return load_snapshot(log)
+    if gap_at is not None or not log.holds(snapshot.anchor, listing):
+        return None
     if not tail:
         return snapshot
+    files = list(log.read_many(tail))
+    return _continued(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
+
+
+def _continued(log: TransactionLog, snapshot: Snapshot, files: list[VersionFile], anchor: Anchor) -> Snapshot:
     replay = Replay(
         log.store.root.relative, protocol=snapshot.protocol, metadata=snapshot.metadata, files=snapshot.files, txns=snapshot.txns
     )
-    _replay_tail(replay, log.read_many(tail))
-    return _frozen(replay, tail[-1], snapshot.checkpoint, None, [])
+    _replay_tail(replay, files)
+    found = _frozen(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
+    _remember(log, found)
+    return found
+
+
+def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
+    """For the next reader in this process. What had to be worked around is not kept: it may be mended."""
+    cache = log.cache()
+    if cache is None or snapshot.warnings or snapshot.gap_at is not None:
+        return
+    state = {Kind.PROTOCOL: snapshot.protocol, Kind.METADATA: snapshot.metadata, Kind.FILES: snapshot}
+    cache.put_state(state, snapshot.anchor, snapshot.files.nbytes, log.clock.now_ms(), log.generation)
+    trim()
+
+
+def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
+    """What this process knows, if reading this listing from nothing would come to the same."""
+    cache = log.cache()
+    if cache is None:
+        return None
+    now = log.clock.now_ms()
+    protocol, metadata, known = (cache.get(kind, now, log.reading.cache_ms) for kind in (Kind.PROTOCOL, Kind.METADATA, Kind.FILES))
+    if not isinstance(known, Snapshot) or protocol is not known.protocol or metadata is not known.metadata:
+        return None
+    base = -1 if known.checkpoint is None else known.checkpoint
+    tail, _ = listing.tail(base)
+    newest = tail[-1] if tail else base
+    has_base = known.checkpoint is None or known.checkpoint in listing.checkpoints
+    is_ahead = any(version > newest for version in listing.checkpoints)
+    return known if has_base and not is_ahead and known.version <= newest and log.holds(known.anchor, listing) else None
+
+
+def _anchor(log: TransactionLog, listing: LogListing, version: int, file: VersionFile | None) -> Anchor:
+    """The version's own file; where only a checkpoint stands for it, that."""
+    path = names.version_path(version)
+    stamp = listing.stamp(path)
+    if file is not None:
+        return Anchor(path, file.digest, stamp)
+    if stamp is not None and stamp[0] <= limits.MIB:
+        return Anchor(path, digest_of(log.store.read(path)), stamp)
+    path = names.checkpoint_path(version)
+    return Anchor(path, None, listing.stamp(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +215,24 @@ def _refuse_loss(log: TransactionLog, listing: LogListing, base: _Base, newest: 
         )
 
 
-def _replay_tail(replay: Replay, versions: Sequence[VersionFile]) -> None:
+def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile | None:
+    """Gives the last one."""
+    file = None
     for file in versions:
         replay.apply(file.version, file.actions)
         if file.unknown:
             logger.debug("version %s has %s unknown actions, which were ignored", file.version, file.unknown)
+    return file
 
 
-def _frozen(replay: Replay, version: int, base: int | None, gap_at: int | None, warnings: list[str]) -> Snapshot:
+def _frozen(replay: Replay, version: int, base: int | None, gap_at: int | None, anchor: Anchor, warnings: list[str]) -> Snapshot:
     for warning in warnings:
         logger.warning("%s", warning)
     if replay.metadata is None:
         raise LogCorrupted(f"no metadata found in the log up to version {version}")
     protocol = replay.protocol or LEGACY
     check_readable(protocol)
-    return Snapshot(version, protocol, replay.metadata, replay.files, replay.txns, base, gap_at, tuple(warnings))
+    return Snapshot(version, protocol, replay.metadata, replay.files(), replay.txns, base, gap_at, anchor, tuple(warnings))
 
 
 def _not_found(log: TransactionLog, listing: LogListing, version: int | None, newest: int | None, gap_at: int | None) -> VersionNotFound:

@@ -15,7 +15,7 @@ from indextables.errors import ConcurrentConflict
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
 from indextables.table.protocol import check_writable
-from indextables.table.snapshot import Snapshot, advance
+from indextables.table.snapshot import Snapshot, advance, committed
 from indextables.version import ENGINE
 
 
@@ -59,7 +59,7 @@ def transact(
         info = _commit_info(operation, base.version, draft, clock)
         actions = [info, *([txn] if txn else []), *draft.actions]
         if log.write(version, actions, compress=bool(config.get("transaction.compression.enabled"))):
-            return Outcome(base.version, version, advance(log, base), draft)
+            return Outcome(base.version, version, committed(log, base, version), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
     raise ConcurrentConflict(

@@ -46,7 +46,7 @@ def test_replay_equals_a_dict(log: list[list[object]]) -> None:
                 protocol = action
             else:
                 metadata = action
-    assert {path: (add.size, add.added_at_version) for path, add in replay.files.items()} == files
+    assert {path: (add.size, add.added_at_version) for path, add in ((a.path, a) for a in replay.files().adds())} == files
     assert {app: txn.version for app, txn in replay.txns.items()} == txns
     assert (replay.protocol, replay.metadata) == (protocol, metadata)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -41,10 +42,14 @@ _KINDS = {name: _plain(kind) for name, kind in get_type_hints(Add).items()}
 SCHEMA = pa.schema([(name, _JSON if name in _LONG_TEXTS else _TYPES.get(kind, _JSON)) for name, kind in _KINDS.items()])
 
 
+_FIELDS = attrgetter(*SCHEMA.names)
+
+
 def encode(adds: Sequence[Add]) -> pa.Table:
-    """One row for each add, in their order."""
+    """One row for each add, in their order; there is at least one."""
     try:
-        return pa.Table.from_arrays([_column(field, [getattr(add, field.name) for add in adds]) for field in SCHEMA], schema=SCHEMA)
+        values = zip(*map(_FIELDS, adds), strict=True)
+        return pa.Table.from_arrays([_column(field, column) for field, column in zip(SCHEMA, values, strict=True)], schema=SCHEMA)
     except (pa.ArrowException, OverflowError, ValueError) as error:
         raise LogCorrupted(f"{len(adds)} adds, the first for {adds[0].path!r}, do not fit into columns: {error}") from error
 
@@ -57,7 +62,9 @@ def decode(rows: pa.Table) -> Iterator[Add]:
             yield Add(**dict(zip(SCHEMA.names, row, strict=True)))
 
 
-def _column(field: pa.Field, values: list[Any]) -> pa.Array:
+def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), field.type)
     if field.type == STRINGS:
         return _map(values)
     if field.type == _JSON and _KINDS[field.name] is not str:
@@ -65,14 +72,15 @@ def _column(field: pa.Field, values: list[Any]) -> pa.Array:
     return pa.array(values, field.type)
 
 
-def _map(dicts: list[dict[str, str] | None]) -> pa.Array:
+def _map(dicts: Sequence[dict[str, str] | None]) -> pa.Array:
     """Put together from its parts, which takes a tenth of the time that a list of pairs would."""
     known = [d for d in dicts if d is not None]
-    lengths = np.fromiter((len(d) if d else 0 for d in dicts), np.int32, len(dicts))
+    whole = len(known) == len(dicts)
+    lengths = np.fromiter(map(len, known) if whole else (len(d) if d else 0 for d in dicts), np.int32, len(dicts))
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
     keys = pa.array(list(chain.from_iterable(known)), pa.string())
     items = pa.array(list(chain.from_iterable(map(dict.values, known))), pa.string())
-    mask = None if len(known) == len(dicts) else pa.array([d is None for d in dicts], pa.bool_())
+    mask = None if whole else pa.array([d is None for d in dicts], pa.bool_())
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=mask)
 
 

@@ -36,7 +36,7 @@ VERSION_DEPENDENT = frozenset({Kind.VERSION, Kind.FILES, Kind.VERSIONS_LIST})
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A file of the log that the rest hangs on, and a digest of its bytes: commits carry an id of their own, so it tells histories apart."""
+    """A file of the log that the rest hangs on, and its bytes' digest: commits carry an id of their own, so it tells logs apart."""
 
     path: str
     digest: bytes | None  # None: only its size and time are known
@@ -106,7 +106,8 @@ class LogCache:
         """
         with self._lock:
             seen, anchor = self._seen, self._anchor
-        changed = seen is not None and any(listing.stamps.get(name, stamp) != stamp for name, stamp in seen.stamps.items() if name != POINTER)
+        before = seen.stamps if seen is not None else {}
+        changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in before.items() if name != POINTER)
         if changed or (anchor is not None and not still_there(anchor)):
             self.invalidate()
         with self._lock:

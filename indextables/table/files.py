@@ -55,7 +55,7 @@ def matching_rows(snapshot: Snapshot, predicate: Predicate) -> Rows:
     rows = _rows_by_partition(snapshot, may)
     if decided_by_partition(predicate, snapshot.partition_columns):
         counts = snapshot.files_table().column("num_records").take(pa.array(rows)).to_pylist()
-        return rows[np.fromiter((count != 0 for count in counts), bool, len(counts))]
+        return _chosen(rows, [count != 0 for count in counts])
     return _rows_by_bounds(snapshot, predicate, rows)
 
 
@@ -98,7 +98,12 @@ def _rows_by_bounds(snapshot: Snapshot, predicate: Predicate, rows: Rows) -> Row
         )
         for i in range(len(paths))
     ]
-    return rows[np.array(keep, bool)]
+    return _chosen(rows, keep)
+
+
+def _chosen(rows: Rows, keep: list[bool]) -> Rows:
+    found: Rows = rows[np.array(keep, bool)]
+    return found
 
 
 def _dicts(column: pa.ChunkedArray, keys: list[str]) -> list[dict[str, str]]:

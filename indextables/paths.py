@@ -80,10 +80,10 @@ def _is_plain(path: str) -> bool:
     return (
         _PLAIN.fullmatch(path) is not None
         and len(path) <= limits.PATH_CHARACTERS
-        and path[0] not in "./"
-        and path[-1] != "/"
+        and not path.startswith((".", "/"))
         and "//" not in path
         and "/." not in path
+        and not path.endswith("/")
     )
 
 

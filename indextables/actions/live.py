@@ -19,7 +19,7 @@ from indextables.actions import columns
 from indextables.actions.model import Add
 
 RECENT = 1000  # adds that are kept as they are
-BATCH = 16_384  # adds that an edit holds before they become columns
+BATCH = 4096  # adds that an edit holds before they become columns: few enough to be still in the processor's cache
 SMALL = 65_536  # rows: chunks of a smaller segment are joined when it grows
 _ADD_BYTES = 1500  # of an add as an object, roughly
 
@@ -179,27 +179,29 @@ class Edit:
 
     def put(self, path: str, add: Add) -> None:
         """A path that is put again goes to the end, as in the log."""
-        self.remove(path)
+        if self._parts or path in self._recent or path in self._where:
+            self.remove(path)
         self._recent[path] = add
-        self._count(1, add.size, add.num_records)
+        self._size += add.size
+        self._num_records += add.num_records or 0
         if len(self._recent) >= BATCH:
             self._flush()
 
     def remove(self, path: str) -> None:
         add = self._recent.pop(path, None)
         if add is not None:
-            self._count(-1, add.size, add.num_records)
+            self._uncount(add.size, add.num_records)
             return
         row = self._where.pop(path, None)
         if row is not None:
             self._made_dead.add(row)
-            self._uncount(self._made[row // BATCH], row % BATCH)
+            self._uncount_row(self._made[row // BATCH], row % BATCH)
             return
         for part, dead in zip(self._parts, self._dead, strict=True):
             row = part.find(path)
             if row is not None and row not in dead:
                 dead.add(row)
-                self._uncount(part.segment.rows, row)
+                self._uncount_row(part.segment.rows, row)
                 return
 
     def done(self) -> LiveFiles:
@@ -207,7 +209,7 @@ class Edit:
         if len(self._recent) > RECENT:
             self._flush()
         if self._made:
-            part = Part(Segment(pa.concat_tables(self._made)))
+            part = Part(Segment(pa.concat_tables(self._made).combine_chunks()))
             parts.append(part.without(frozenset(self._made_dead)) if self._made_dead else part)
         recent = MappingProxyType(self._recent)
         return LiveFiles(_tidy(parts), recent, self._num_records, self._size)
@@ -219,12 +221,12 @@ class Edit:
         self._made_rows += len(self._recent)
         self._recent = {}
 
-    def _uncount(self, rows: pa.Table, row: int) -> None:
-        self._count(-1, rows.column("size")[row].as_py(), rows.column("num_records")[row].as_py())
+    def _uncount_row(self, rows: pa.Table, row: int) -> None:
+        self._uncount(rows.column("size")[row].as_py(), rows.column("num_records")[row].as_py())
 
-    def _count(self, sign: int, size: int, num_records: int | None) -> None:
-        self._size += sign * size
-        self._num_records += sign * (num_records or 0)
+    def _uncount(self, size: int, num_records: int | None) -> None:
+        self._size -= size
+        self._num_records -= num_records or 0
 
 
 def _tidy(parts: list[Part]) -> tuple[Part, ...]:

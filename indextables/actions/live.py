@@ -6,7 +6,7 @@ is removed stays in its segment as a dead row. The newest files are kept as they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -27,14 +27,14 @@ Dead = tuple[frozenset[int], ...]  # row numbers, in layers that grow: adding on
 
 
 class Segment:
-    """Rows with each path once. The index of paths is made when first asked for, and lives as long as the segment."""
+    """Rows that never change. The index of paths is made when first asked for, and lives as long as the segment."""
 
     def __init__(self, rows: pa.Table, index: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None) -> None:
         self.rows = rows
         self._index = index  # hashes ascending, and the row of each
 
-    def find(self, path: str) -> int | None:
-        """The row of a path."""
+    def find(self, path: str) -> Iterator[int]:
+        """The rows of a path: more than one where it was removed and added again."""
         hashes, order = self.index
         wanted = hash(path)
         paths = self.rows.column("path")
@@ -43,8 +43,7 @@ class Segment:
                 break
             row = int(order[at])
             if paths[row].as_py() == path:
-                return row
-        return None
+                yield row
 
     @property
     def index(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -88,9 +87,10 @@ class Part:
     def __len__(self) -> int:
         return int(self.segment.rows.num_rows) - sum(map(len, self.dead))
 
-    def find(self, path: str) -> int | None:
-        row = self.segment.find(path)
-        return None if row is None or any(row in layer for layer in self.dead) else row
+    def find(self, path: str, removed: Container[int] = ()) -> int | None:
+        """The one row of a live path."""
+        rows = self.segment.find(path)
+        return next((row for row in rows if row not in removed and not any(row in layer for layer in self.dead)), None)
 
     def without(self, rows: frozenset[int]) -> Part:
         layers = self.dead
@@ -198,8 +198,8 @@ class Edit:
             self._uncount_row(self._made[row // BATCH], row % BATCH)
             return
         for part, dead in zip(self._parts, self._dead, strict=True):
-            row = part.find(path)
-            if row is not None and row not in dead:
+            row = part.find(path, dead)
+            if row is not None:
                 dead.add(row)
                 self._uncount_row(part.segment.rows, row)
                 return

@@ -1,0 +1,47 @@
+"""A store in a dict: fast enough for tests that make thousands of logs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from indextables.paths import TableRoot
+from indextables.storage import Entry
+
+_NUMBERS = itertools.count()
+
+
+class MemoryStore:
+    """The verbs a log needs. Time stands still unless told, so that nothing can rely on it to tell two files apart."""
+
+    def __init__(self, key: str | None = None) -> None:
+        self.root = TableRoot("/memory/table")
+        self.key = key or f"memory:{next(_NUMBERS)}"
+        self.files: dict[str, bytes] = {}
+        self.modified_ms = 1_700_000_000_000
+        self.reads: list[str] = []
+        self.lists = 0
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        self.lists += 1
+        for path, data in sorted(self.files.items()):
+            if path.startswith(folder + "/") or not folder:
+                yield Entry(path, len(data), self.modified_ms)
+
+    def read(self, path: str) -> bytes:
+        self.reads.append(path)
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path]
+
+    def create(self, path: str, data: bytes) -> bool:
+        if path in self.files:
+            return False
+        self.files[path] = data
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+
+    def delete(self, path: str) -> bool:
+        return self.files.pop(path, None) is not None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from indextables.actions import Metadata, Protocol
+from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations import checkpoint, create, merge_splits, purge, read, write
+from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, write
 from indextables.operations.report import Report
+from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
 from indextables.table.files import public_table
 from indextables.table.history import read_history, version_at
@@ -33,6 +35,7 @@ _HISTORY = pa.schema(
         ("bytes_added", pa.int64()),
         ("user", pa.string()),
         ("engine", pa.string()),
+        ("job_id", pa.string()),
     ]
 )
 
@@ -97,6 +100,15 @@ class Table:
             for entry in entries
         ]
         return pa.Table.from_pylist(rows, schema=_HISTORY)
+
+    def changes(self, start: int, end: int | None = None) -> pa.Table:
+        """The splits that came and went after version `start`, up to and with `end`."""
+        return read_changes(self._context.log, start, end, self._snapshot.version)
+
+    @property
+    def log(self) -> TableLog:
+        """The transaction log's own door."""
+        return TableLog(self)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         return read.scan(self._context, self._snapshot, where, columns)
@@ -174,6 +186,25 @@ class Table:
         return f"Table({self.path!r}, version={self.version})"
 
 
+class TableLog:
+    """What can be done with a table's log itself. A commit moves the handle it belongs to."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def commit(self, actions: Iterable[Action | Mapping[str, Any]], operation: str = "commit") -> int:
+        """Commits typed actions, or dicts as the log spells them (`{"add": {…}}`), and gives the version."""
+        table = self._table
+        outcome = commit.commit_actions(table._context, table._snapshot, actions, operation)
+        table._snapshot = outcome.snapshot
+        assert outcome.version is not None
+        return outcome.version
+
+    def actions(self, version: int) -> list[dict[str, Any]]:
+        """What a version says, as it spells it; unknown actions included."""
+        return self._table._context.log.spelled(version)
+
+
 def create_table(
     path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> Table:
@@ -222,6 +253,8 @@ def _epoch_ms(moment: datetime | str | int) -> int:
     """A time without a zone is UTC."""
     if isinstance(moment, int) and not isinstance(moment, bool):
         return moment
+    if isinstance(moment, str) and re.fullmatch(r"[0-9]{11,15}", moment):  # ISO 8601 without separators has 8 digits before a letter
+        return int(moment)
     try:
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:

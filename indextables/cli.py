@@ -1,4 +1,7 @@
-"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs."""
+"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs.
+
+What a verb needs is imported when it runs: Arrow and the rest take a second, and `--help` should not.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import terminal
-from indextables.api import Table, create_table, open_table
+from indextables.config import KEYS, PREFIX, Config
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, SourceUnreadable
-from indextables.operations import write
+from indextables.operations.formats import FORMATS
 from indextables.operations.report import Report
-from indextables.operations.sources import FORMATS, open_source
-from indextables.schema import from_spark_json
-from indextables.table.context import TableContext
 from indextables.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from indextables.api import Table
 
 USAGE = 2
 INTERRUPTED = 130
@@ -70,6 +73,9 @@ def _fail(error: IndexTablesError, debug: bool) -> int:
 
 
 def _create(arguments: argparse.Namespace) -> None:
+    from indextables.api import create_table
+    from indextables.operations.sources import open_source
+
     schema = _schema_file(arguments.schema) if arguments.schema else open_source(arguments.like, arguments.format).schema
     table = create_table(arguments.path, schema, _names(arguments.partition_by) or [], _options(arguments))
     _describe_table(table, arguments.json)
@@ -84,6 +90,10 @@ def _overwrite(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -> int:
+    from indextables.operations import write
+    from indextables.operations.sources import open_source
+    from indextables.table.context import TableContext
+
     context = TableContext.at(arguments.path)
     partition_by = _names(arguments.partition_by)
     options = _options(arguments)
@@ -153,6 +163,36 @@ def _count(arguments: argparse.Namespace) -> None:
     terminal.print_json({"count": number}) if arguments.json else print(number)
 
 
+def _changes(arguments: argparse.Namespace) -> None:
+    _rows(_open(arguments).changes(arguments.start, arguments.end), arguments.json)
+
+
+def _log(arguments: argparse.Namespace) -> None:
+    actions = _open(arguments).log.actions(arguments.log_version)
+    if arguments.json:
+        terminal.print_json_rows(actions)
+        return
+    for action in actions:
+        print(json.dumps(action, ensure_ascii=False))
+
+
+def _config(arguments: argparse.Namespace) -> None:
+    from indextables.api import open_table
+
+    table = open_table(arguments.path).configuration if arguments.path else {}
+    rows: list[dict[str, Any]] = [
+        {"key": PREFIX + key.name, "type": key.kind.name, "value": text, "from": source, "meaning": key.meaning, "in_use": not key.planned}
+        for key in KEYS
+        for text, source in [Config.of(_options(arguments), table).found(key)]
+    ]
+    if arguments.json:
+        terminal.print_json_rows(rows)
+        return
+    for row in rows:
+        row["meaning"] += "" if row.pop("in_use") else " (not used yet)"
+    terminal.print_rows(["key", "value", "from", "type", "meaning"], rows)
+
+
 def _merge_splits(arguments: argparse.Namespace) -> int:
     table = _open(arguments)
     with terminal.Reporter(arguments.verbose).step("merging splits"):
@@ -177,6 +217,8 @@ def _purge(arguments: argparse.Namespace) -> int:
 
 
 def _open(arguments: argparse.Namespace) -> Table:
+    from indextables.api import open_table
+
     return open_table(
         arguments.path, getattr(arguments, "version", None), getattr(arguments, "timestamp", None), options=_options(arguments)
     )
@@ -204,6 +246,8 @@ def _schema_file(path: str) -> pa.Schema:
         json.loads(text)
     except ValueError as error:
         raise SourceUnreadable(f"schema {path!r} is not JSON: {error}") from error
+    from indextables.schema import from_spark_json
+
     return from_spark_json(text)
 
 
@@ -247,7 +291,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".")
-        made.add_argument("path", metavar="PATH", help="the table's folder")
+        made.add_argument("path", metavar="PATH", nargs="?" if name == "config" else None, help="the table's folder")
         made.set_defaults(run=run)
         if reads:
             made.add_argument("--version", type=int, metavar="N", help="read this version instead of the newest")
@@ -290,6 +334,11 @@ def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
     verb("history", _history, "list the versions, newest first")
     verb("describe", _describe, "say what the table is", reads=True)
     verb("count", _count, "count rows", reads=True).add_argument("--where", **where)
+    changes = verb("changes", _changes, "list the splits that came and went between two versions")
+    changes.add_argument("--start", type=int, default=-1, metavar="N", help="after this version (from the first)")
+    changes.add_argument("--end", type=int, metavar="N", help="up to and with this version (the newest)")
+    verb("log", _log, "print the actions of a version").add_argument("log_version", type=int, metavar="VERSION", help="its number")
+    verb("config", _config, "list every option with the value in force, of a table or in general")
     search = verb("search", _search, "find the best rows for a query", reads=True)
     search.add_argument("query", metavar="QUERY", help='such as "connection AND refused" or "message:(timeout OR refused)"')
     scan = verb("scan", _scan, "show rows", reads=True)

@@ -6,6 +6,8 @@ Keys are case-insensitive and the prefix may be left out; an unknown key or a ba
 
 from __future__ import annotations
 
+import difflib
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +16,8 @@ from typing import Any
 
 from indextables import limits
 from indextables.errors import ConfigError, InvalidArgument
+
+logger = logging.getLogger("indextables")
 
 PREFIX = "spark.indextables."
 TYPEMAP_PREFIX = "indexing.typemap."
@@ -43,19 +47,18 @@ def parse_duration(text: str) -> int:
     return int(float(match[1]) * _DURATION_UNITS[match[2].lower()])
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values a key takes."""
+
+    name: str
+    parse: Callable[[str], Any]  # ValueError says what would be right
+
+
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.lower() == "true"
-
-
-def _integer(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"-?\d{1,18}", text) or not low <= int(text) <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
 
 
 def _merge_size(text: str) -> int:
@@ -68,27 +71,99 @@ def _merge_size(text: str) -> int:
     return size
 
 
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except InvalidArgument:
+        raise ValueError("a duration such as 30d or 12h") from None
+
+
+BOOLEAN = Kind("boolean", _boolean)
+SIZE = Kind("size", _merge_size)
+DURATION = Kind("duration", _duration)
+
+
+def whole(low: int, high: int) -> Kind:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not low <= int(text) <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return int(text)
+
+    return Kind("integer", parse)
+
+
+def ratio() -> Kind:
+    def parse(text: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", text):
+            raise ValueError("a number such as 0.10")
+        return float(text)
+
+    return Kind("number", parse)
+
+
+def one_of(*words: str) -> Kind:
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(" or ".join(words))
+        return text.lower()
+
+    return Kind("word", parse)
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str  # without the prefix, as documented
-    parse: Callable[[str], Any]  # ValueError says what would be right
+    kind: Kind
     default: str
     meaning: str
+    planned: bool = False  # accepted and kept, but nothing heeds it yet; `indextables config` says so
+
+    def parse(self, text: str) -> Any:
+        """ValueError says what would be right."""
+        return self.kind.parse(text)
 
 
 KEYS: tuple[Key, ...] = (
-    Key("checkpoint.parallelism", _integer(1, 256), "4", "how many version files are read at a time"),
-    Key("checkpoint.read.timeoutSeconds", _integer(1, 86_400), "30", "reading version files ends when none arrived for this long"),
-    Key("merge.targetSize", _merge_size, "5G", "how large merged splits may become"),
-    Key("purge.retentionCheckEnabled", _boolean, "true", "keep splits that no version knows for at least 24 hours"),
-    Key("stats.truncation.maxLength", _integer(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
-    Key("transaction.cache.enabled", _boolean, "true", "what was read of a log is kept in memory for the next reader in this process"),
-    Key("transaction.cache.expirationSeconds", _integer(0, 86_400 * 365), "300", "how long it is kept at most"),
-    Key("transaction.compression.enabled", _boolean, "true", "version files and checkpoints are gzip"),
-    Key("transaction.retry.maxAttempts", _integer(1, 1000), "10", "how often a commit is tried when others are faster"),
-    Key("transaction.retry.baseDelayMs", _integer(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
-    Key("transaction.retry.maxDelayMs", _integer(0, 3_600_000), "5000", "the longest pause between two tries"),
-    Key("transaction.useOptimized", _boolean, "true", "read logs in parallel and through the cache; false: one file after the other"),
+    Key("checkpoint.enabled", BOOLEAN, "true", "make a checkpoint by itself after every interval of versions", planned=True),
+    Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints", planned=True),
+    Key("checkpoint.retention", whole(0, 1_000_000), "30", "version files that are kept whatever their age", planned=True),
+    Key("checkpoint.compression", one_of("snappy", "zstd", "gzip", "none"), "snappy", "of Parquet checkpoints", planned=True),
+    Key("checkpoint.maxFileSize", whole(1, 2**40), "134217728", "bytes of one part of a Parquet checkpoint", planned=True),
+    Key("checkpoint.parallelism", whole(1, 64), "4", "version files that are read at a time"),
+    Key("checkpoint.read.timeoutSeconds", whole(1, 3600), "30", "reading versions ends when none arrived for this long"),
+    Key("checkpoint.multiPart.enabled", BOOLEAN, "true", "several files for a JSON checkpoint with many actions", planned=True),
+    Key("checkpoint.actionsPerPart", whole(1, 10_000_000), "100000", "actions of one part", planned=True),
+    Key("logRetention.duration", whole(0, 2**53), "2592000000", "ms that version files are kept, at least", planned=True),
+    Key("checkpointRetention.duration", whole(0, 2**53), "7200000", "ms that old checkpoints are kept", planned=True),
+    Key("cleanup.enabled", BOOLEAN, "true", "clean up after a checkpoint", planned=True),
+    Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "what a failed clean-up means", planned=True),
+    Key("cleanup.dryRun", BOOLEAN, "false", "clean-up only says what it would delete", planned=True),
+    Key("merge.targetSize", SIZE, "5G", "how large merged splits may become"),
+    Key("purge.retentionCheckEnabled", BOOLEAN, "true", "keep splits that no version knows for at least 24 hours"),
+    Key("purge.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that purge keeps version files", planned=True),
+    Key("state.format", one_of("avro", "json", "parquet"), "json", "of checkpoints; only json is written yet", planned=True),
+    Key("state.manifestFormat", one_of("json", "avro"), "json", "of an Avro state's manifest", planned=True),
+    Key("state.compression", one_of("zstd", "snappy", "none"), "zstd", "of Avro manifests", planned=True),
+    Key("state.compressionLevel", whole(1, 22), "3", "of zstd", planned=True),
+    Key("state.entriesPerManifest", whole(1, 10_000_000), "50000", "files that one manifest lists, at most", planned=True),
+    Key("state.read.parallelism", whole(1, 64), "8", "manifests that are read at a time", planned=True),
+    Key("state.schema.renormalizeThreshold", whole(1, 1_000_000), "5", "schema hashes above which they are made anew", planned=True),
+    Key("state.compaction.tombstoneThreshold", ratio(), "0.10", "share of dead entries above which a state is compacted", planned=True),
+    Key("state.compaction.maxManifests", whole(1, 1_000_000), "20", "manifests above which a state is compacted", planned=True),
+    Key("state.compaction.largeRemoveThreshold", whole(1, 2**31 - 1), "2147483647", "removes of one commit, likewise", planned=True),
+    Key("state.compaction.afterMerge", BOOLEAN, "true", "compact the state after merging splits", planned=True),
+    Key("state.retention.versions", whole(1, 1_000_000), "2", "states that are kept, at least", planned=True),
+    Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least", planned=True),
+    Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted", planned=True),
+    Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
+    Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of logs in memory, for the next reader in this process"),
+    Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most"),
+    Key("transaction.compression.enabled", BOOLEAN, "true", "version files and checkpoints are gzip"),
+    Key("transaction.retry.maxAttempts", whole(1, 1000), "10", "how often a commit is tried when others are faster"),
+    Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
+    Key("transaction.retry.maxDelayMs", whole(0, 3_600_000), "5000", "the longest pause between two tries"),
+    Key("transaction.txnRetention", DURATION, "30d", "how long an application's transaction numbers are remembered"),
+    Key("transaction.useOptimized", BOOLEAN, "true", "read versions in parallel, through the cache"),
 )
 _BY_NAME = {key.name.lower(): key for key in KEYS}
 
@@ -113,14 +188,19 @@ class Config:
 
     def get(self, name: str) -> Any:
         key = _BY_NAME[name.lower()]
+        text, source = self.found(key)
+        return _parsed(key, text, source)
+
+    def found(self, key: Key) -> tuple[str, str]:
+        """The text in force and where it comes from."""
         for source, text in (
             ("option", self.options.get(key.name)),
             ("environment", self.environment.get(environment_name(key.name))),
             ("table configuration", self.table.get(key.name)),
         ):
             if text is not None:
-                return _parsed(key, text, source)
-        return key.parse(key.default)
+                return text, source
+        return key.default, "default"
 
     def typemap(self) -> dict[str, str]:
         """How columns are to be indexed: column -> word."""
@@ -134,16 +214,25 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
     for key, value in options.items():
         name = _known_name(key)
         if name is None:
-            raise ConfigError(f"unknown option {key!r}; known are {', '.join(k.name for k in KEYS)} and {TYPEMAP_PREFIX}<column>")
+            raise ConfigError(f"unknown option {key!r}{_nearest(key)}; `indextables config` lists them")
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
         if not name.startswith(TYPEMAP_PREFIX):
-            _parsed(_BY_NAME[name.lower()], checked[name], "option")
+            key_found = _BY_NAME[name.lower()]
+            _parsed(key_found, checked[name], "option")
+            if key_found.planned:
+                logger.warning("option %s is kept, but nothing heeds it yet", name)
     return checked
 
 
 def environment_name(name: str) -> str:
     """`INDEXTABLES_MERGE_TARGET_SIZE` for `merge.targetSize`."""
     return "INDEXTABLES_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace(".", "_").upper()
+
+
+def _nearest(key: str) -> str:
+    bare = key.lower().removeprefix(PREFIX)
+    near = difflib.get_close_matches(bare, _BY_NAME, n=1)
+    return f", did you mean {_BY_NAME[near[0]].name!r}?" if near else ""
 
 
 def _known_name(key: str) -> str | None:

@@ -9,6 +9,7 @@ GIB = 1024 * MIB
 # Log: hostile or broken files must not take the reader's memory with them.
 VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
 PATH_CHARACTERS = 4096
+FOLDER_BYTES = 255  # a name on local disks
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
 
 # Cache of logs, in each process

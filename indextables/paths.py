@@ -24,7 +24,7 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # What Hive escapes in a partition folder's name: control characters and these.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 # Names that our writers give to splits; purge touches no other.
-_SPLIT_NAME = re.compile(r"^(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split$")
+_SPLIT_NAME = re.compile(r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +130,4 @@ def split_path(partition_folders: list[str], unique: str) -> str:
 
 
 def is_our_split(path: str) -> bool:
-    return _SPLIT_NAME.match(path) is not None
+    return _SPLIT_NAME.fullmatch(path) is not None

@@ -1,4 +1,7 @@
-"""How the terminal shows things: tables and progress for people, one JSON document for programs."""
+"""How the terminal shows things: tables and progress for people, one JSON document for programs.
+
+Arrow and rich are imported when they are needed: `--help` and usage errors come at once.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,22 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any
-
-import pyarrow as pa
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from indextables.operations.report import Report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
 
 PIPE_WIDTH = 10_000  # nothing is cut off when another program reads
 
 
 def console() -> Console:
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
@@ -40,8 +44,28 @@ def plain(value: Any) -> Any:
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Rows with JSON values; maps become objects."""
+    import pyarrow as pa
+
     maps = {f.name for f in table.schema if pa.types.is_map(f.type)}
-    return [{k: dict(v or ()) if k in maps else plain(v) for k, v in row.items()} for row in table.to_pylist()]
+    columns = {f.name: _python(column) for f, column in zip(table.schema, table.columns, strict=True)}
+    rows = zip(*columns.values(), strict=True)
+    return [{k: dict(v or ()) if k in maps else plain(v) for k, v in zip(columns, row, strict=True)} for row in rows]
+
+
+def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values; times that Python has no room for (before year 1, after 9999) as Arrow writes them."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = [_python_value(value) for value in column]
+    return values
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.cast("string").as_py()
 
 
 def print_json(document: Any) -> None:
@@ -58,7 +82,10 @@ def print_json_rows(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    table = RichTable(box=SIMPLE_HEAD)
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
     kept = list(rows)
     for name in names:
         number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
@@ -69,6 +96,8 @@ def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> Text:
+    from rich.text import Text
+
     if value is None:
         return Text("null", style="dim")
     if isinstance(value, dict):
@@ -78,6 +107,8 @@ def _cell(value: Any) -> Text:
 
 def print_report(report: Report) -> None:
     """Status, version and what was counted, on a few lines."""
+    from rich.text import Text
+
     out = console()
     colour = {"success": "green", "no_action": "dim", "partial": "yellow"}.get(str(report.status), "red")
     version = f", version {report.version}" if report.version is not None else ""
@@ -120,6 +151,9 @@ class Reporter:
     @contextmanager
     def step(self, text: str) -> Iterator[Progress | None]:
         if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
             with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
                 progress.add_task(text, total=None)

@@ -205,3 +205,34 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert len(done.stdout) == 100
     version = subprocess.run([sys.executable, "-m", "indextables", "--version"], capture_output=True, text=True, check=True)
     assert version.stdout == f"indextables {it.__version__}\n"
+
+
+def test_csv_words_stay_words_and_lines_may_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
+    trace = '"Traceback:\n  at ""x"", y"'
+    words = ["NA", "null", "nan", "", '""', *[trace] * 60_000]
+    (tmp_path / "x.csv").write_text("id,m\n" + "".join(f"{n},{word}\n" for n, word in enumerate(words)))
+    assert as_json(capsys, "append", tmp_path / "t", tmp_path / "x.csv")["metrics"]["rows_written"] == len(words)
+    found = it.open(tmp_path / "t").scan("id < 6").read_all().column("m").to_pylist()
+    assert found == ["NA", "null", "nan", None, "", 'Traceback:\n  at "x", y']
+
+
+def test_a_long_row_of_jsonl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.jsonl").write_text(json.dumps({"id": 1, "m": "a " * 1_500_000}) + "\n" + '{"id": 2, "m": "b"}\n')
+    assert as_json(capsys, "append", tmp_path / "t", tmp_path / "x.jsonl", "--create")["metrics"]["rows_written"] == 2
+
+
+def test_times_that_python_has_no_room_for_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("d", pa.date32()), ("t", pa.timestamp("us"))]))
+    far = pa.array([4_000_000, None], pa.int32()).view(pa.date32()), pa.array([2**62, 0], pa.int64()).view(pa.timestamp("us"))
+    table.append(pa.table({"d": far[0], "t": far[1]}))
+    shown = as_json(capsys, "scan", tmp_path / "t")
+    assert shown == [{"d": "12921-08-18", "t": f"<value out of range: {2**62}>"}, {"d": None, "t": "1970-01-01T00:00:00"}]
+
+
+def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = make(tmp_path / "t", appends=2)
+    moments = {entry["version"]: int(entry["timestamp"].timestamp() * 1000 + 0.5) for entry in table.history().to_pylist()}
+    assert as_json(capsys, "count", tmp_path / "t", "--timestamp", moments[2]) == {"count": 20}
+    code, _, err = run(capsys, "count", tmp_path / "t", "--timestamp", "10000000000")
+    assert (code, "no version yet" in err) == (1, True)

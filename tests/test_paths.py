@@ -61,6 +61,7 @@ FOREIGN = [
     "splits/split-1.split",
     "splits/other-0b0e0a00-0000-4000-8000-000000000001.split",
     "a/splits/split-0b0e0a00-0000-4000-8000-000000000001.split",
+    "splits/split-0b0e0a00-0000-4000-8000-000000000001.split\n",
 ]
 
 

@@ -1,4 +1,4 @@
-"""`make demo`: the whole product once. Airflow's write DAG loads logs with Spark, the maintenance DAG tends the table, a search finds lines.
+"""`make demo`: the whole product once. Airflow writes logs with Spark and maintains their table, then a search finds lines in it.
 
 Everything is real and nothing is left running: the DAGs run in this process (`dag.test()`), each step is a spark-submit on this machine.
 """

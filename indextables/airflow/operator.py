@@ -72,6 +72,9 @@ class IndexTablesJobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self._prepare()
+        ti = context["ti"]
+        who = {"INDEXTABLES_JOB_ID": f"{ti.dag_id}/{ti.run_id}/{ti.task_id}", "INDEXTABLES_JOB_ATTEMPT": str(ti.try_number)}
+        self.env_vars = {**(self.env_vars or {}), **who}  # the commit says which run made it
         with tempfile.TemporaryDirectory(prefix="indextables-") as folder:
             self._report = Path(folder) / "report.json"
             try:

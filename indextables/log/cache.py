@@ -36,7 +36,7 @@ VERSION_DEPENDENT = frozenset({Kind.VERSION, Kind.FILES, Kind.VERSIONS_LIST})
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A file of the log that the rest hangs on, and its bytes' digest: commits carry an id of their own, so it tells logs apart."""
+    """A file of the log that the rest hangs on, and a digest of its text: commits carry an id of their own, so it tells logs apart."""
 
     path: str
     digest: bytes | None  # None: only its size and time are known

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from indextables.actions import Action
 from indextables.actions.codec import decode_actions, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
-from indextables.errors import StorageError, VersionNotFound
+from indextables.errors import LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import files, names
 from indextables.log.cache import VERSION_DEPENDENT, Anchor, Kind, LogCache
@@ -25,9 +27,9 @@ CHUNK = 64  # versions of one task at most: a task costs as much as reading a sm
 @dataclass(frozen=True, slots=True)
 class VersionFile:
     version: int
-    actions: list[Action]
+    actions: Sequence[Action]
     unknown: int
-    digest: bytes = b""  # of the file's bytes
+    digest: bytes = b""  # of the file's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +91,38 @@ class TransactionLog:
         stamp = listing.stamp(anchor.path)
         if stamp is None or (anchor.stamp is not None and anchor.stamp != stamp):
             return False
+        return anchor.digest is None or anchor.digest == self.digest(anchor.path)
+
+    def digest(self, path: str) -> bytes | None:
+        """Of what a version file says, however it is packed; None where there is no such file, or a broken one."""
         try:
-            return anchor.digest is None or anchor.digest == digest_of(self.store.read(anchor.path))
-        except FileNotFoundError:
-            return False
+            return digest_of(files.unpack(self.store.read(path), path))
+        except (FileNotFoundError, LogCorrupted):
+            return None
 
     def read(self, version: int) -> VersionFile:
         """One version; VersionNotFound, LogCorrupted. A malformed line anywhere in it is found now, not when it is used."""
         cache = self.cache()
         known = cache and cache.get_version(version, self.clock.now_ms(), self.reading.cache_ms, self.generation)
-        return known or self.read_back(version)
-
-    def read_back(self, version: int) -> VersionFile:
-        """The same from the store, whatever the cache has."""
+        if known:
+            return known
         path = names.version_path(version)
         try:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
-        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}")
-        file = VersionFile(version, decoded.actions, decoded.unknown, digest_of(data))
-        cache = self.cache()
+        text = files.unpack(data, f"version {version}")
+        decoded = decode_actions(text, f"version {version}")
+        file = VersionFile(version, decoded.actions, decoded.unknown, digest_of(text))
         if cache is not None:
             cache.put_version(file, self.clock.now_ms(), self.generation)
         return file
+
+    def spelled(self, version: int) -> list[dict[str, Any]]:
+        """The lines of a version as they stand there, checked like every version that is read."""
+        self.read(version)
+        text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
         """In the order given, read ahead in parallel; StorageError if nothing arrives for too long."""
@@ -171,5 +181,5 @@ class TransactionLog:
         caches.forget(self.store.key)
 
 
-def digest_of(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def digest_of(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()

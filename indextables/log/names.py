@@ -10,8 +10,8 @@ from indextables.paths import LOG_FOLDER
 from indextables.storage import Entry
 
 POINTER = "_last_checkpoint"
-_VERSION = re.compile(r"^([0-9]{20})\.json$")
-_CHECKPOINT = re.compile(r"^([0-9]{20})\.checkpoint\.json$")
+_VERSION = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
 
 
 def version_path(version: int) -> str:
@@ -49,7 +49,8 @@ class LogListing:
 
     @property
     def is_empty(self) -> bool:
-        return not self.versions and not self.checkpoints
+        """No sign of a table. A pointer alone is one: it tells of a log that was lost."""
+        return not self.versions and not self.checkpoints and not self.has_pointer
 
     def stamp(self, path: str) -> tuple[int, int] | None:
         """Size and time of a file of the log, if it is there."""
@@ -63,4 +64,4 @@ class LogListing:
 
 
 def _numbers(pattern: re.Pattern[str], names: list[str]) -> tuple[int, ...]:
-    return tuple(sorted(int(match[1]) for name in names if (match := pattern.match(name))))
+    return tuple(sorted(int(match[1]) for name in names if (match := pattern.fullmatch(name))))

@@ -21,8 +21,9 @@ class CheckpointPlan:
     document: CheckpointDocument | None  # None: the newest version has a valid checkpoint
 
 
-def plan(snapshot: Snapshot) -> CheckpointPlan:
+def plan(snapshot: Snapshot, now_ms: int, txn_retention_ms: int) -> CheckpointPlan:
     """Pure. The snapshot was read from the newest valid base, never from surviving versions alone."""
+    remembered = [txn for txn in snapshot.txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
     if snapshot.checkpoint == snapshot.version:
         return CheckpointPlan(snapshot, None)
     document = CheckpointDocument(
@@ -30,7 +31,7 @@ def plan(snapshot: Snapshot) -> CheckpointPlan:
         protocol=snapshot.protocol,
         meta_data=snapshot.metadata,
         add=list(snapshot.adds()),
-        txn=list(snapshot.txns.values()) or None,
+        txn=remembered or None,
     )
     return CheckpointPlan(snapshot, document)
 
@@ -55,4 +56,5 @@ def checkpoint(context: TableContext) -> Report:
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_writable(snapshot.protocol)
-    return run(context.for_table(snapshot), plan(snapshot))
+    bound = context.for_table(snapshot)
+    return run(bound, plan(snapshot, context.clock.now_ms(), int(bound.config.get("transaction.txnRetention"))))

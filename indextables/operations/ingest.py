@@ -26,6 +26,8 @@ def to_batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
         yield data
+    elif isinstance(data, pa.RecordBatchReader):
+        yield from data  # not through the C stream, which turns what a reader raises into an ArrowInvalid
     elif hasattr(data, "__arrow_c_stream__"):
         yield from pa.RecordBatchReader.from_stream(data)
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
@@ -76,10 +78,21 @@ def _column(values: list[Any], field: pa.Field, first_row: int) -> pa.Array:
 def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.RecordBatch:
     """The same rows with the table's columns, in its order and types. Columns go by name; none may be missing or extra."""
     if batch.schema.equals(schema) and not any(batch.column(i).null_count for i, f in enumerate(schema) if not f.nullable):
-        return batch
+        return _valid(batch, first_row)
     check_columns(batch.schema, schema)
     columns = [_cast(batch.column(batch.schema.names.index(f.name)), f, first_row) for f in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return _valid(pa.RecordBatch.from_arrays(columns, schema=schema), first_row)
+
+
+def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+    """The batch; SchemaMismatch where a string is not UTF-8, which other programs' files and buffers may hold."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_string(field.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise SchemaMismatch(f"column {field.name!r}, from row {first_row}: {error}") from error
+    return batch
 
 
 def check_columns(given: pa.Schema, schema: pa.Schema) -> None:

@@ -86,8 +86,14 @@ def gather(context: TableContext) -> PurgeFacts:
         times[file.version] = commit_time(file, modified.get(names.version_path(file.version), context.clock.now_ms()))
         for path, moment in _removals(file, times[file.version], context.root):
             removed[path] = max(moment, removed.get(path, 0))
-    files = [entry for entry in everything if not entry.path.startswith(LOG_FOLDER + "/")]
-    return PurgeFacts(files, log_files, snapshot, times, removed, _valid_checkpoints(context.log, snapshot))
+    return PurgeFacts(_own_files(everything), log_files, snapshot, times, removed, _valid_checkpoints(context.log, snapshot))
+
+
+def _own_files(everything: Sequence[Entry]) -> list[Entry]:
+    """All but the log's, and but those of another table that lies in a folder of this one: its splits are none of ours."""
+    logs = {entry.path.partition(f"/{LOG_FOLDER}/")[0] for entry in everything if f"/{LOG_FOLDER}/" in entry.path}
+    others = (f"{LOG_FOLDER}/", *(f"{folder}/" for folder in logs))
+    return [entry for entry in everything if not entry.path.startswith(others)]
 
 
 def _removals(file: VersionFile, time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
@@ -137,10 +143,18 @@ def _why_dead(entry: Entry, facts: PurgeFacts, options: PurgeOptions, now_ms: in
     if entry.modified_ms > now_ms - options.orphan_ms:
         return None
     # Its removal may have stood in a version that has expired: then it is at least as old as the oldest version we have.
-    retained = [version for version in facts.version_times if version > 0]
-    if retained and min(retained) > 1 and facts.version_times[min(retained)] > cutoff:
+    oldest = _oldest_unbroken(facts)
+    if oldest > 1 and (oldest not in facts.version_times or facts.version_times[oldest] > cutoff):
         return None
     return "in no version of the table"
+
+
+def _oldest_unbroken(facts: PurgeFacts) -> int:
+    """Every version from this one to the newest is there; one more than the newest where not even that is."""
+    oldest = facts.snapshot.version + 1
+    while oldest - 1 in facts.version_times:
+        oldest -= 1
+    return oldest
 
 
 @dataclass(frozen=True, slots=True)

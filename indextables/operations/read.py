@@ -130,12 +130,15 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
     """`column`, `-column`, `column desc`, `column asc`."""
     if order_by is None:
         return None
-    words = order_by.split()
-    descending = order_by.startswith("-") or (len(words) == 2 and words[1].lower() == "desc")
-    name = words[0].removeprefix("-") if words else ""
-    if name not in schema.names or len(words) > 2 or (len(words) == 2 and words[1].lower() not in ("asc", "desc")):
+    if order_by in schema.names:  # also one with a space in its name
+        return order_by, False
+    name, _, direction = order_by.strip().rpartition(" ")
+    if direction.lower() not in ("asc", "desc"):
+        name, direction = order_by.strip(), "desc" if order_by.strip().startswith("-") else "asc"
+        name = name.removeprefix("-")
+    if name.strip() not in schema.names:
         raise InvalidArgument(f"order_by {order_by!r} is not a column, optionally followed by asc or desc")
-    return name, descending
+    return name.strip(), direction.lower() == "desc"
 
 
 def _search_split(split: SplitReader, request: SearchRequest) -> pa.Table:

@@ -15,6 +15,7 @@ from indextables.errors import InvalidArgument, SourceUnreadable
 from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
 
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -61,8 +62,10 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     from pyarrow import csv
 
     types = {field.name: field.type for field in schema} if schema else None
-    convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
-    reader = csv.open_csv(source, convert_options=convert)
+    # Nothing written is null, as in Spark; Arrow's own list would also take NA, nan and null, which are words.
+    convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+    parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
+    reader = csv.open_csv(source, csv.ReadOptions(block_size=BLOCK), parse, convert)
     return _guarded(reader.schema, iter(reader), source)
 
 
@@ -70,11 +73,12 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
     """Times are read as text first: Arrow's JSON reader knows no dates and drops zones."""
     from pyarrow import json
 
-    known = schema or json.read_json(source).schema
+    blocks = json.ReadOptions(block_size=BLOCK)
+    known = schema or json.read_json(source, blocks).schema
     if not isinstance(source, str):
         source.seek(0)
     as_text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in known])
-    table = json.read_json(source, parse_options=json.ParseOptions(explicit_schema=as_text))
+    table = json.read_json(source, blocks, parse_options=json.ParseOptions(explicit_schema=as_text))
     for field in known:
         if pa.types.is_temporal(field.type):
             at = table.schema.names.index(field.name)

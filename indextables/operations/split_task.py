@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.actions import Add
+from indextables.errors import SchemaMismatch, UnsafePath
 from indextables.operations.ingest import conform
 from indextables.paths import TableRoot, partition_folder, split_path
 from indextables.splits import DocMapping, SplitInfo, SplitWriter
@@ -46,10 +47,26 @@ class SplitTask:
                     router.write(conform(batch, self.schema, row))
                     row += batch.num_rows
                 router.finish_all()
+                self._check_places(router)
             finally:
                 router.discard()
             store = LocalStore(self.root)
             return [publish(store, self, key, file, info) for key, file, info in router.finished]
+
+    def _check_places(self, router: _Router) -> None:
+        """Every partition has a folder name and a spelling: said now, since nothing was published yet."""
+        for key in {key for key, _, _ in router.finished}:
+            values = self.partition_values(key)
+            folders = [partition_folder(name, values.get(name)) for name in self.partition_columns]
+            try:
+                split_path(folders, "0")
+            except UnsafePath:
+                raise SchemaMismatch(
+                    f"partition {'/'.join(folders)[:200]!r} would lead out of the table if its name were decoded"
+                ) from None
+            long = [folder for folder in folders if len(folder.encode()) > limits.FOLDER_BYTES]
+            if long:
+                raise SchemaMismatch(f"partition {long[0][:40]!r} … makes a folder name of more than {limits.FOLDER_BYTES} bytes")
 
     def partition_values(self, key: PartitionKey) -> dict[str, str]:
         """As the log spells them; a null has no entry."""
@@ -146,4 +163,15 @@ def _by_partition(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[t
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
         part = batch.take(pa.array(rows))
-        yield tuple(part.column(name)[0].as_py() for name in columns), part
+        yield tuple(_partition_value(part, name) for name in columns), part
+
+
+def _partition_value(part: pa.RecordBatch, name: str) -> Scalar | None:
+    value = part.column(name)[0]
+    try:
+        found: Scalar | None = value.as_py()
+    except (OverflowError, ValueError):
+        raise SchemaMismatch(
+            f"partition column {name!r} has {value.value} as {value.type}; the log spells the years 1 to 9999 only"
+        ) from None
+    return found

@@ -12,7 +12,6 @@ Nesting costs two Python frames a level and ends at limits.PREDICATE_DEPTH; AND 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
 
 from indextables.errors import InvalidPredicate
 from indextables.limits import PREDICATE_DEPTH
@@ -40,7 +39,7 @@ class Parser:
             raise self._bind.error("the predicate is empty", 0)
         parsed = self._bind.condition(self._condition(_OR))
         if self._now.kind is not Kind.END:
-            self._fail("AND, OR or the end")
+            raise self._unexpected("AND, OR or the end")
         return parsed
 
     @property
@@ -64,10 +63,10 @@ class Parser:
     def _symbol(self, symbol: str) -> bool:
         return self._take(Kind.SYMBOL, symbol)
 
-    def _fail(self, expected: str) -> NoReturn:
+    def _unexpected(self, expected: str) -> InvalidPredicate:
         now = self._now
         hint = "; arithmetic is not supported" if now.kind is Kind.SYMBOL and now.value in ("+", "-") else ""
-        raise self._bind.error(f"expected {expected}, found {now.shown()}{hint}", now.position)
+        return self._bind.error(f"expected {expected}, found {now.shown()}{hint}", now.position)
 
     def _condition(self, binding: int) -> Parsed:
         left = self._prefix()
@@ -92,7 +91,7 @@ class Parser:
             parsed = self._condition(_OR)
             self._depth -= 1
             if not self._symbol(")"):
-                self._fail("AND, OR or ')'")
+                raise self._unexpected("AND, OR or ')'")
         else:
             parsed = self._value("a column, a literal, NOT or '('")
         return self._tail(parsed, start)
@@ -119,25 +118,25 @@ class Parser:
         elif self._keyword("LIKE"):
             found = self._like(self._bind.operand(left, start))
         elif negated:
-            self._fail("IN, BETWEEN or LIKE after NOT")
+            raise self._unexpected("IN, BETWEEN or LIKE after NOT")
         elif now.kind in (Kind.END, Kind.KEYWORD) or now.value in (")", ","):
             return left
         else:
-            self._fail("a comparison, IN, BETWEEN, LIKE, IS, AND or OR")
+            raise self._unexpected("a comparison, IN, BETWEEN, LIKE, IS, AND or OR")
         return Not(found) if negated else found
 
     def _is(self, left: Parsed) -> Expr:
         negated = self._keyword("NOT")
         values = {"NULL": None, "UNKNOWN": None, "TRUE": True, "FALSE": False}
         if self._now.kind is not Kind.KEYWORD or self._now.value not in values:
-            self._fail("NULL, TRUE or FALSE after IS")
+            raise self._unexpected("NULL, TRUE or FALSE after IS")
         found = self._bind.is_value(left, values[self._advance().value])
         return Not(found) if negated else found
 
     def _between(self, operand: Operand) -> Expr:
         low = self._value("a column or a literal")
         if not self._keyword("AND"):
-            self._fail("AND between the two bounds of BETWEEN")
+            raise self._unexpected("AND between the two bounds of BETWEEN")
         return self._bind.between(operand, low, self._value("a column or a literal"))
 
     def _like(self, operand: Operand) -> Expr:
@@ -147,18 +146,18 @@ class Parser:
 
     def _string(self, expected: str) -> Literal:
         if self._now.kind is not Kind.STRING:
-            self._fail(expected)
+            raise self._unexpected(expected)
         token = self._advance()
         return Literal(token.value, token.text, token.position)
 
     def _list(self) -> list[Literal]:
         if not self._symbol("("):
-            self._fail("'(' after IN")
+            raise self._unexpected("'(' after IN")
         members = [self._member()]
         while self._symbol(","):
             members.append(self._member())
         if not self._symbol(")"):
-            self._fail("',' or ')' in the list of IN")
+            raise self._unexpected("',' or ')' in the list of IN")
         return members
 
     def _member(self) -> Literal:
@@ -175,7 +174,7 @@ class Parser:
         found = self._column_or_literal(expected)
         for _ in range(opened):
             if not self._symbol(")"):
-                self._fail("')'")
+                raise self._unexpected("')'")
         return found
 
     def _column_or_literal(self, expected: str) -> Operand:
@@ -199,7 +198,7 @@ class Parser:
         if token.kind is Kind.KEYWORD and token.value in ("TRUE", "FALSE", "NULL"):
             self._advance()
             return Literal({"TRUE": True, "FALSE": False, "NULL": None}[token.value], token.text, token.position)
-        self._fail(expected)
+        raise self._unexpected(expected)
 
     def _literal(self, read: Callable[[str], Written], value: str, text: str, position: int) -> Literal:
         try:

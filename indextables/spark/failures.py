@@ -1,6 +1,6 @@
 """What went wrong inside Spark, said as if it had gone wrong here.
 
-An error that an executor or a planning process raises comes back as text in an exception of Spark's; its type and its sentence are in there.
+An error that an executor or a planning process raises comes back as text in an exception of Spark's, with its type and its sentence.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ _OURS = re.compile(r"indextables\.errors\.([A-Za-z]+): ([^\r\n]*)")
 # Error classes of Spark's that mean: the files to read are not there, or not what they are said to be.
 _SOURCE = re.compile(
     r"\[(?:PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|MALFORMED_\w+|CANNOT_MERGE_\w+|CONFLICTING_\w+"
-    r"|CANNOT_PARSE_\w+|UNSUPPORTED_FEATURE\.QUERY_ONLY_CORRUPT_RECORD_COLUMN|INVALID_PARTITION\w*|PARQUET_\w+)\b"
+    r"|CANNOT_PARSE_\w+|UNSUPPORTED_FEATURE\.QUERY_ONLY_CORRUPT_RECORD_COLUMN|INVALID_PARTITION\w*|PARQUET_\w+)\b[^\]]*\]"
 )
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*$")
 
 
 def our_error(error: BaseException) -> IndexTablesError | None:
@@ -46,13 +47,13 @@ def translated() -> Iterator[None]:
 
 
 def source_error(error: BaseException, source: str) -> SourceUnreadable | None:
-    """SourceUnreadable where Spark says that what it was to read is at fault."""
+    """SourceUnreadable where Spark says that what it was to read is at fault; the innermost of its reasons says most."""
     text = str(error)
-    found = _SOURCE.search(text)
-    if found is None:
+    reasons = [match.end() for match in _SOURCE.finditer(text)]
+    if not reasons:
         return None
-    reason = first_line(text[found.start() :])
-    return SourceUnreadable(f"{source!r} cannot be read: {reason}")
+    reason = _SQLSTATE.sub("", first_line(text[reasons[-1] :])).strip(" .")
+    return SourceUnreadable(f"{source!r} cannot be read: {reason[:1].lower()}{reason[1:]}")
 
 
 def first_line(text: str) -> str:

@@ -28,7 +28,10 @@ def read(
     version: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The rows of a table; a `query` leaves those that match and adds `_score`. Columns, predicate and query are checked when it is called."""
+    """The rows of a table; a `query` leaves those that match and adds `_score`.
+
+    The table and its columns are looked up when this is called, predicate and query when the frame is first used.
+    """
     if isinstance(columns, str):
         raise InvalidArgument(f"columns {columns!r} is not a list of column names")
     given = {"columns": None if columns is None else json.dumps(list(columns)), "where": where, "query": query, "version": version}

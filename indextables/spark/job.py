@@ -1,7 +1,7 @@
 """What all jobs share: arguments in, one call, one JSON report out, an exit code.
 
-The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to do,
-1 failed, 2 usage, 75 try again later, 78 will never work as asked. Neither pyspark nor Arrow is imported before the arguments are understood.
+The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to
+do, 1 failed, 2 usage, 75 try again later, 78 will never work as asked. pyspark is not imported before a job is sure to need it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -46,7 +46,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(job: Job, argv: Sequence[str] | None = None) -> int:
     """Runs the job and gives its exit code."""
-    die_with_parent()
+    if under_spark_submit() and sys.platform.startswith("linux"):
+        die_with_parent()
+        own_stderr()
     given = list(sys.argv[1:] if argv is None else argv)
     session = LazySession(job.name)
     # What must be known even if the arguments are wrong: where to report, and what table it is about.
@@ -115,13 +117,19 @@ def check_report_path(given: str | None) -> None:
 
 def die_with_parent() -> None:
     """Under spark-submit this process is a child of the JVM. One that outlived it could commit after its job was given up and retried."""
-    if not under_spark_submit() or not sys.platform.startswith("linux"):
-        return
     import ctypes
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1 and os.environ.get("PYSPARK_DRIVER_CALLBACK_HOST") is None:
-        raise SystemExit("error: spark-submit is gone")
+
+
+def own_stderr() -> None:
+    """spark-submit sends a driver's stderr to stdout, where the report belongs: ours goes to the JVM's stderr, where that can be opened."""
+    try:
+        theirs = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        return
+    os.dup2(theirs, 2)
+    os.close(theirs)
 
 
 def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started: int, session: LazySession) -> int:
@@ -131,15 +139,35 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     if arguments.debug or not isinstance(error, IndexTablesError | KeyboardInterrupt):
         traceback.print_exception(error)
     _stop_quietly(session)
-    operation = (getattr(arguments, "mode", None) or "append") if job.name == "write" else job.name
-    clock = SYSTEM_CLOCK
-    report = reporter(operation, _table_name(arguments.table), clock)(Status.FAILED, {}, base_version=None, error=message).to_dict()
-    report |= {"duration_ms": clock.now_ms() - started}
-    _tell(report, arguments.report, code)
-    print(f"error: {message}", file=sys.stderr)
-    if caret:
-        print(caret, file=sys.stderr)
-    return code
+    failed = reporter(_operation(job, arguments), _table_name(arguments.table), replace(SYSTEM_CLOCK, now_ms=_Moments(started)))
+    print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
+    return _tell(failed(Status.FAILED, {}, base_version=None, error=message).to_dict(), _usable(arguments.report), code)
+
+
+class _Moments:
+    """A clock that begins when the job did."""
+
+    def __init__(self, started: int) -> None:
+        self.first: int | None = started
+
+    def __call__(self) -> int:
+        moment, self.first = self.first, None
+        return SYSTEM_CLOCK.now_ms() if moment is None else moment
+
+
+def _operation(job: Job, arguments: argparse.Namespace) -> str:
+    """Writes are reported under their mode."""
+    if job.name != "write":
+        return job.name
+    return "overwrite" if arguments.mode == "overwrite" else "append"
+
+
+def _usable(report: str | None) -> str | None:
+    try:
+        check_report_path(report)
+    except InvalidArgument:
+        return None
+    return report
 
 
 def _explained(error: BaseException) -> tuple[str, int, str | None]:

@@ -65,7 +65,7 @@ class SourceOptions:
                 raise ConfigError(f"option {name!r} has no meaning when {door} a table")
 
     def config_for(self, schema: pa.Schema) -> dict[str, str]:
-        """The configuration with columns of `indexing.typemap.<column>` spelled as the table spells them: Spark has lower-cased the keys."""
+        """The configuration, with the column in `indexing.typemap.<column>` as the table spells it: Spark has lower-cased the keys."""
         spelled: dict[str, str] = {}
         for key, value in self.config.items():
             column = key.removeprefix(TYPEMAP_PREFIX)

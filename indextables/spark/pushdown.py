@@ -1,7 +1,7 @@
 """Filters that Spark offers, as a predicate of ours.
 
-Every filter is handed back, so Spark checks each row again: ours may keep too many rows, and must never drop one that Spark would keep. So only
-comparisons that mean the same on both sides are taken: no floating-point columns (NaN), no nulls as values.
+Every filter is handed back, so Spark checks each row again: ours may keep too many rows, and must never drop one that Spark would keep. So
+only comparisons that mean the same on both sides are taken: no floating-point columns (NaN), no nulls as values.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def predicate_of(filters: Sequence[Filter], where: str | None, schema: pa.Schema
 
 def filter_text(offered: Filter, schema: pa.Schema) -> str | None:
     """The filter in our syntax, or None."""
-    path = getattr(offered, "attribute", ())
+    path: tuple[str, ...] = getattr(offered, "attribute", ())
     if len(path) != 1 or path[0] not in schema.names:
         return None
     kind = schema.field(path[0]).type

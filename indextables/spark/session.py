@@ -22,6 +22,7 @@ DEFAULTS = {
     "spark.log.level": "ERROR",
     # Times without a zone in text files are UTC, as everywhere else; what has a zone is right in any.
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",  # what a csv file's times without a zone are taken for, where a table is made of it
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # rows of a megabyte of text each come in smaller batches
 }
@@ -75,7 +76,7 @@ def _start(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """Work on Spark's executors, results in the order of the items. Where there are fewer than `fewest`, threads here do it, without Spark."""
+    """Work on Spark's executors, results in the order of the items. Fewer than `fewest` are worked on here, without Spark."""
 
     session: Callable[[], Any]
     items_per_task: int = 1

@@ -1,11 +1,11 @@
 """`spark.read.format("indextables")` and `df.write.format("indextables")`, by Spark's Python Data Source API.
 
-Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user chooses columns. A query reads the version that
-is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the others.
-Spark's filters are used where `spark.sql.python.filterPushdown.enabled` is on (it is off unless set); `where` always is.
+Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user chooses columns. A query reads the
+version that is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the
+others. Spark's filters are used where `spark.sql.python.filterPushdown.enabled` is on (it is off unless set); `where` always is.
 
-Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` with `txn_version`. The table is made if
-there is none. Keys of `spark.indextables.*` may be given as options of both.
+Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` with `txn_version`. The table
+is made if there is none. Keys of `spark.indextables.*` may be given as options of both.
 """
 
 from __future__ import annotations

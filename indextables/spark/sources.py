@@ -1,4 +1,4 @@
-"""Files to load with Spark. Nothing is guessed away: a column too many, a value that does not parse, a file that is none, all stop the load."""
+"""Files to load with Spark, strictly: a column too many, a value that does not parse, a file that is none, each stops the load."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from indextables.spark.failures import source_error
 FORMATS = ("parquet", "csv", "json")
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
+_NOT_A_CHARACTER = "\ufdd0"  # an unquoted empty field reads as this, so that a quoted one can stay an empty text
+_DATE, _TIME, _ZONE = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", r"(Z|[+-]\d{2}:?\d{2})"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -73,20 +75,49 @@ def _parquet(session: Any, source: str, table: pa.Schema | None) -> Any:
 
 def _csv(session: Any, source: str, table: pa.Schema | None) -> Any:
     """With a header; quotes are doubled inside of quotes (RFC 4180); an empty field is null unless quoted."""
-    reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False)
+    reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NOT_A_CHARACTER)
     if table is None:
-        return reader.option("inferSchema", True).csv(source)
+        return reader.schema(_widened(reader.option("inferSchema", True).csv(source).schema)).csv(source)
     return reader.schema(_chosen(reader.csv(source).columns, table)).csv(source)
+
+
+def _widened(inferred: Any) -> Any:
+    """Whole numbers of a text file are longs: the first file's largest number says nothing about the next file's."""
+    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+    fields = [(field.name, LongType() if isinstance(field.dataType, IntegerType) else field.dataType) for field in inferred]
+    return StructType([StructField(name, kind) for name, kind in fields])
 
 
 def _json(session: Any, source: str, table: pa.Schema | None) -> Any:
     """An object a line; a key that is missing is null, one that the table does not have is refused."""
-    reader = session.read.options(mode="FAILFAST", inferTimestamp=True)
+    reader = session.read.options(mode="FAILFAST")
     if table is None:
-        return reader.json(source)
-    found = session.read.options(mode="FAILFAST", primitivesAsString=True).json(source).columns
-    _chosen(found, table)
-    return reader.schema(_chosen(table.names, table)).json(source)
+        plain = reader.json(source)
+        return reader.schema(_timed(plain)).json(source)
+    _chosen(reader.option("primitivesAsString", True).json(source).columns, table)
+    return session.read.options(mode="FAILFAST").schema(_chosen(table.names, table)).json(source)
+
+
+def _timed(plain: Any) -> Any:
+    """The frame's schema, in which texts that are all dates, or all times, are such: JSON has no word for them."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
+
+    texts = [field.name for field in plain.schema if isinstance(field.dataType, StringType)]
+    if not texts:
+        return plain.schema
+    patterns = {DateType: _DATE, TimestampNTZType: _DATE + _TIME, TimestampType: _DATE + _TIME + _ZONE}
+
+    def share(name: str, pattern: str) -> Any:
+        return functions.bool_and(plain[f"`{name.replace('`', '``')}`"].rlike(f"^{pattern}$"))
+
+    row = plain.agg(*[share(name, pattern) for name in texts for pattern in patterns.values()]).first()
+    found = {name: row[len(patterns) * at : len(patterns) * (at + 1)] for at, name in enumerate(texts)}
+    kinds = {
+        name: next((kind() for kind, fits in zip(patterns, all_fit, strict=True) if fits), StringType()) for name, all_fit in found.items()
+    }
+    return StructType([StructField(field.name, kinds.get(field.name, field.dataType)) for field in plain.schema])
 
 
 def _chosen(names: list[str], table: pa.Schema) -> Any:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from indextables.actions import Add
 from indextables.actions.columns import STRINGS, strings_of, without_nulls
+from indextables.errors import LogCorrupted
 from indextables.paths import is_our_split
 from indextables.predicates import Predicate
 from indextables.table.pruning import decided_by_partition, may_match
@@ -112,8 +113,11 @@ def _dicts(column: pa.ChunkedArray, keys: list[str]) -> list[dict[str, str]]:
 
 
 def partition_row(partition_values: Mapping[str, str], schema: pa.Schema) -> dict[str, Scalar]:
-    """The partition values as values; a null has no entry."""
-    return {name: decode_value(text, schema.field(name).type) for name, text in partition_values.items() if name in schema.names}
+    """The partition values as values; a null has no entry. LogCorrupted names one that is not of its column's type."""
+    try:
+        return {name: decode_value(text, schema.field(name).type) for name, text in partition_values.items() if name in schema.names}
+    except (ValueError, OverflowError) as error:
+        raise LogCorrupted(f"a partition value of the log does not read: {error}") from error
 
 
 def public_table(snapshot: Snapshot, predicate: Predicate | None) -> pa.Table:

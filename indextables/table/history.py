@@ -19,6 +19,7 @@ class HistoryEntry:
     operation: str | None
     user: str | None
     engine: str | None
+    job_id: str | None
     num_added: int
     num_removed: int
     rows_added: int
@@ -43,7 +44,11 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not earlier:
         raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
-    return max(earlier)
+    found = max(earlier)
+    following = next((entry.version for entry in entries if entry.version > found), found + 1)
+    if following > found + 1:  # what came between has expired, and one of those was the table at that time
+        raise VersionNotFound(f"the version of {timestamp_ms} ms since the epoch has expired; the oldest after 0 is {following}")
+    return found
 
 
 def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
@@ -56,6 +61,7 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
         operation=info.operation if info else _guess(file, adds, removes),
         user=info.user if info else None,
         engine=info.engine if info else None,
+        job_id=info.job_id if info else None,
         num_added=len(adds),
         num_removed=len(removes),
         rows_added=sum(a.num_records or 0 for a in adds),

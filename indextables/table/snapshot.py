@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables import limits
-from indextables.actions import Add, Metadata, Protocol, Txn
+from indextables.actions import Action, Add, Metadata, Protocol, Txn
+from indextables.actions.codec import encode_actions
 from indextables.actions.live import LiveFiles
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
@@ -112,9 +113,9 @@ def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) 
     return _follow(log, snapshot, listing) or load_snapshot(log)
 
 
-def committed(log: TransactionLog, base: Snapshot, version: int) -> Snapshot:
-    """The table after a version that this process just made on `base`: read back, so that it is what everyone reads."""
-    file = log.read_back(version)
+def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
+    file = VersionFile(version, actions, 0, digest_of(encode_actions(actions)))
     return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 
 
@@ -173,7 +174,7 @@ def _anchor(log: TransactionLog, listing: LogListing, version: int, file: Versio
     if file is not None:
         return Anchor(path, file.digest, stamp)
     if stamp is not None and stamp[0] <= limits.MIB:
-        return Anchor(path, digest_of(log.store.read(path)), stamp)
+        return Anchor(path, log.digest(path), stamp)
     path = names.checkpoint_path(version)
     return Anchor(path, None, listing.stamp(path))
 

@@ -11,7 +11,7 @@ from typing import Any
 from indextables.actions import Action, CommitInfo, Txn
 from indextables.clock import Clock
 from indextables.config import Config
-from indextables.errors import ConcurrentConflict
+from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
 from indextables.table.protocol import check_writable
@@ -56,10 +56,10 @@ def transact(
         if not draft.actions:
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
-        info = _commit_info(operation, base.version, draft, clock)
+        info = _commit_info(operation, base.version, draft, config, clock)
         actions = [info, *([txn] if txn else []), *draft.actions]
-        if log.write(version, actions, compress=bool(config.get("transaction.compression.enabled"))):
-            return Outcome(base.version, version, committed(log, base, version), draft)
+        if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))):
+            return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
     raise ConcurrentConflict(
@@ -67,7 +67,23 @@ def transact(
     )
 
 
-def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) -> CommitInfo:
+def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo, *, compress: bool) -> bool:
+    """Whether this commit made the version. Where the store failed, what stands there decides; CommitUnknown where that cannot be read."""
+    try:
+        return log.write(version, actions, compress=compress)
+    except StorageError as failure:
+        try:
+            found = log.read(version).actions
+        except VersionNotFound:
+            raise failure from None
+        except IndexTablesError as error:
+            raise CommitUnknown(f"version {version} may have been written, since the store failed: {failure}; then {error}") from failure
+        return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+
+
+def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:
+    """Whoever starts jobs says in the environment which job this is; Airflow's operator does."""
+    attempt = config.environment.get("INDEXTABLES_JOB_ATTEMPT", "")
     metrics: dict[str, Any] = dict(draft.metrics)
     return CommitInfo(
         id=clock.new_id(),
@@ -75,6 +91,8 @@ def _commit_info(operation: str, read_version: int, draft: Draft, clock: Clock) 
         operation=operation,
         user=_user(),
         engine=ENGINE,
+        job_id=config.environment.get("INDEXTABLES_JOB_ID"),
+        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
         read_version=read_version,
         metrics=metrics or None,
     )

@@ -29,5 +29,9 @@ def test_the_demo_runs_end_to_end(tmp_path: Path) -> None:
     assert table.files().num_rows == len(list((tmp_path / "warehouse" / "demo_logs").rglob("*.split"))) == 3
     history = table.history().to_pylist()
     assert [entry["operation"] for entry in history] == ["merge_splits", "append", "append", "create"]
+    assert [entry["job_id"].split("/")[::2] for entry in history[:2]] == [
+        ["indextables_demo_logs_maintain", "merge_splits"],
+        ["indextables_demo_logs_write", "write"],
+    ]
     assert table.search("connection AND refused").num_rows == 10
     assert (tmp_path / "warehouse" / "demo_logs" / "_transaction_log" / "_last_checkpoint").exists()

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("database")]
 class Instance:
     """As much of a task instance as the operator needs."""
 
+    dag_id, run_id, task_id, try_number = "d", "r", "t", 2
+
     def __init__(self) -> None:
         self.pushed: dict[str, Any] = {}
 
@@ -148,7 +150,7 @@ def test_a_spark_submit_on_the_path_stays_the_one_that_is_run(
     monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": "/nowhere", "JAVA_HOME": "/java"})
     task = make()
     task.execute({"ti": Instance()})
-    assert task.env_vars == {"JAVA_HOME": "/java"}
+    assert task.env_vars == {"JAVA_HOME": "/java", "INDEXTABLES_JOB_ID": "d/r/t", "INDEXTABLES_JOB_ATTEMPT": "2"}
     monkeypatch.setattr(operator.shutil, "which", lambda name: None)
     monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": f"{STUB_PATH}{os.pathsep}{os.environ['PATH']}"})
     assert "PATH" in make()._local_environment()

@@ -22,6 +22,8 @@ def test_listing_takes_only_full_names() -> None:
         "00000000000000000002.checkpoint.abc.00001.json",
         ".tmp-0123",
         "_00000000000000000001.json",
+        "00000000000000000001.json\n",
+        "00000000000000000002.checkpoint.json\n",
         "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠١.json",
     ]
     listing = LogListing.of([*good, *foreign])

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +152,46 @@ def test_overwrite_rebuilds_on_the_new_base(tmp_path: Path) -> None:
     report = stale.overwrite(rows(100, 3))
     assert report.base_version == 2
     assert ids(it.open(tmp_path / "t")) == [100, 101, 102]
+
+
+def test_a_commit_that_the_store_made_before_it_failed_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the caller, told to try again, would double the rows."""
+    table = make(tmp_path / "t")
+    real = os.link
+
+    def link(source: object, target: object) -> None:
+        real(source, target)
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "link", link)
+    report = table.append(rows(0, 3))
+    assert (report.status, report.version) == ("success", 1)
+    monkeypatch.undo()
+    assert ids(it.open(tmp_path / "t")) == [0, 1, 2]
+
+
+def test_a_commit_whose_fate_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t")
+
+    def link(source: object, target: object) -> None:
+        Path(str(target)).write_bytes(b"half")
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(it.CommitUnknown, match="version 1 may have been written"):
+        table.append(rows(0, 3))
+
+
+def test_what_others_commit_next_neither_fails_nor_shows_in_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error after the commit would make callers repeat it; and a handle is left at what it committed."""
+    table = make(tmp_path / "t")
+    real = TransactionLog.write
+
+    def write(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
+        made = real(self, version, actions, compress=compress)
+        write_version(tmp_path / "t", version + 1, {"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}})
+        return made
+
+    monkeypatch.setattr(TransactionLog, "write", write)
+    report = table.append(rows(0, 3))
+    assert (report.status, report.version, table.version) == ("success", 1, 1)

@@ -14,6 +14,8 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add, Metadata
+from indextables.actions.live import LiveFiles
+from indextables.log.cache import Anchor
 from indextables.operations import merge_splits
 from indextables.operations.merge_splits import MergeOptions, plan
 from indextables.schema import to_spark_json
@@ -37,7 +39,8 @@ def snapshot_of(*files: tuple[str, int, int]) -> Snapshot:
         for n, (p, size, at) in enumerate(files)
     }
     schema = to_spark_json(pa.schema([("p", pa.string()), ("v", pa.int64())]))
-    return Snapshot(1, CURRENT, Metadata(id="x", schema_string=schema, partition_columns=["p"]), adds, {}, None, None)
+    metadata = Metadata(id="x", schema_string=schema, partition_columns=["p"])
+    return Snapshot(1, CURRENT, metadata, LiveFiles(recent=adds), {}, None, None, Anchor("", None, None))
 
 
 def grouped(snapshot: Snapshot, **options: int) -> list[list[str]]:

@@ -215,6 +215,41 @@ def test_an_orphan_may_be_a_removal_we_no_longer_know(tmp_path: Path) -> None:
     assert ids(table) == [0, 1, 2, 9]
 
 
+def test_a_removal_in_versions_that_are_gone_may_be_of_just_now(tmp_path: Path) -> None:
+    """Other programs delete every version file up to a checkpoint: then no age is known, and unknown means keep."""
+    table = make(tmp_path / "t", appends=3, partition_by=[])
+    table.merge_splits()
+    table.checkpoint()
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, 0)
+    for version in (1, 2, 3, 4):
+        version_file(tmp_path / "t", version).unlink()
+    assert table.purge(older_than="7d").status == "no_action"
+
+
+def test_a_table_in_a_folder_of_this_one_is_foreign(tmp_path: Path) -> None:
+    outer = make(tmp_path / "t", appends=1, partition_by=[])
+    inner = make(tmp_path / "t" / "env=prod", appends=2, partition_by=[])
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, 0)
+    before = tree(tmp_path)
+    assert outer.purge(older_than="0s").status == "no_action"
+    assert tree(tmp_path) == before
+    assert ids(inner) == list(range(20))
+
+
+def test_the_time_of_an_expired_version_is_not_that_of_version_0(tmp_path: Path) -> None:
+    table, time = aged(tmp_path)
+    then = time.ms - 25 * DAY
+    assert open_table(tmp_path / "t", timestamp=then).version == 4
+    table.checkpoint()
+    time.pass_days(40)
+    table.purge(log_retention="30d")
+    with pytest.raises(it.VersionNotFound, match="expired"):
+        open_table(tmp_path / "t", timestamp=then)
+    assert open_table(tmp_path / "t", timestamp=time.ms).version == 6
+
+
 def test_links_and_what_they_lead_to_stay(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     outside = tmp_path / "outside"

@@ -158,3 +158,10 @@ def test_a_handle_keeps_its_version(tmp_path: Path) -> None:
     assert other.refresh().count() == 15
     assert other.version == table.version == 2
     assert repr(other) == f"Table({str(tmp_path / 't')!r}, version=2)"
+
+
+def test_columns_with_spaces_can_order(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("my id", pa.int64()), ("m", pa.string())]))
+    table.append([{"my id": n, "m": "x"} for n in (2, 3, 1)])
+    found = [table.search("x", order_by=order).column("my id").to_pylist() for order in ("my id", "my id ASC", "my id desc", "-my id")]
+    assert found == [[1, 2, 3], [1, 2, 3], [3, 2, 1], [3, 2, 1]]

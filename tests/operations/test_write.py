@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -248,3 +249,53 @@ def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
         with pytest.raises(error, match=named):
             it.create(tmp_path / "new", schema, partition_by=partition_by, options=options)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [
+        (pa.array(["fine", "x" * 300]), "255 bytes"),
+        (pa.array(["fine", "a/../../../b"]), "lead out of the table"),
+        (pa.array([0, 2**31 - 1], pa.int32()).view(pa.date32()), "'p' has .*years 1 to 9999 only"),
+        (pa.array([0, -(2**62)], pa.int64()).view(pa.timestamp("us")), "'p' has .*years 1 to 9999 only"),
+    ],
+)
+def test_partition_values_without_a_place_change_nothing(tmp_path: Path, column: pa.Array, named: str) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", column.type)]), partition_by=["p"])
+    before = tree(tmp_path)
+    with pytest.raises(it.SchemaMismatch, match=named):
+        table.append(pa.table({"id": [1, 2], "p": column}))
+    assert tree(tmp_path) == before
+
+
+def test_strings_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    with pytest.raises(it.SchemaMismatch, match=r"'m', from row 0: .*UTF8"):
+        table.append(pa.table({"id": [1], "m": broken}))
+    assert table.count() == 0
+
+
+def test_what_a_reader_raises_comes_through(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=1)
+    before = tree(tmp_path)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist(rows(0, 3), schema=SCHEMA)
+        raise it.VersionNotFound("purged meanwhile")
+
+    with pytest.raises(it.VersionNotFound, match="purged meanwhile"):
+        table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+    assert tree(tmp_path) == before
+
+
+def test_a_partition_value_of_another_type_is_damage(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=1)
+    file = version_file(tmp_path / "t", 1)
+    file.write_bytes(gzip.decompress(file.read_bytes()).replace(b'"date":"2024-01-02"}', b'"date":"yesterday"}'))
+    table = it.open(tmp_path / "t")
+    where = "date = DATE '2024-01-01'"
+    with pytest.raises(it.LogCorrupted, match="yesterday"):
+        table.overwrite([], where=where)
+    with pytest.raises(it.LogCorrupted, match="yesterday"):
+        table.merge_splits(where=where)

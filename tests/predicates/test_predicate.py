@@ -150,7 +150,7 @@ def test_long_lists_and_chains_are_no_nesting() -> None:
 def test_the_deepest_predicate_works_everywhere(before: str, after: str) -> None:
     predicate = parse_predicate(before * PREDICATE_DEPTH + "ok" + after * PREDICATE_DEPTH, SCHEMA)
     again = pickle.loads(pickle.dumps(predicate))
-    assert again == predicate and hash(again) == hash(predicate) and repr(again) == repr(predicate)
+    assert (again, hash(again), repr(again)) == (predicate, hash(predicate), repr(predicate))
     assert again.mask(pa.table({"ok": [True]})).to_pylist() == [again.matches({"ok": True})] == [True]
 
 

@@ -60,9 +60,12 @@ def table(tmp_path: Path) -> it.Table:
     ],
 )
 def test_bad_options_for_reading_are_named(table: it.Table, options: dict[str, str], message: str) -> None:
-    with pytest.raises(IndexTablesError, match=message):
+    def plan() -> None:
         source = IndexTablesSource({"path": table.path, **options})
         source.reader(source.schema())
+
+    with pytest.raises(IndexTablesError, match=message):
+        plan()
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def broken(item: int) -> int:
 
 def test_the_executor_keeps_order_and_the_type_of_errors(spark: Any) -> None:
     assert SparkExecutor(lambda: spark, items_per_task=3)(str, range(10)) == [str(n) for n in range(10)]
-    with pytest.raises(SplitCorrupted, match="^split 4 is damaged$"):
+    with pytest.raises(SplitCorrupted, match=r"^split 4 is damaged$"):
         SparkExecutor(lambda: spark)(broken, [4])
 
 

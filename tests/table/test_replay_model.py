@@ -63,12 +63,20 @@ class Driver:
         self.states.append(before.after(version, actions))
 
     def add(self) -> dict[str, Any]:
-        path = f"p{self.random.randrange(12)}" if self.random.random() < 0.5 else f"a={self.random.randrange(3)}/{self.random.getrandbits(40)}"
+        path = (
+            f"p{self.random.randrange(12)}" if self.random.random() < 0.5 else f"a={self.random.randrange(3)}/{self.random.getrandbits(40)}"
+        )
         add = {"path": path, "partitionValues": {}, "size": self.random.randrange(99), "modificationTime": 1, "dataChange": True}
         if self.random.random() < 0.8:
             add["numRecords"] = self.random.randrange(9)
         if self.random.random() < 0.5:
-            add |= {"partitionValues": {"a": "x", "b": ""}, "minValues": {}, "maxValues": {"id": "7"}, "splitTags": ["t"], "tags": {"k": "v"}}
+            add |= {
+                "partitionValues": {"a": "x", "b": ""},
+                "minValues": {},
+                "maxValues": {"id": "7"},
+                "splitTags": ["t"],
+                "tags": {"k": "v"},
+            }
         return {"add": add}
 
     def append(self) -> None:
@@ -98,7 +106,9 @@ class Driver:
         path = names.checkpoint_path(version)
         whole = self.store.files[path]
         others = [self.store.files[names.checkpoint_path(v)] for v in self.valid if v != version]
-        self.store.files[path] = self.random.choice([b"", whole[: len(whole) // 2], b"{}", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:], *others])
+        self.store.files[path] = self.random.choice(
+            [b"", whole[: len(whole) // 2], b"{}", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:], *others]
+        )
         self.valid.discard(version)
 
     def expire(self) -> None:

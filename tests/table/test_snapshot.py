@@ -147,6 +147,19 @@ def test_loss_is_never_an_older_answer(log: Path) -> None:
         it.open(log)
 
 
+def test_a_pointer_alone_tells_of_a_table_that_was_lost(log: Path) -> None:
+    it.open(log).checkpoint()
+    for file in (log / "_transaction_log").iterdir():
+        if file.name != "_last_checkpoint":
+            file.unlink()
+    with pytest.raises(it.LogCorrupted, match="version 0 or a valid checkpoint is missing"):
+        it.open(log)
+    before = tree(log)
+    with pytest.raises(it.TableExists):
+        make(log)
+    assert tree(log) == before
+
+
 def test_a_checkpoint_beyond_the_log_is_a_sign_of_loss(log: Path) -> None:
     checkpoint_file(log, 9).write_bytes(b"broken")
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 9"):

@@ -1,0 +1,95 @@
+"""The low-level door: a commit of actions that the caller wrote, with the same checks as every other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
+from indextables.actions.codec import decode_actions
+from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
+from indextables.log.conflicts import require_live
+from indextables.schema import from_spark_json
+from indextables.table.context import TableContext
+from indextables.table.protocol import check_writable
+from indextables.table.snapshot import Snapshot
+from indextables.table.transaction import Draft, Outcome, transact
+
+
+def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
+    """Typed actions, or dicts as the log spells them; InvalidArgument names what is neither."""
+    return [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
+
+
+def _typed(action: Any) -> Action:
+    if not isinstance(action, Action) or isinstance(action, CommitInfo):
+        raise InvalidArgument(f"{action!r} is not an action that a commit may hold")
+    return action
+
+
+def _parsed(spelled: Mapping[str, Any]) -> Action:
+    try:
+        decoded = decode_actions(json.dumps(spelled, allow_nan=False).encode(), "action")
+    except (LogCorrupted, TypeError, ValueError) as error:
+        raise InvalidArgument(f"{str(spelled)[:200]} is not an action: {error}") from None
+    if decoded.unknown or len(decoded.actions) != 1 or len(spelled) != 1:
+        raise InvalidArgument(f"{str(spelled)[:200]} is not one known action")
+    return _typed(decoded.actions[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The same actions on every base, as long as what they remove is still there."""
+
+    actions: Sequence[Action]
+    operation: str
+    sources: frozenset[str]  # of the removes, those that were live when the caller decided
+
+    def __call__(self, base: Snapshot) -> Draft:
+        require_live(self.operation, sorted(self.sources), base.files, base.version)
+        for action in self.actions:
+            if isinstance(action, Protocol):
+                _check_protocol(action, base.protocol)
+            elif isinstance(action, Metadata):
+                _check_metadata(action, base)
+        return Draft(self.actions)
+
+
+def commit_actions(context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str) -> Outcome:
+    """Commits the actions on the newest version. Paths are checked before anything is written."""
+    parsed = parse_actions(actions)
+    if not parsed:
+        raise InvalidArgument("a commit needs at least one action")
+    if not isinstance(operation, str) or not operation:
+        raise InvalidArgument(f"operation {operation!r} is not a name")
+    base = context.newest(known)
+    removed = {_checked_path(context, a) for a in parsed if isinstance(a, Remove)}
+    for action in parsed:
+        if isinstance(action, Add):
+            _checked_path(context, action)
+    build = _Given(parsed, operation, frozenset(path for path in removed if path in base.files))
+    return transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock)
+
+
+def _checked_path(context: TableContext, action: Add | Remove) -> str:
+    try:
+        return context.root.relative(action.path)
+    except UnsafePath as error:
+        raise UnsafePath(str(error).replace(" in the log", " of the commit")) from None
+
+
+def _check_protocol(new: Protocol, old: Protocol) -> None:
+    check_writable(new)
+    if new.min_reader_version < old.min_reader_version or new.min_writer_version < old.min_writer_version:
+        raise InvalidArgument(
+            f"protocol {new.min_reader_version}/{new.min_writer_version} is below the table's"
+            f" {old.min_reader_version}/{old.min_writer_version}, and versions only go up"
+        )
+
+
+def _check_metadata(new: Metadata, base: Snapshot) -> None:
+    """The schema and partitioning of a table stay; its name, description and configuration may change (C-29)."""
+    if from_spark_json(new.schema_string) != base.schema or new.partition_columns != base.metadata.partition_columns:
+        raise SchemaMismatch("a commit cannot change the table's schema or partition columns")

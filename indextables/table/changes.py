@@ -1,0 +1,56 @@
+"""The change feed: which splits came and went between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Add, Remove
+from indextables.errors import InvalidArgument, VersionNotFound
+from indextables.log.log import TransactionLog, VersionFile
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("change", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("num_records", pa.int64()),
+        ("partition_values", pa.map_(pa.string(), pa.string())),
+        ("data_change", pa.bool_()),
+    ]
+)
+
+
+def read_changes(log: TransactionLog, start: int, end: int | None, newest: int) -> pa.Table:
+    """Every add and remove of the versions after `start` up to `end` (the newest by default), in the order of the log."""
+    last = newest if end is None else end
+    for name, version in (("start", start), ("end", last)):
+        if isinstance(version, bool) or not isinstance(version, int) or version < -1:
+            raise InvalidArgument(f"{name} {version!r} is not a version")
+    if last > newest:
+        raise VersionNotFound(f"version {last} of {log.store.root} does not exist; the newest is {newest}")
+    if start > last:
+        raise InvalidArgument(f"start {start} is after end {last}")
+    wanted = range(start + 1, last + 1)
+    expired = sorted(set(wanted) - set(log.listing().versions))
+    if expired:
+        raise VersionNotFound(f"version {expired[0]} of {log.store.root} has expired, so the changes since {start} are no longer known")
+    rows = [row for file in log.read_many(wanted) for row in _rows(file, log)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _rows(file: VersionFile, log: TransactionLog) -> Iterator[dict[str, Any]]:
+    for action in file.actions:
+        if isinstance(action, Add | Remove):
+            yield {
+                "version": file.version,
+                "change": "add" if isinstance(action, Add) else "remove",
+                "path": log.store.root.relative(action.path),
+                "size": action.size,
+                "num_records": action.num_records if isinstance(action, Add) else None,
+                "partition_values": list((action.partition_values or {}).items()),
+                "data_change": action.data_change,
+            }

@@ -1,0 +1,175 @@
+"""What a job decides before Spark starts: usage, options, table, source, and whether there is anything to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.spark import session as sessions
+from indextables.spark.job import Job, main
+from jobs import checkpoint, merge_splits, purge, write
+from tests.support.spark import python
+
+SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(sessions, "_start", refuse)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> it.Table:
+    table = it.create(tmp_path / "table", SCHEMA, partition_by=["level"])
+    table.append([{"id": 1, "level": "INFO"}], txn=("app", 3))
+    return table
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 2, "level": "INFO"}\n', "utf-8")
+    return path
+
+
+def run(job: Job, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
+    """Exit code, report and stderr."""
+    code = main(job, [str(argument) for argument in arguments])
+    told = capsys.readouterr()
+    report: dict[str, Any] = json.loads(told.out.splitlines()[-1])
+    return code, report, told.err
+
+
+WRITE = ["--source", "{source}"]
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "code", "message"),
+    [
+        (write.JOB, [], 2, "the following arguments are required: --source"),
+        (write.JOB, [*WRITE, "--format", "orc"], 2, "invalid choice: 'orc'"),
+        (write.JOB, [*WRITE, "--mode", "upsert"], 2, "invalid choice: 'upsert'"),
+        (write.JOB, [*WRITE, "--txn-app", "a"], 2, "--txn-app and --txn-version go together"),
+        (write.JOB, [*WRITE, "--txn-app", "a", "--txn-version", "x"], 2, "invalid int value: 'x'"),
+        (write.JOB, [*WRITE, "--replace-where", "level = 'x'"], 2, "--replace-where goes with --mode overwrite only"),
+        (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "level ="], 2, "the end"),
+        (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "id = 1"], 2, "'id'"),
+        (write.JOB, [*WRITE, "--partition-by", "id"], 1, "the table is partitioned by level, not by id"),
+        (write.JOB, [*WRITE, "--option", "speed=high"], 78, "unknown option 'speed'"),
+        (write.JOB, [*WRITE, "--option", "speed"], 78, "option 'speed' is not of the form key=value"),
+        (write.JOB, ["--source", "{source}-missing"], 1, "there is no file or folder"),
+        (write.JOB, [*WRITE, "--report", "{source}/no/report.json"], 2, "report .* cannot be written"),
+        (merge_splits.JOB, ["--target-size", "big"], 2, "'big' is not a size"),
+        (merge_splits.JOB, ["--target-size", "1K"], 2, "below the minimum of 1M"),
+        (merge_splits.JOB, ["--where", "id > 0"], 2, "'id'"),
+        (merge_splits.JOB, ["--max-dest-splits", "0"], 2, "max_dest_splits 0"),
+        (merge_splits.JOB, ["--option", "merge.targetSize=tiny"], 78, "merge.targetSize = 'tiny'"),
+        (purge.JOB, ["--older-than", "soon"], 2, "'soon' is not a duration"),
+        (purge.JOB, ["--log-retention", "-1d"], 2, "expected one argument|'-1d' is not a duration"),
+        (checkpoint.JOB, ["--fast"], 2, "unrecognized arguments: --fast"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    job: Job, arguments: list[str], code: int, message: str, table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [text.format(source=source) for text in arguments]
+    found, report, stderr = run(job, capsys, "--table", table.path, *given)
+    assert found == code
+    assert (report["status"], report["table"], report["version"]) == ("failed", table.path, None)
+    assert report["operation"] == (("overwrite" if "overwrite" in arguments else "append") if job is write.JOB else job.name)
+    lines = stderr.splitlines()
+    assert lines[0] == f"error: {report['error']}"
+    assert len(lines) == 1 or lines[2].strip() == "^"
+    assert re.search(message, report["error"])
+    assert it.open(table.path).version == 1
+
+
+@pytest.mark.parametrize("job", [merge_splits.JOB, checkpoint.JOB, purge.JOB])
+def test_no_table_will_never_work(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, stderr = run(job, capsys, "--table", tmp_path, "--report", tmp_path / "report.json")
+    assert code == 78
+    assert stderr == f"error: no transaction log found at {tmp_path}\n"
+    assert json.loads((tmp_path / "report.json").read_text("utf-8")) == report
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_table_argument_is_needed_and_a_report_is_written_all_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, _ = run(purge.JOB, capsys, "--report", tmp_path / "report.json", "--dry-run")
+    assert (code, report["table"], report["status"]) == (2, "", "failed")
+    assert json.loads((tmp_path / "report.json").read_text("utf-8")) == report
+
+
+def test_nothing_to_do_ends_without_spark(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for job, more in ((merge_splits.JOB, []), (purge.JOB, []), (write.JOB, ["--source", source, "--txn-app", "app", "--txn-version", "3"])):
+        code, report, stderr = run(job, capsys, "--table", table.path, *more)
+        assert (code, report["status"], report["error"], stderr) == (0, "no_action", None, "")
+    assert report["version"] == 1, "a txn that was written before reports its version"
+
+
+def test_dry_runs_need_no_spark(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    table.append([{"id": 2, "level": "INFO"}])
+    _, merging, _ = run(merge_splits.JOB, capsys, "--table", table.path, "--dry-run")
+    table.merge_splits()
+    _, purging, _ = run(
+        purge.JOB, capsys, "--table", table.path, "--dry-run", "--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"
+    )
+    assert (merging["dry_run"], [group["rows"] for group in merging["plan"]]) == (True, [2])
+    assert [step["kind"] for step in purging["plan"]] == ["split", "split"]
+    assert len(list(Path(table.path).rglob("*.split"))) == 3
+
+
+def test_checkpoint_and_small_purges_run_without_spark(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    table.overwrite([{"id": 2, "level": "INFO"}])
+    code, report, _ = run(checkpoint.JOB, capsys, "--table", table.path)
+    assert (code, report["status"], report["metrics"]["num_files"]) == (0, "success", 1)
+    options = ["--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"]
+    code, report, _ = run(purge.JOB, capsys, "--table", table.path, *options)
+    assert (code, report["status"], report["metrics"]["files_deleted"]) == (0, "success", 1)
+
+
+def test_an_error_that_is_not_ours_is_one_line_too(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, stderr = run(write.JOB, capsys, "--table", table.path, "--source", source)
+    assert (code, report["error"]) == (1, "AssertionError: Spark was started")
+    assert "Traceback" in stderr, "what nobody foresaw is shown in full"
+    assert stderr.endswith("error: AssertionError: Spark was started\n")
+
+
+def test_help_and_usage_need_neither_java_nor_pyspark(tmp_path: Path) -> None:
+    for job in ("write.py", "merge_splits.py", "checkpoint.py", "purge.py"):
+        done = python(job, "--help", cwd=tmp_path)
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"usage: jobs/{job}")
+    done = python("write.py", "--table", "x", cwd=tmp_path)
+    assert (done.code, done.report["status"]) == (2, "failed")
+
+
+def test_a_job_with_nothing_to_do_needs_neither_java_nor_pyspark(table: it.Table, tmp_path: Path) -> None:
+    for job in ("merge_splits.py", "checkpoint.py", "purge.py"):
+        done = python(job, "--table", table.path, "--report", "report.json", cwd=tmp_path)
+        assert done.code == 0, done.stderr
+        assert json.loads((tmp_path / "report.json").read_text("utf-8")) == done.report
+        assert done.report["operation"] == job.removesuffix(".py")
+
+
+def test_without_java_a_job_that_needs_it_says_so(table: it.Table, source: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    root = Path(write.__file__).parents[1]
+    command = [sys.executable, str(root / "jobs" / "write.py"), "--table", table.path, "--source", str(source)]
+    code = "import sys, indextables.environment as e; e.find_java.__defaults__ = (e.Path('/nowhere'),)"
+    (empty / "sitecustomize.py").write_text(code, "utf-8")
+    variables = {"PATH": str(empty), "PYTHONPATH": f"{empty}:{root}", "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78
+    assert done.stderr.startswith("error: no Java 17 or newer in JAVA_HOME (None) or on PATH")

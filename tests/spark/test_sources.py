@@ -1,0 +1,115 @@
+"""Files that jobs load: what fits comes in typed as the table, what does not is refused by name."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from indextables.errors import SchemaMismatch, SourceUnreadable, SplitCorrupted
+from indextables.spark.failures import our_error, source_error
+from indextables.spark.sources import check_source, format_of, open_frame, readable
+
+TABLE = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))])
+ROW = {"id": 1, "text": 'say "hi", you', "day": dt.date(2024, 1, 31)}
+AT = 1704067200_000_000
+
+
+def rows(spark: Any, source: Path, form: str, table: pa.Schema | None = TABLE) -> list[dict[str, Any]]:
+    with readable(str(source)):
+        frame = open_frame(spark, str(source), form, table)
+        return [row.asDict() for row in frame.selectExpr("id", "text", "day", "unix_micros(at) AS at").collect()]
+
+
+@pytest.mark.spark
+def test_text_formats_take_the_tables_types(spark: Any, tmp_path: Path) -> None:
+    csv, lines = tmp_path / "rows.csv", tmp_path / "rows.jsonl"
+    csv.write_text('day,at,text,id\n2024-01-31,2024-01-01T00:00:00Z,"say ""hi"", you",1\n,,"",2\n', "utf-8")
+    lines.write_text('{"id": 1, "text": "say \\"hi\\", you", "day": "2024-01-31", "at": "2024-01-01T01:00:00+01:00"}\n{"id": 2}\n', "utf-8")
+    first = {**ROW, "at": AT}
+    assert rows(spark, csv, "csv") == [first, {"id": 2, "text": "", "day": None, "at": None}]
+    assert rows(spark, lines, "json") == [first, {"id": 2, "text": None, "day": None, "at": None}]
+
+
+@pytest.mark.spark
+def test_text_formats_make_tables_of_what_all_rows_are(spark: Any, tmp_path: Path) -> None:
+    csv, lines = tmp_path / "rows.csv", tmp_path / "rows.jsonl"
+    csv.write_text("n,x,day,at\n1,0.5,2024-01-31,2024-01-01T00:00:00Z\n", "utf-8")
+    lines.write_text(
+        '{"n": 1, "x": 0.5, "day": "2024-01-31", "at": "2024-01-01T00:00:00Z", "local": "2024-01-01 00:00:00.5", "mixed": "2024-01-31"}\n'
+        '{"n": 2, "mixed": "or not"}\n',
+        "utf-8",
+    )
+    types = {"n": "bigint", "x": "double", "day": "date", "at": "timestamp"}
+    assert dict(open_frame(spark, str(csv), "csv", None).dtypes) == types
+    frame = open_frame(spark, str(lines), "json", None)
+    assert dict(frame.dtypes) == {**types, "local": "timestamp_ntz", "mixed": "string"}
+    assert frame.where("n = 1").select("local", "day").first() == (dt.datetime(2024, 1, 1, 0, 0, 0, 500_000), dt.date(2024, 1, 31))
+
+
+@pytest.mark.spark
+def test_files_of_one_folder_may_differ_without_losing_columns(spark: Any, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"id": [2], "text": ["x"]}), tmp_path / "b.parquet")
+    frame = open_frame(spark, str(tmp_path), "parquet", TABLE)
+    assert sorted(tuple(row) for row in frame.collect()) == [(1, None), (2, "x")]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("half.parquet", b"PAR1 and then the power went", SourceUnreadable, "half.parquet' cannot be read: "),
+        ("empty.parquet", None, SourceUnreadable, "empty.parquet' cannot be read: "),
+        (
+            "bad.csv",
+            b"id,text,day,at\nx1,a,2024-01-01,2024-01-01T00:00:00Z\n",
+            SourceUnreadable,
+            "bad.csv' cannot be read: malformed records",
+        ),
+        ("bad.json", b'{"id": "x1"}\n', SourceUnreadable, "bad.json' cannot be read: cannot parse the field name 'id'"),
+        ("cut.json", b'{"id": 1', SourceUnreadable, "cut.json' cannot be read: "),
+        ("more.csv", b"id,text,day,at,more\n1,a,,,x\n", SchemaMismatch, "the data has a column 'more', which the table does not have"),
+        ("more.json", b'{"id": 1}\n{"id": 2, "more": 1}\n', SchemaMismatch, "the data has a column 'more', which the table does not have"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    spark: Any, tmp_path: Path, name: str, content: bytes | None, error: type[Exception], message: str
+) -> None:
+    source = tmp_path / name
+    source.mkdir() if content is None else source.write_bytes(content)
+    with pytest.raises(error, match=message) as caught:
+        rows(spark, source, name.split(".")[1])
+    assert "\n" not in str(caught.value)
+
+
+def test_formats_go_by_the_name() -> None:
+    cases = {"a.csv": "csv", "a.csv.gz": "csv", "a.JSONL": "json", "a.ndjson": "json", "a.parquet": "parquet", "folder/": "parquet"}
+    assert {name: format_of(name, None) for name in cases} == cases
+    assert format_of("a.csv", "json") == "json"
+
+
+def test_sources_are_looked_for_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a b.parquet").touch()
+    assert check_source(f"file://{tmp_path}/a b.parquet") == str(tmp_path / "a b.parquet")
+    assert check_source(f"{tmp_path}/*.parquet") == f"{tmp_path}/*.parquet"
+    assert check_source("s3a://bucket/key") == "s3a://bucket/key"
+    monkeypatch.chdir(tmp_path)
+    assert check_source("a b.parquet") == str(tmp_path / "a b.parquet")
+    for missing in ("", "b.parquet", f"{tmp_path}/*.csv", f"file:{tmp_path}/b"):
+        with pytest.raises(SourceUnreadable, match="there is no file or folder"):
+            check_source(missing)
+
+
+def test_errors_come_back_from_the_text_of_sparks() -> None:
+    text = "Job aborted.\nTraceback:\n  x\nindextables.errors.SplitCorrupted: split 'a' is damaged\n\tat org.apache.spark"
+    found = our_error(RuntimeError(text))
+    assert isinstance(found, SplitCorrupted)
+    assert str(found) == "split 'a' is damaged"
+    assert our_error(RuntimeError("indextables.errors.os: x")) is None
+    assert our_error(RuntimeError("out of memory")) is None
+    assert source_error(RuntimeError("out of memory"), "s") is None

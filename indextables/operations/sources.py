@@ -12,9 +12,9 @@ from typing import IO, Any
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SourceUnreadable
+from indextables.operations.formats import FORMATS
 from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP
 
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
 
 

@@ -36,7 +36,6 @@ class _Line(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Line)
 # Nearly all lines of a log are adds spelt like this; what stands between must be one whole value, so the line is as good as checked.
 _ADD = msgspec.json.Decoder(Add)
-_ADD_START, _ADD_END = b'{"add":', b"}"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -61,14 +60,18 @@ def decode_action(line: bytes | str) -> Action:
     return action
 
 
-def decode_actions(data: bytes, source: str) -> Decoded:
-    """The actions of a version file; LogCorrupted names the source and line where one is malformed."""
+def decode_actions(data: bytes, source: str, version: int | None = None) -> Decoded:
+    """The actions of a version file, whose adds say that they came with it; LogCorrupted names the source and line that is malformed."""
     actions: list[Action] = []
     unknown = 0
+    decode_add, own = _ADD.decode, msgspec.structs.force_setattr
     for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.startswith(_ADD_START) and line.endswith(_ADD_END):
+        if line[:7] == b'{"add":' and line[-1] == 125:  # }
             try:
-                actions.append(_ADD.decode(line[len(_ADD_START) : -len(_ADD_END)]))
+                add = decode_add(line[7:-1])
+                if version is not None:
+                    own(add, "added_at_version", version)  # no one else has it yet
+                actions.append(add)
                 continue
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 pass  # the long way says what is wrong with it

@@ -62,7 +62,7 @@ def decode(rows: pa.Table) -> Iterator[Add]:
 
 
 def _column(field: pa.Field, values: list[Any]) -> pa.Array:
-    if values.count(None) == len(values):
+    if values[0] is None and values.count(None) == len(values):
         return pa.nulls(len(values), field.type)
     if field.type == STRINGS:
         return _map(values)

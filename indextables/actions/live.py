@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,43 +19,70 @@ import pyarrow as pa
 from indextables.actions import columns
 from indextables.actions.model import Add
 
-RECENT = 1000  # adds that are kept as they are
-BATCH = 4096  # adds that an edit holds before they become columns: few enough to be still in the processor's cache
+RECENT = 1000  # adds that are kept outside of segments
+BATCH = 131_072  # adds that are kept as objects at most: about 200 MB
+SLICE = 4096
 SMALL = 65_536  # rows: chunks of a smaller segment are joined when it grows
 _ADD_BYTES = 1500  # of an add as an object, roughly
 
+Index = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # hashes of paths ascending, and the row of each
 Dead = tuple[frozenset[int], ...]  # row numbers, in layers that grow: adding one copies few others
 
 
 class Segment:
-    """Rows that never change. The index of paths is made when first asked for, and lives as long as the segment."""
+    """Files that never change, as columns. Columns and the index of paths are made when first asked for, and live as long as the segment.
 
-    def __init__(self, rows: pa.Table, index: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None) -> None:
-        self.rows = rows
-        self._index = index  # hashes ascending, and the row of each
+    Until then it holds the adds themselves: a commit needs neither of both, and reading a log to append to it costs half as much.
+    """
+
+    def __init__(self, files: pa.Table | list[Add], index: Index | None = None) -> None:
+        self.num_rows: int = len(files) if isinstance(files, list) else files.num_rows
+        self._files = files
+        self._index = index
+        self._nbytes: int | None = None
+
+    @property
+    def rows(self) -> pa.Table:
+        files = self._files
+        if isinstance(files, list):
+            files = self._files = encoded(files)
+        return files
 
     def find(self, path: str) -> Iterator[int]:
         """The rows of a path: more than one where it was removed and added again."""
         hashes, order = self.index
         wanted = hash(path)
-        paths = self.rows.column("path")
         for at in range(int(hashes.searchsorted(wanted)), len(hashes)):
             if hashes[at] != wanted:
                 break
             row = int(order[at])
-            if paths[row].as_py() == path:
+            if self._at(row, "path") == path:
                 yield row
 
+    def measures(self, row: int) -> tuple[int, int | None]:
+        """The size of a file, and its number of records where it is known."""
+        return self._at(row, "size"), self._at(row, "num_records")
+
+    def _at(self, row: int, name: str) -> Any:
+        files = self._files
+        return getattr(files[row], name) if isinstance(files, list) else files.column(name)[row].as_py()
+
     @property
-    def index(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def index(self) -> Index:
         if self._index is None:
-            paths = self.rows.column("path").to_pylist()
+            files = self._files
+            paths = [add.path for add in files] if isinstance(files, list) else files.column("path").to_pylist()
             self._index = _sorted(np.fromiter(map(hash, paths), np.int64, len(paths)))
         return self._index
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
-        return int(self.rows.nbytes)
+        files = self._files
+        if isinstance(files, list):
+            return _ADD_BYTES * len(files)
+        if self._nbytes is None:
+            self._nbytes = int(files.nbytes)
+        return self._nbytes
 
     def followed_by(self, other: Segment) -> Segment:
         """Both, this one's rows first."""
@@ -64,7 +92,7 @@ class Segment:
         if self._index is None and other._index is None:
             return Segment(rows)
         hashes = np.empty(rows.num_rows, np.int64)
-        for (known, order), start in ((self.index, 0), (other.index, self.rows.num_rows)):
+        for (known, order), start in ((self.index, 0), (other.index, self.num_rows)):
             hashes[order + start] = known
         return Segment(rows, _sorted(hashes))
 
@@ -72,7 +100,13 @@ class Segment:
         return Segment, (self.rows,)  # hashes of texts differ between processes
 
 
-def _sorted(hashes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def encoded(adds: list[Add]) -> pa.Table:
+    """In slices that stay in the processor's cache while their fields are picked."""
+    slices = [columns.encode(adds[start : start + SLICE]) for start in range(0, len(adds), SLICE)]
+    return pa.concat_tables(slices).combine_chunks()
+
+
+def _sorted(hashes: npt.NDArray[np.int64]) -> Index:
     order = np.argsort(hashes, kind="stable")
     return hashes[order], order
 
@@ -85,7 +119,7 @@ class Part:
     dead: Dead = ()
 
     def __len__(self) -> int:
-        return int(self.segment.rows.num_rows) - sum(map(len, self.dead))
+        return self.segment.num_rows - sum(map(len, self.dead))
 
     def find(self, path: str, removed: Container[int] = ()) -> int | None:
         """The one row of a live path."""
@@ -110,12 +144,12 @@ class Part:
 
     def swept(self) -> Part:
         """Without its dead rows, where they have become many."""
-        if 2 * len(self) > self.segment.rows.num_rows:
+        if 2 * len(self) > self.segment.num_rows:
             return self
         return Part(Segment(self.table().combine_chunks()))
 
     def followed_by(self, other: Part) -> Part:
-        start = self.segment.rows.num_rows
+        start = self.segment.num_rows
         part = Part(self.segment.followed_by(other.segment), self.dead)
         moved = frozenset(start + row for layer in other.dead for row in layer)
         return part.without(moved) if moved else part
@@ -170,8 +204,7 @@ class Edit:
         self._parts = base.parts
         self._dead: list[set[int]] = [set() for _ in base.parts]
         self._recent = dict(base.recent)
-        self._made: list[pa.Table] = []  # of this edit, with
-        self._made_rows = 0
+        self._made: list[Segment] = []  # of this edit, with
         self._where: dict[str, int] = {}  # the row of each live path in them, and
         self._made_dead: set[int] = set()
         self._num_records = base.num_records
@@ -195,34 +228,31 @@ class Edit:
         row = self._where.pop(path, None)
         if row is not None:
             self._made_dead.add(row)
-            self._uncount_row(self._made[row // BATCH], row % BATCH)
+            self._uncount(*self._made[row // BATCH].measures(row % BATCH))
             return
         for part, dead in zip(self._parts, self._dead, strict=True):
             row = part.find(path, dead)
             if row is not None:
                 dead.add(row)
-                self._uncount_row(part.segment.rows, row)
+                self._uncount(*part.segment.measures(row))
                 return
 
     def done(self) -> LiveFiles:
+        """Everything as it is now; the edit ends with it."""
         parts = [p.without(frozenset(dead)) if dead else p for p, dead in zip(self._parts, self._dead, strict=True)]
-        if len(self._recent) > RECENT:
-            self._flush()
         if self._made:
-            part = Part(Segment(pa.concat_tables(self._made).combine_chunks()))
+            part = Part(Segment(pa.concat_tables([segment.rows for segment in self._made])))
             parts.append(part.without(frozenset(self._made_dead)) if self._made_dead else part)
-        recent = MappingProxyType(self._recent)
-        return LiveFiles(_tidy(parts), recent, self._num_records, self._size)
+        if len(self._recent) > RECENT:
+            parts.append(Part(Segment(list(self._recent.values()))))
+            self._recent = {}
+        return LiveFiles(_tidy(parts), MappingProxyType(self._recent), self._num_records, self._size)
 
     def _flush(self) -> None:
-        """What is recent becomes columns. Only the last batch of an edit may be smaller than the others."""
-        self._where.update(zip(self._recent, range(self._made_rows, self._made_rows + len(self._recent)), strict=True))
-        self._made.append(columns.encode(list(self._recent.values())))
-        self._made_rows += len(self._recent)
+        """What is recent becomes columns: `BATCH` rows each time."""
+        self._where.update(zip(self._recent, range(BATCH * len(self._made), BATCH * (len(self._made) + 1)), strict=True))
+        self._made.append(Segment(encoded(list(self._recent.values()))))
         self._recent = {}
-
-    def _uncount_row(self, rows: pa.Table, row: int) -> None:
-        self._uncount(rows.column("size")[row].as_py(), rows.column("num_records")[row].as_py())
 
     def _uncount(self, size: int, num_records: int | None) -> None:
         self._size -= size

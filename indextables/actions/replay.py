@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
 from indextables.actions.live import EMPTY, LiveFiles
 from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Txn
+from indextables.paths import are_plain
 
 Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
 
@@ -30,13 +31,19 @@ class Replay:
         self._files = files.edit()
         self.txns: dict[str, Txn] = dict(txns or {})
 
-    def apply(self, version: int, actions: Iterable[Action]) -> None:
+    def apply(self, version: int, actions: Sequence[Action]) -> None:
+        # Usually all paths are plain, which is found out for all of them at once.
+        is_plain = are_plain([action.path for action in actions if isinstance(action, Add | Remove)])
+        put = self._files.put
         for action in actions:
             if isinstance(action, Add):
+                if is_plain and action.added_at_version == version:
+                    put(action.path, action)  # as version files have it
+                    continue
                 path = self._normalise(action.path)
-                self._files.put(path, structs.replace(action, path=path, added_at_version=version))
+                put(path, structs.replace(action, path=path, added_at_version=version))
             elif isinstance(action, Remove):
-                self._files.remove(self._normalise(action.path))
+                self._files.remove(action.path if is_plain else self._normalise(action.path))
             elif isinstance(action, Protocol):
                 self.protocol = action
             elif isinstance(action, Metadata):

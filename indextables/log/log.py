@@ -29,7 +29,12 @@ class VersionFile:
     version: int
     actions: Sequence[Action]
     unknown: int
-    digest: bytes = b""  # of the file's text
+    data: bytes  # as it is stored, or its text
+
+    @property
+    def digest(self) -> bytes:
+        """Of its text, however it was packed."""
+        return digest_of(files.unpack(self.data, f"version {self.version}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +116,8 @@ class TransactionLog:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
-        text = files.unpack(data, f"version {version}")
-        decoded = decode_actions(text, f"version {version}")
-        file = VersionFile(version, decoded.actions, decoded.unknown, digest_of(text))
+        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}", version)
+        file = VersionFile(version, decoded.actions, decoded.unknown, data)
         if cache is not None:
             cache.put_version(file, self.clock.now_ms(), self.generation)
         return file

@@ -19,7 +19,7 @@ from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
 from indextables.log import names
 from indextables.log.cache import Anchor, Kind, trim
-from indextables.log.log import TransactionLog, VersionFile, digest_of
+from indextables.log.log import TransactionLog, VersionFile
 from indextables.log.names import LogListing
 from indextables.schema import from_spark_json
 from indextables.state.json_checkpoint import read_checkpoint
@@ -115,7 +115,7 @@ def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
     """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
-    file = VersionFile(version, actions, 0, digest_of(encode_actions(actions)))
+    file = VersionFile(version, actions, 0, encode_actions(actions))
     return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 
 

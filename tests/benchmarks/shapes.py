@@ -24,8 +24,8 @@ def facts(number: int) -> dict[str, Any]:
     """Two partition values, and the bounds of five columns."""
     return {
         "partition": {"date": f"2024-01-{number % 28 + 1:02d}", "host": f"h{number % 50}"},
-        "low": {name: f"{number:08d}" for name in COLUMNS[2:]},
-        "high": {name: f"{number + 5:08d}" for name in COLUMNS[2:]},
+        "low": dict.fromkeys(COLUMNS[2:], f"{number:08d}"),
+        "high": dict.fromkeys(COLUMNS[2:], f"{number + 5:08d}"),
     }
 
 
@@ -78,7 +78,10 @@ def write_delta(table: Path, versions: int, adds: int) -> Path:
     (table / "_delta_log").mkdir(parents=True)
     form = {"provider": "parquet", "options": {}}
     metadata = {"id": str(uuid.uuid4()), "format": form, "schemaString": SCHEMA, "partitionColumns": PARTITIONS, "configuration": {}}
-    first: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": {**metadata, "createdTime": 1}}]
+    first: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {**metadata, "createdTime": 1}},
+    ]
     for version in range(versions + 1):
         info: dict[str, Any] = {"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}
         lines = [info, *({"add": delta_add(number)} for number in _numbers(version, adds))] if version else first

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
-from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, write
+from indextables.errors import InvalidArgument
+from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, upgrade_protocol, write
 from indextables.operations.report import Report
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
@@ -200,6 +200,13 @@ class TableLog:
         assert outcome.version is not None
         return outcome.version
 
+    def upgrade_protocol(self, reader: int, writer: int) -> int | None:
+        """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
+        table = self._table
+        outcome = upgrade_protocol.upgrade_protocol(table._context, table._snapshot, reader, writer)
+        table._snapshot = outcome.snapshot
+        return outcome.version
+
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version says, as it spells it; unknown actions included."""
         return self._table._context.log.spelled(version)
@@ -209,9 +216,13 @@ def create_table(
     path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> Table:
     """Makes an empty table; its options are kept in its configuration. TableExists if there is one."""
+    if not isinstance(schema, pa.Schema):
+        raise InvalidArgument(
+            f"a table is made from a pyarrow.Schema, not from {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"
+        )
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
-    context = TableContext.at(path, None, clock)
+    context = TableContext.at(path, options, clock)
     create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {}))
     return Table(context, context.snapshot())
 
@@ -231,16 +242,14 @@ def open_table(
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
     context = TableContext.at(path, options, clock)
-    if not os.path.isdir(context.root.path):
-        raise TableNotFound(f"there is no folder {context.root}")
     if timestamp is not None:
         version = version_at(context.log, _epoch_ms(timestamp))
     return Table(context, context.snapshot(version, _seconds(max_staleness)))
 
 
-def exists(path: Path) -> bool:
+def exists(path: Path, options: Options | None = None) -> bool:
     """Whether a table is there, readable or not."""
-    return not TableContext.at(path).log.listing().is_empty
+    return not TableContext.at(path, options).log.listing().is_empty
 
 
 def _seconds(max_staleness: float) -> float:
@@ -259,4 +268,5 @@ def _epoch_ms(moment: datetime | str | int) -> int:
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:
         raise InvalidArgument(f"timestamp {moment!r} is neither ISO 8601 nor milliseconds since the epoch") from None
-    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)  # exact: a float loses milliseconds

@@ -94,16 +94,22 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
     from indextables.operations.sources import open_source
     from indextables.table.context import TableContext
 
-    context = TableContext.at(arguments.path)
-    partition_by = _names(arguments.partition_by)
     options = _options(arguments)
+    context = TableContext.at(arguments.path, options)
+    partition_by = _names(arguments.partition_by)
     known = None if arguments.create else context.snapshot()
     if known is None and not context.log.listing().is_empty:
         known = context.snapshot()
     reader = open_source(arguments.source, arguments.format, known.schema if known else None)
-    call = TableContext.at(arguments.path, options)
     prepared = write.prepare(
-        call, reader.schema, mode=mode, where=where, known=known, create=arguments.create, partition_by=partition_by, table_options=options
+        context,
+        reader.schema,
+        mode=mode,
+        where=where,
+        known=known,
+        create=arguments.create,
+        partition_by=partition_by,
+        table_options=options,
     )
     show = terminal.Reporter(arguments.verbose)
     with show.step(f"{mode} {arguments.source}") as progress:
@@ -179,9 +185,16 @@ def _log(arguments: argparse.Namespace) -> None:
 def _config(arguments: argparse.Namespace) -> None:
     from indextables.api import open_table
 
-    table = open_table(arguments.path).configuration if arguments.path else {}
+    table = open_table(arguments.path, options=_options(arguments)).configuration if arguments.path else {}
     rows: list[dict[str, Any]] = [
-        {"key": PREFIX + key.name, "type": key.kind.name, "value": text, "from": source, "meaning": key.meaning, "in_use": not key.planned}
+        {
+            "key": PREFIX + key.name,
+            "type": key.kind.name,
+            "value": "(set)" if key.private and text else text,
+            "from": source,
+            "meaning": key.meaning,
+            "in_use": not key.planned,
+        }
         for key in KEYS
         for text, source in [Config.of(_options(arguments), table).found(key)]
     ]

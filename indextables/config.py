@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from indextables import limits
@@ -25,6 +25,7 @@ TYPEMAP_PREFIX = "indexing.typemap."
 # Spelt without flags, so that forms which check by JSON schema can use the same.
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
 DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
+_SECRET = re.compile(r"(?i)secret|passw|token|credential|access.?key|account.?key|sas|private|signature")
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
@@ -78,7 +79,33 @@ def _duration(text: str) -> int:
         raise ValueError("a duration such as 30d or 12h") from None
 
 
+def _seconds(text: str) -> float:
+    """`30`, `30s`, `1m`."""
+    try:
+        found = parse_duration(text) / 1000 if re.search(r"[A-Za-z]$", text) else float(text)
+    except (InvalidArgument, ValueError):
+        found = 0.0
+    if not 0.1 <= found <= 3600:
+        raise ValueError("a duration from 100ms to 1h, such as 30s")
+    return found
+
+
+def _endpoint(text: str) -> str:
+    if text and not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?", text):
+        raise ValueError("an address such as https://s3.example.com:9000, without credentials or query")
+    return text.rstrip("/")
+
+
+def _region(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]{0,64}", text):
+        raise ValueError("the name of a region, such as eu-central-1")
+    return text
+
+
 BOOLEAN = Kind("boolean", _boolean)
+SECONDS = Kind("duration", _seconds)
+ADDRESS = Kind("address", _endpoint)
+REGION = Kind("region", _region)
 SIZE = Kind("size", _merge_size)
 DURATION = Kind("duration", _duration)
 
@@ -117,6 +144,8 @@ class Key:
     default: str
     meaning: str
     planned: bool = False  # accepted and kept, but nothing heeds it yet; `indextables config` says so
+    private: bool = False  # its value is never shown
+    of_call: bool = False  # about how this call reaches the store, not about the table: never kept in its configuration
 
     def parse(self, text: str) -> Any:
         """ValueError says what would be right."""
@@ -156,8 +185,13 @@ KEYS: tuple[Key, ...] = (
     Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least", planned=True),
     Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted", planned=True),
     Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
+    Key("storage.takeOver", BOOLEAN, "false", "append to another program's table, which that program can then no longer use"),
     Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of logs in memory, for the next reader in this process"),
     Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most"),
+    Key("s3.endpoint", ADDRESS, "", "where an S3-like server answers; empty for AWS", private=True, of_call=True),
+    Key("s3.region", REGION, "", "its region; empty for that of the environment or profile", private=True, of_call=True),
+    Key("storage.singleWriter", BOOLEAN, "false", "this is the only writer: allow stores without an atomic create", of_call=True),
+    Key("storage.timeout", SECONDS, "30s", "how long a store may leave a request unanswered, retries included", of_call=True),
     Key("transaction.compression.enabled", BOOLEAN, "true", "version files and checkpoints are gzip"),
     Key("transaction.retry.maxAttempts", whole(1, 1000), "10", "how often a commit is tried when others are faster"),
     Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
@@ -172,9 +206,9 @@ _BY_NAME = {key.name.lower(): key for key in KEYS}
 class Config:
     """Checked options of one call; what is not set comes from the environment, the table, the default."""
 
-    options: Mapping[str, str]  # canonical names
-    table: Mapping[str, str]  # canonical names
-    environment: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # canonical names
+    table: Mapping[str, str] = field(repr=False)  # canonical names
+    environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
@@ -213,6 +247,8 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
     checked: dict[str, str] = {}
     for key, value in options.items():
         name = _known_name(key)
+        if name is None and _SECRET.search(key):
+            raise ConfigError(f"option {key!r} is refused: credentials come from the environment, a profile or the instance")
         if name is None:
             raise ConfigError(f"unknown option {key!r}{_nearest(key)}; `indextables config` lists them")
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
@@ -222,6 +258,12 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
             if key_found.planned:
                 logger.warning("option %s is kept, but nothing heeds it yet", name)
     return checked
+
+
+def table_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Checked options without those that say how this call reaches the store."""
+    of_call = {key.name for key in KEYS if key.of_call}
+    return {name: text for name, text in checked_options(options).items() if name not in of_call}
 
 
 def environment_name(name: str) -> str:
@@ -247,4 +289,6 @@ def _parsed(key: Key, text: str, source: str) -> Any:
     try:
         return key.parse(text)
     except ValueError as right:
+        if key.private:
+            raise ConfigError(f"{source} {key.name} is not {right}") from None
         raise ConfigError(f"{source} {key.name} = {text!r} is not {right}") from None

@@ -19,7 +19,8 @@ IndexTablesError
 ├── SplitCorrupted          a split's bytes are not what was written
 ├── ConcurrentConflict      another writer was first; nothing was written
 ├── CommitUnknown           may have been written; nothing was cleaned up
-└── StorageError            the store did not answer, or refused
+└── StorageError            the store did not answer
+    └── StorageRefused      it answered, and will not do it however often it is asked
 """
 
 from __future__ import annotations
@@ -127,3 +128,8 @@ class CommitUnknown(IndexTablesError):
 class StorageError(IndexTablesError):
     retryable = True
     exit_code = 75
+
+
+class StorageRefused(StorageError):
+    retryable = False
+    exit_code = 78

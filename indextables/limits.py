@@ -8,6 +8,17 @@ GIB = 1024 * MIB
 
 # Log: hostile or broken files must not take the reader's memory with them.
 VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
+EXPANDED_FLOOR = 32 * MIB  # any log file may expand to this
+EXPANDED_RATIO = 100  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
+LINE_BYTES = 8 * MIB  # one action
+LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
+LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check
+STATE_EXPANDED_FLOOR = 2 * MIB  # a state manifest: its items take up to 100 times their bytes in memory
+STATE_EXPANDED_RATIO = 20
+CHECKPOINT_PARTS = 10_000
+AVRO_DEPTH = 8  # of a schema
+AVRO_FIELDS = 200  # of a record
+AVRO_BRANCHES = 8  # of a union
 PATH_CHARACTERS = 4096
 FOLDER_BYTES = 255  # a name on local disks
 JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
@@ -17,6 +28,19 @@ CACHED_TABLES = 64
 CACHED_VERSIONS = 1000  # of a table
 CACHED_ACTIONS = 50_000  # of a table: versions differ in size
 CACHED_STATE_BYTES = 512 * MIB  # live files of all tables together
+
+# Stores
+OBJECT_BYTES = VERSION_FILE_BYTES  # read or created in one piece; splits go by parts
+PART_BYTES = 32 * MIB  # of a split on its way to or from an object store
+PARALLEL_PARTS = 4
+PARALLEL_READS = 16  # small files read at once: one event loop is the limit beyond that
+RETRY_FIRST_SECONDS = 0.1
+RETRY_MOST_SECONDS = 2.0
+CACHE_BYTES = 20 * GIB  # of downloaded splits on this machine, least recently used go first
+CACHE_GRACE_SECONDS = 120  # what was asked for within this time is about to be opened, and stays
+PROBE_WRITERS = 16
+PROBE_ROUNDS = 3
+PROBE_DAYS = 30  # a store that was found to create atomically is believed this long
 
 # Texts that callers write
 PREDICATE_CHARACTERS = 100_000

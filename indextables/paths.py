@@ -22,6 +22,11 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 # What usual paths are made of; anything else is looked at closely.
 _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
+
+LOCAL = "file"
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
+_WITHOUT_AUTHORITY = frozenset({"memory"})
+_USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # What Hive escapes in a partition folder's name: control characters and these.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
@@ -31,50 +36,89 @@ _SPLIT_NAME = re.compile(r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class TableRoot:
-    """The absolute local folder of a table, without a trailing slash."""
+    """Where a table lies, without a trailing slash: an absolute local folder, or what follows `scheme://` in another store."""
 
     path: str
+    scheme: str = LOCAL
 
     @classmethod
     def parse(cls, given: str | os.PathLike[str]) -> TableRoot:
-        """From what a user wrote: a path, or a `file:` URI."""
+        """From what a user wrote: a path, a `file:` URI, or `scheme://…`. Credentials in it are refused, and not repeated."""
         text = os.fspath(given)
         if not text or "\0" in text:
             raise InvalidArgument(f"{text!r} is not a path")
-        local = _without_file_scheme(text)
-        if local is None:
-            raise ConfigError(f"{text!r}: only local folders are supported yet, not {text.split(':', 1)[0]!r}")
-        return cls(os.path.abspath(os.path.expanduser(local)))
+        scheme, path = _split_scheme(text)
+        if scheme == LOCAL:
+            return cls(os.path.abspath(os.path.expanduser(path)))
+        _refuse_credentials(scheme, path)
+        if not text[len(text.split(":", 1)[0]) :].startswith("://"):
+            raise ConfigError(f"{text!r} is neither a local path nor of the form {scheme}://…")
+        if path.startswith("/") and scheme not in _WITHOUT_AUTHORITY:
+            raise InvalidArgument(f"{text!r} does not say which bucket, container or host it means")
+        try:
+            return cls(check_relative(path.strip("/")), scheme)
+        except UnsafePath:
+            raise InvalidArgument(f"{text!r} is not a plain address of a folder") from None
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme == LOCAL
+
+    @property
+    def bucket(self) -> str:
+        """The part before the first slash: bucket, container or host."""
+        return self.path.split("/", 1)[0]
+
+    @property
+    def prefix(self) -> str:
+        """The part after it; empty for a table that is a whole bucket."""
+        return self.path.partition("/")[2]
 
     def relative(self, logged: str) -> str:
         """The path of the log relative to this root, checked; UnsafePath where it is not inside."""
         if are_plain([logged]):
             return logged
-        local = _without_file_scheme(logged)
-        if local is None:
-            raise UnsafePath(f"path {logged!r} in the log points to another store than {self.path!r}")
-        if local.startswith("/"):
+        scheme, path = _split_scheme(logged)
+        if scheme != LOCAL or (self.is_local and path.startswith("/")):
+            if scheme != self.scheme:
+                raise UnsafePath(f"path {logged!r} in the log points to another store than {str(self)!r}")
             inside = self.path.rstrip("/") + "/"
-            if not local.startswith(inside):
-                raise UnsafePath(f"path {logged!r} in the log lies outside of the table {self.path!r}")
-            local = local[len(inside) :]
-        return check_relative(local)
+            if not path.startswith(inside):
+                raise UnsafePath(f"path {logged!r} in the log lies outside of the table {str(self)!r}")
+            path = path[len(inside) :]
+        return check_relative(path)
 
     def join(self, relative: str) -> str:
         return posixpath.join(self.path, relative)
 
     def __str__(self) -> str:
-        return self.path
+        return self.path if self.is_local else f"{self.scheme}://{self.path}"
 
 
-def _without_file_scheme(text: str) -> str | None:
-    """The path of a plain path or a `file:` URI; None for any other scheme."""
-    scheme = _SCHEME.match(text)
-    if scheme is None:
-        return text
-    if scheme[1].lower() != "file":
-        return None
-    return "/" + text[5:].lstrip("/")
+def _split_scheme(text: str) -> tuple[str, str]:
+    """Scheme and path after normalisation: names for one store become one, so that paths of different programs compare (C-22)."""
+    match = _SCHEME.match(text)
+    if match is None:
+        return LOCAL, text
+    scheme = _ALIASES.get(match[1].lower(), match[1].lower())
+    path = text[match.end() :]
+    if scheme == LOCAL:
+        return LOCAL, "/" + path.lstrip("/")
+    path = path.removeprefix("//")
+    if scheme == "abfss":
+        authority, slash, rest = path.partition("/")
+        path = authority.replace(".blob.core.windows.net", ".dfs.core.windows.net") + slash + rest
+    return scheme, path
+
+
+def _refuse_credentials(scheme: str, path: str) -> None:
+    """An address ends up in reports and logs: it must not carry a key. `container@account` is how Azure spells a container."""
+    authority = path.lstrip("/").split("/", 1)[0]
+    user = authority.rpartition("@")[0]
+    if ":" in user or (user and scheme not in _USER_IS_NO_SECRET):
+        raise ConfigError(f"the {scheme} address carries credentials; they come from the environment, a profile or the instance")
+    if "?" in path or "#" in path:
+        raise ConfigError(f"the {scheme} address has a query or a fragment; settings are options, credentials come from the environment")
 
 
 def are_plain(paths: Sequence[str]) -> bool:
@@ -135,4 +179,4 @@ def split_path(partition_folders: list[str], unique: str) -> str:
 
 
 def is_our_split(path: str) -> bool:
-    return _SPLIT_NAME.fullmatch(path) is not None
+    return _SPLIT_NAME.fullmatch(path) is not None  # not match: `$` lets a newline follow

@@ -7,10 +7,12 @@ the data came from.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
 
+from indextables import limits
 from indextables.errors import LogCorrupted, SchemaMismatch
 
 UTC_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -67,22 +69,53 @@ def check_column_name(name: str) -> None:
 
 
 def to_spark_json(schema: pa.Schema) -> str:
-    """The canonical schema as Spark spells it."""
-    fields = [{"name": f.name, "type": _SPARK_WORDS[f.type], "nullable": f.nullable, "metadata": {}} for f in schema]
+    """The canonical schema as Spark spells it; SchemaMismatch names a column whose type tables do not hold."""
+    fields = [
+        {"name": f.name, "type": _SPARK_WORDS[canonical_type(f.name, f.type)], "nullable": f.nullable, "metadata": {}} for f in schema
+    ]
     return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"), ensure_ascii=False)
 
 
 def from_spark_json(text: str) -> pa.Schema:
-    """The Arrow schema of a `schemaString`; LogCorrupted where it is none, SchemaMismatch for types we do not hold."""
+    """The Arrow schema of a `schemaString`; LogCorrupted where it is none.
+
+    Tables of other programs have types that ours do not hold yet: they get Arrow's type for them, or an opaque one, so that such a table
+    opens and lists. `canonical_type` refuses them where values are needed.
+    """
     try:
-        document: Any = json.loads(text)
-        fields = [(str(f["name"]), f["type"], bool(f.get("nullable", True))) for f in document["fields"]]
-    except (ValueError, TypeError, KeyError, RecursionError) as cause:
+        fields = _fields(json.loads(text), 0)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pa.ArrowException) as cause:
         raise LogCorrupted(f"the table's schemaString is not a Spark schema: {text[:80]!r}") from cause
-    return pa.schema([pa.field(name, _arrow_type(name, word), nullable) for name, word, nullable in fields])
+    return pa.schema(fields)
 
 
-def _arrow_type(column: str, word: Any) -> pa.DataType:
-    if not isinstance(word, str) or word not in _ARROW_TYPES:
-        raise SchemaMismatch(f"column {column!r} has Spark type {word!r}, which is not supported yet (supported: {SUPPORTED})")
-    return _ARROW_TYPES[word]
+def _fields(document: Any, depth: int) -> list[pa.Field]:
+    return [pa.field(str(f["name"]), _arrow_type(f["type"], depth + 1), bool(f.get("nullable", True))) for f in document["fields"]]
+
+
+def _arrow_type(given: Any, depth: int) -> pa.DataType:
+    if depth > limits.JSON_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(given, dict):
+        return _nested_type(given, depth)
+    if not isinstance(given, str):
+        raise TypeError(given)
+    if given in _ARROW_TYPES:
+        return _ARROW_TYPES[given]
+    if given == "binary":
+        return pa.binary()
+    sized = re.fullmatch(r"(decimal)\(([0-9]{1,2}),([0-9]{1,2})\)|(?:var)?char\([0-9]{1,9}\)", given)
+    if sized is None:
+        return pa.opaque(pa.null(), given, "spark")
+    return pa.decimal128(int(sized[2]), int(sized[3])) if sized[1] else pa.string()
+
+
+def _nested_type(given: dict[str, Any], depth: int) -> pa.DataType:
+    kind = given["type"]
+    if kind == "struct":
+        return pa.struct(_fields(given, depth))
+    if kind == "array":
+        return pa.list_(_arrow_type(given["elementType"], depth + 1))
+    if kind == "map":
+        return pa.map_(_arrow_type(given["keyType"], depth + 1), _arrow_type(given["valueType"], depth + 1))
+    return pa.opaque(pa.null(), str(kind), "spark")

@@ -85,8 +85,11 @@ def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD)
     kept = list(rows)
+    if not kept:
+        print("no rows")
+        return
+    table = Table(box=SIMPLE_HEAD)
     for name in names:
         number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
         table.add_column(name, justify="right" if number else "left", overflow="fold")

@@ -156,14 +156,16 @@ BAD: list[tuple[int, str, list[str]]] = [
     (1, "already", ["create", "{t}", "--like", "{tmp}/data.parquet"]),
     (1, "schema.json", ["create", "{new}", "--schema", "{tmp}/schema.json"]),
     (1, "version 99", ["count", "{t}", "--version", "99"]),
-    (78, "no folder", ["count", "{tmp}/nowhere"]),
+    (78, "no transaction log found", ["count", "{tmp}/nowhere"]),
     (78, "no transaction log", ["count", "{tmp}"]),
+    (78, "is a file", ["count", "{tmp}/data.parquet"]),
+    (78, "is a file", ["append", "{tmp}/data.xyz", "{tmp}/data.parquet", "--create"]),
     (78, "no transaction log", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
     (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),
     (78, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
     (78, "'many'", ["append", "{t}", "{tmp}/data.parquet", "-o", "transaction.retry.maxAttempts=many"]),
     (78, "protocol 9", ["count", "{newer}"]),
-    (78, "only local folders", ["count", "weird://bucket/t"]),
+    (78, "is not a store that fsspec knows", ["count", "weird://bucket/t"]),
 ]
 
 

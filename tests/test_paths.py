@@ -75,6 +75,33 @@ def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TableRoot.parse("t").path == os.path.join(tmp_path, "t")
     assert TableRoot.parse(Path("t")).path == TableRoot.parse("./t/").path
     assert TableRoot.parse(f"file://{tmp_path}/t").path == f"{tmp_path}/t"
-    for bad in ("", "a\0b", "ftp://host/x"):
+    for bad in ("", "a\0b", "ftp:host/x", "s3://", "s3:///key"):
         with pytest.raises((InvalidArgument, ConfigError)):
             TableRoot.parse(bad)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("s3a://b/t/", "s3://b/t"),
+        ("S3N://b/a/t", "s3://b/a/t"),
+        ("gcs://b/t", "gs://b/t"),
+        ("wasbs://c@a.blob.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
+        ("memory:///x", "memory://x"),
+        ("hdfs://h:8020/t", "hdfs://h:8020/t"),
+    ],
+)
+def test_one_store_has_one_name(given: str, shown: str) -> None:
+    root = TableRoot.parse(given)
+    assert str(root) == shown
+    assert TableRoot.parse(str(root)) == root
+    assert root.relative(shown + "/splits/a.split") == root.relative("splits/a.split") == "splits/a.split"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*HOSTILE, "s3://other/t/a.split", "s3://b/tx/a.split", "s3://b/t/../x", "/b/t/a.split", "file:///b/t/a.split", "gs://b/t/a.split"],
+)
+def test_hostile_paths_are_refused_in_buckets_too(path: str) -> None:
+    with pytest.raises(UnsafePath):
+        TableRoot.parse("s3a://b/t").relative(path)

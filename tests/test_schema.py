@@ -93,11 +93,39 @@ def test_a_schema_string_that_is_none_is_a_damaged_log(text: str) -> None:
         from_spark_json(text)
 
 
-@pytest.mark.parametrize("word", ["binary", {"type": "array", "elementType": "long"}, None, 3])
-def test_spark_types_that_tables_do_not_hold_are_named(word: object) -> None:
-    text = json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]})
-    with pytest.raises(SchemaMismatch, match="column 'odd' has Spark type"):
-        from_spark_json(text)
+@pytest.mark.parametrize("word", [None, 3, ["long"], {"type": "array"}, {"type": "struct"}, {"type": "map", "keyType": "long"}])
+def test_a_type_that_is_none_is_a_damaged_log(word: object) -> None:
+    with pytest.raises(LogCorrupted, match="not a Spark schema"):
+        from_spark_json(json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]}))
+
+
+STRUCT = {"type": "struct", "fields": [{"name": "x", "type": "integer", "nullable": True, "metadata": {}}]}
+
+
+@pytest.mark.parametrize(
+    ("word", "arrow"),
+    [
+        ("binary", pa.binary()),
+        ("decimal(10,2)", pa.decimal128(10, 2)),
+        ({"type": "array", "elementType": "long", "containsNull": True}, pa.list_(pa.int64())),
+        (STRUCT, pa.struct([("x", pa.int32())])),
+        ({"type": "map", "keyType": "string", "valueType": STRUCT}, pa.map_(pa.string(), pa.struct([("x", pa.int32())]))),
+        ("variant", pa.opaque(pa.null(), "variant", "spark")),
+        ("interval day to second", pa.opaque(pa.null(), "interval day to second", "spark")),
+        ({"type": "udt", "class": "x"}, pa.opaque(pa.null(), "udt", "spark")),
+    ],
+)
+def test_types_that_tables_do_not_hold_are_shown_and_refused_by_name(word: object, arrow: pa.DataType) -> None:
+    schema = from_spark_json(json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]}))
+    assert schema.field("odd").type == arrow
+    for use in (canonical_schema, to_spark_json):
+        with pytest.raises(SchemaMismatch, match="column 'odd' has type"):
+            use(schema)
+
+
+@pytest.mark.parametrize("word", ["char(5)", "varchar(10)"])
+def test_sized_strings_are_strings(word: str) -> None:
+    assert from_spark_json(json.dumps({"fields": [{"name": "a", "type": word}]})).field("a").type == pa.string()
 
 
 def test_a_missing_nullable_means_nullable() -> None:

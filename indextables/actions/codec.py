@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Txn
+from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
+from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
 from indextables.errors import LogCorrupted
 
 _WIRE_KEYS: dict[type[Action], str] = {
@@ -15,6 +16,7 @@ _WIRE_KEYS: dict[type[Action], str] = {
     Metadata: "metaData",
     Add: "add",
     Remove: "remove",
+    Skip: "mergeskip",
     CommitInfo: "commitInfo",
     Txn: "txn",
 }
@@ -22,14 +24,16 @@ _WIRE_KEYS: dict[type[Action], str] = {
 
 class _Line(msgspec.Struct, rename="camel"):
     protocol: Protocol | None = None
-    meta_data: Metadata | None = None
+    meta_data: WireMetadata | None = None
     add: Add | None = None
     remove: Remove | None = None
+    mergeskip: Skip | None = None
     commit_info: CommitInfo | None = None
     txn: Txn | None = None
 
     def actions(self) -> list[Action]:
-        known = (self.protocol, self.meta_data, self.add, self.remove, self.commit_info, self.txn)
+        metadata = None if self.meta_data is None else self.meta_data.metadata()
+        known = (self.protocol, metadata, self.add, self.remove, self.mergeskip, self.commit_info, self.txn)
         return [action for action in known if action is not None]
 
 
@@ -64,22 +68,24 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
     """The actions of a version file, whose adds say that they came with it; LogCorrupted names the source and line that is malformed."""
     actions: list[Action] = []
     unknown = 0
-    decode_add, own = _ADD.decode, msgspec.structs.force_setattr
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line[:7] == b'{"add":' and line[-1] == 125:  # }
+    decode_add = _ADD.decode
+    for number, line in numbered_lines(data, source):
+        if line[:7] == b'{"add":' and line[-2:] == b"}\n":
             try:
-                add = decode_add(line[7:-1])
-                if version is not None:
-                    own(add, "added_at_version", version)  # no one else has it yet
-                actions.append(add)
+                actions.append(decode_add(line[7:-2]))
                 continue
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 pass  # the long way says what is wrong with it
-        if not line.strip():
-            continue
         found = _decode_line(line, f"{source}, line {number}")
         actions.extend(found)
         unknown += not found
+    if not _says_nothing_else(data, actions):
+        for number, line in numbered_lines(data, source):
+            refuse_duplicate_keys(line, f"{source}, line {number}")
+    if version is not None:
+        for action in actions:
+            if type(action) is Add:
+                msgspec.structs.force_setattr(action, "added_at_version", version)  # no one else has it yet
     return Decoded(actions, unknown)
 
 
@@ -91,3 +97,14 @@ def _decode_line(line: bytes, place: str) -> Sequence[Action]:
     if len(found) > 1:
         raise LogCorrupted(f"{place} has more than one action")
     return found
+
+
+def _says_nothing_else(data: bytes, actions: Sequence[Action]) -> bool:
+    """Whether every key of the text is one of the actions', once: then it has as many quotes as the actions when they are written again.
+
+    Whatever decoding dropped (the first of two equal keys, an unknown key, a null) had quotes; only `\\u0022` and what metadata leaves
+    out could add some. Exact in what it accepts, and cheap: our own files are never parsed twice.
+    """
+    if b"\\u" in data or any(type(action) is Metadata for action in actions):
+        return False
+    return data.count(b'"') == 2 * len(actions) + _ENCODER.encode(actions).count(b'"')

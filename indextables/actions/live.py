@@ -63,6 +63,10 @@ class Segment:
         """The size of a file, and its number of records where it is known."""
         return self._at(row, "size"), self._at(row, "num_records")
 
+    def add(self, row: int) -> Add:
+        files = self._files
+        return files[row] if isinstance(files, list) else next(columns.decode(files.slice(row, 1)))
+
     def _at(self, row: int, name: str) -> Any:
         files = self._files
         return getattr(files[row], name) if isinstance(files, list) else files.column(name)[row].as_py()
@@ -170,6 +174,19 @@ class LiveFiles:
     def __contains__(self, path: object) -> bool:
         return path in self.recent or (isinstance(path, str) and any(part.find(path) is not None for part in self.parts))
 
+    def get(self, path: str) -> Add | None:
+        if path in self.recent:
+            return self.recent[path]
+        for part in self.parts:
+            row = part.find(path)
+            if row is not None:
+                return part.segment.add(row)
+        return None
+
+    def paths(self) -> list[str]:
+        found: list[str] = self.table().column("path").to_pylist()
+        return found
+
     @cached_property
     def _table(self) -> pa.Table:
         recent = [columns.encode(list(self.recent.values()))] if self.recent else []
@@ -236,6 +253,10 @@ class Edit:
                 dead.add(row)
                 self._uncount(*part.segment.measures(row))
                 return
+
+    def __len__(self) -> int:
+        dead = len(self._made_dead) + sum(map(len, self._dead))
+        return sum(map(len, self._parts)) + BATCH * len(self._made) + len(self._recent) - dead
 
     def done(self) -> LiveFiles:
         """Everything as it is now; the edit ends with it."""

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # what a column of 64 bits holds
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # what a long of the other readers holds
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _Wire(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -16,8 +18,8 @@ class _Wire(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
 class Protocol(_Wire, frozen=True):
     """What a program must understand to read or write the table."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Int32
+    min_writer_version: Int32
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -35,9 +37,34 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
     schema_string: str
     partition_columns: list[str] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
-    created_time: int | UnsetType | None = UNSET
+    created_time: Int64 | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
+
+
+class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
+    """As other writers spell it: what we write in full may be null or absent there."""
+
+    id: str
+    format: FileFormat | None = None
+    schema_string: str
+    partition_columns: list[str] | None = None
+    configuration: dict[str, str] | None = None
+    created_time: Int64 | UnsetType | None = UNSET
+    name: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+
+    def metadata(self) -> Metadata:
+        return Metadata(
+            id=self.id,
+            format=self.format or FileFormat(),
+            schema_string=self.schema_string,
+            partition_columns=self.partition_columns or [],
+            configuration=self.configuration or {},
+            created_time=UNSET if self.created_time is None else self.created_time,
+            name=UNSET if self.name is None else self.name,
+            description=UNSET if self.description is None else self.description,
+        )
 
 
 class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
@@ -45,53 +72,70 @@ class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True,
 
     path: str
     partition_values: dict[str, str]  # a null value has no key
-    size: Long
-    modification_time: Long
+    size: Count
+    modification_time: Int64
     data_change: bool
     stats: str | None = None
     tags: dict[str, str] | None = None
     min_values: dict[str, str] | None = None
     max_values: dict[str, str] | None = None
-    num_records: Long | None = None
-    footer_start_offset: Long | None = None
-    footer_end_offset: Long | None = None
-    hotcache_start_offset: Long | None = None
-    hotcache_length: Long | None = None
+    num_records: Count | None = None
+    footer_start_offset: Int64 | None = None
+    footer_end_offset: Int64 | None = None
+    hotcache_start_offset: Int64 | None = None
+    hotcache_length: Int64 | None = None
     has_footer_offsets: bool | None = None
     time_range_start: str | None = None
     time_range_end: str | None = None
     split_tags: list[str] | None = None
-    delete_opstamp: Long | None = None
-    num_merge_ops: Long | None = None
+    delete_opstamp: Int64 | None = None
+    num_merge_ops: Int32 | None = None
     doc_mapping_json: str | None = None
     doc_mapping_ref: str | None = None
-    uncompressed_size_bytes: Long | None = None
-    added_at_version: Long | None = None  # set by replay and kept in checkpoints; never in a version file
+    uncompressed_size_bytes: Int64 | None = None
+    added_at_version: Int64 | None = None  # set by replay and kept in checkpoints; never in a version file
 
 
 class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A split that no longer belongs to the table; its file stays until purge."""
 
     path: str
-    deletion_timestamp: int | None = None
-    data_change: bool = True
+    deletion_timestamp: Int64 | None = None
+    data_change: bool = field(default_factory=lambda: True)  # a factory, so that it is always written
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str] | None = None
-    size: int | None = None
+    size: Count | None = None
     tags: dict[str, str] | None = None
+
+
+class Skip(_Wire, frozen=True):
+    """A split that an operation could not use; it stays in the table, and is left alone until `retry_after`."""
+
+    path: str
+    skip_timestamp: Int64
+    reason: str
+    operation: str | None = None
+    partition_values: dict[str, str] | None = None
+    size: Count | None = None
+    retry_after: Int64 | None = None
+    skip_count: Int32 | None = None  # null stands for 1
+
+    @property
+    def count(self) -> int:
+        return 1 if self.skip_count is None else self.skip_count
 
 
 class CommitInfo(_Wire, frozen=True):
     """Who made this commit; other readers ignore it, and we recognise our own by its id."""
 
-    id: str
-    timestamp: int
+    id: str = ""  # other writers give none
+    timestamp: Int64 | None = None
     operation: str | None = None
     user: str | None = None
     engine: str | None = None
     job_id: str | None = None
-    attempt: int | None = None
-    read_version: int | None = None
+    attempt: Int32 | None = None
+    read_version: Int64 | None = None
     metrics: dict[str, Any] | None = None
 
 
@@ -99,8 +143,8 @@ class Txn(_Wire, frozen=True):
     """An application's own counter: what it wrote under a number is written once."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Int64
+    last_updated: Int64 | None = None
 
 
-Action = Protocol | Metadata | Add | Remove | CommitInfo | Txn
+Action = Protocol | Metadata | Add | Remove | Skip | CommitInfo | Txn

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from indextables.actions.live import EMPTY, LiveFiles
-from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Txn
-from indextables.paths import are_plain
+from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Skip, Txn
+from indextables.paths import NULL_PARTITION, are_plain
 
 Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
 
@@ -24,12 +24,14 @@ class Replay:
         metadata: Metadata | None = None,
         files: LiveFiles = EMPTY,
         txns: Mapping[str, Txn] | None = None,
+        skips: Mapping[str, Skip] | None = None,
     ) -> None:
         self._normalise = normalise
         self.protocol = protocol
         self.metadata = metadata
         self._files = files.edit()
         self.txns: dict[str, Txn] = dict(txns or {})
+        self.skips: dict[str, Skip] = dict(skips or {})  # by path, all skips of a path in one
 
     def apply(self, version: int, actions: Sequence[Action]) -> None:
         # Usually all paths are plain, which is found out for all of them at once.
@@ -37,29 +39,47 @@ class Replay:
         put = self._files.put
         for action in actions:
             if isinstance(action, Add):
-                if is_plain and action.added_at_version == version:
-                    put(action.path, action)  # as version files have it
-                    continue
-                path = self._normalise(action.path)
-                put(path, structs.replace(action, path=path, added_at_version=version))
+                if is_plain and action.added_at_version == version and NULL_PARTITION not in action.partition_values.values():
+                    put(action.path, action)  # as our version files have it
+                else:
+                    self.put(structs.replace(action, added_at_version=version))
             elif isinstance(action, Remove):
-                self._files.remove(action.path if is_plain else self._normalise(action.path))
+                path = action.path if is_plain else self._normalise(action.path)
+                self._files.remove(path)
+                self.skips.pop(path, None)
             elif isinstance(action, Protocol):
                 self.protocol = action
             elif isinstance(action, Metadata):
                 self.metadata = action
             elif isinstance(action, Txn):
                 self.put_txn(action)
+            elif isinstance(action, Skip):
+                self.put_skip(action)
 
     def put(self, add: Add) -> None:
         """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
         path = self._normalise(add.path)
+        if NULL_PARTITION in add.partition_values.values():  # other writers' spelling of null; a null value has no key
+            values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
+            add = structs.replace(add, partition_values=values)
         self._files.put(path, add if add.path == path else structs.replace(add, path=path))
 
     def put_txn(self, txn: Txn) -> None:
         known = self.txns.get(txn.app_id)
         if known is None or known.version < txn.version:
             self.txns[txn.app_id] = txn
+
+    def put_skip(self, skip: Skip) -> None:
+        """The latest skip of a path, with the highest count and the latest time to retry of all its skips."""
+        path = self._normalise(skip.path)
+        known = self.skips.get(path)
+        count = max(skip.count, known.count if known else 0)
+        times = [time for time in (skip.retry_after, known.retry_after if known else None) if time is not None]
+        self.skips[path] = structs.replace(skip, path=path, skip_count=count, retry_after=max(times, default=None))
+
+    @property
+    def num_files(self) -> int:
+        return len(self._files)
 
     def files(self) -> LiveFiles:
         """What is live now; the replay ends with it."""

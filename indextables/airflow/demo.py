@@ -107,11 +107,27 @@ def _captured(log: Path) -> Iterator[None]:
 
 
 def _fresh(path: Path, root: Path) -> Path:
-    """Each demo begins with no table; only what is one is removed."""
+    """Each demo begins with no table. One that holds no more than a demo writes is removed, any other is put aside."""
     if (path / "_transaction_log").is_dir():
-        say(f"     (removing {path.relative_to(root)} of an earlier demo)")
-        shutil.rmtree(path)
+        if _is_only_demo(path):
+            say(f"     (removing {path.relative_to(root)} of an earlier demo)")
+            shutil.rmtree(path)
+        else:
+            aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")
+            path.rename(aside)
+            say(f"     ({path.relative_to(root)} holds more than the demo wrote: it is {aside.relative_to(root)} now)")
     return path
+
+
+def _is_only_demo(path: Path) -> bool:
+    from indextables.api import open_table
+
+    try:
+        return bool(
+            sum(entry["rows_added"] for entry in open_table(path).history().to_pylist() if entry["operation"] == "append") <= BATCHES * ROWS
+        )
+    except IndexTablesError:
+        return False
 
 
 def _deliveries(folder: Path) -> list[Path]:

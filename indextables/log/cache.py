@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from indextables import limits
-from indextables.log.names import POINTER, LogListing
+from indextables.log.names import LogListing
 
 if TYPE_CHECKING:
     from indextables.log.log import VersionFile
@@ -93,11 +93,11 @@ class LogCache:
         with self._lock:
             if generation != self._generation:
                 return
-            self._drop_version(file.version)
+            self.drop_version(file.version)
             self._versions[file.version] = _Held(file, now_ms, len(file.actions))
             self._actions += len(file.actions)
             while len(self._versions) > limits.CACHED_VERSIONS or self._actions > limits.CACHED_ACTIONS:
-                self._drop_version(next(iter(self._versions)))
+                self.drop_version(next(iter(self._versions)))
 
     def revalidate(self, listing: LogListing, still_there: Callable[[Anchor], bool], now_ms: int) -> int:
         """Takes a fresh listing; forgets everything if a file changed since the one before, or the anchor is no longer what it was.
@@ -107,9 +107,11 @@ class LogCache:
         with self._lock:
             seen, anchor = self._seen, self._anchor
         before = seen.stamps if seen is not None else {}
-        changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in before.items() if name != POINTER)
+        changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in before.items())
         if changed or (anchor is not None and not still_there(anchor)):
             self.invalidate()
+        elif seen is not None and not _is_continued(seen, listing):
+            self.invalidate(Kind.FILES)
         with self._lock:
             self._seen = listing
             self._single[Kind.VERSIONS_LIST] = _Held(listing, now_ms)
@@ -143,16 +145,25 @@ class LogCache:
         self._hits[kind] += held is not None
         return held.value if held is not None else None
 
-    def _drop_version(self, version: int) -> None:
-        gone = self._versions.pop(version, None)
-        self._actions -= gone.weight if gone else 0
+    def drop_version(self, version: int) -> None:
+        with self._lock:
+            gone = self._versions.pop(version, None)
+            self._actions -= gone.weight if gone else 0
+
+
+def _is_continued(seen: LogListing, listing: LogListing) -> bool:
+    """Whether nothing but versions at the end came since: a checkpoint, a state or a pointer may say more, and so may what was restored."""
+    known, new = seen.versions, listing.versions[len(seen.versions) :]
+    end = max((*seen.versions, *seen.bases), default=-1)
+    same = (known, seen.bases, seen.has_pointer) == (listing.versions[: len(known)], listing.bases, listing.has_pointer)
+    return same and all(version > end for version in new)
 
 
 _LOCK = threading.Lock()
-_TABLES: OrderedDict[str, LogCache] = OrderedDict()
+_TABLES: OrderedDict[Hashable, LogCache] = OrderedDict()
 
 
-def cache_of(key: str) -> LogCache:
+def cache_of(key: Hashable) -> LogCache:
     """The one cache of a table in this process; tables used least lately are forgotten."""
     with _LOCK:
         cache = _TABLES.setdefault(key, LogCache())
@@ -173,7 +184,7 @@ def trim() -> None:
             cache.invalidate(Kind.FILES)
 
 
-def forget(key: str) -> None:
+def forget(key: Hashable) -> None:
     with _LOCK:
         _TABLES.pop(key, None)
 

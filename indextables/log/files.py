@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 
 from indextables import limits
 from indextables.errors import LogCorrupted
 
+_CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _SCALA_PREFIX = b"\x01\x01"  # Scala writers put these two bytes before the gzip header
 
@@ -15,6 +17,11 @@ _SCALA_PREFIX = b"\x01\x01"  # Scala writers put these two bytes before the gzip
 def pack(text: bytes, *, compress: bool) -> bytes:
     """Equal texts give equal bytes: the gzip header carries no time."""
     return gzip.compress(text, compresslevel=6, mtime=0) if compress else text
+
+
+def expanded_limit(size: int) -> int:
+    """How many bytes a compressed log file of `size` bytes may expand to: a bomb is small and expands a thousandfold."""
+    return min(limits.VERSION_FILE_BYTES, max(limits.EXPANDED_FLOOR, size * limits.EXPANDED_RATIO))
 
 
 def unpack(data: bytes, source: str) -> bytes:
@@ -31,18 +38,35 @@ def unpack(data: bytes, source: str) -> bytes:
 
 def _expand(data: bytes, source: str) -> bytes:
     """Every gzip member, with length and checksum verified by zlib; never more than the limit in memory."""
-    parts: list[bytes] = []
+    most = expanded_limit(len(data))
+    if most > limits.EXPANDED_FLOOR:
+        # What may take a lot of memory is measured first: a bomb shows itself before anything is kept.
+        _refuse_above(most, _chunks(data, source), source)
+    chunks: list[bytes] = []
+    _refuse_above(most, _chunks(data, source), source, chunks)
+    return b"".join(chunks)
+
+
+def _refuse_above(most: int, chunks: Iterator[bytes], source: str, kept: list[bytes] | None = None) -> None:
     size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > most:
+            raise LogCorrupted(f"{source} expands to more than {most} bytes")
+        if kept is not None:
+            kept.append(chunk)
+
+
+def _chunks(data: bytes, source: str) -> Iterator[bytes]:
     try:
         while data:
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(data, limits.VERSION_FILE_BYTES + 1 - size))
-            size += len(parts[-1])
-            if size > limits.VERSION_FILE_BYTES:
-                raise LogCorrupted(f"{source} expands to more than {limits.VERSION_FILE_BYTES} bytes")
-            if not member.eof:
-                raise LogCorrupted(f"{source} is cut off")
+            while not member.eof:
+                chunk = member.decompress(data, _CHUNK)
+                data = member.unconsumed_tail
+                if not chunk and not data and not member.eof:
+                    raise LogCorrupted(f"{source} is cut off")
+                yield chunk
             data = member.unused_data
     except zlib.error as error:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
-    return b"".join(parts)

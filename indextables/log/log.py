@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +79,14 @@ class TransactionLog:
             )
             if known is not None and self.generation is not None:
                 return known
-        listing = names.LogListing.of_entries(self.store.list(LOG_FOLDER))
+        listing = self.look()
         if cache is not None:
             self.generation = cache.revalidate(listing, lambda anchor: self.holds(anchor, listing), self.clock.now_ms())
         return listing
+
+    def look(self) -> names.LogListing:
+        """What the folder shows now, and nothing more: one request where the log is known to be the same."""
+        return names.LogListing.of_entries(self.store.list(LOG_FOLDER))
 
     def holds(self, anchor: Anchor, listing: names.LogListing) -> bool:
         """Whether the file is there as it was. Its bytes are read: times can be equal where a table was made again at once."""
@@ -107,20 +112,15 @@ class TransactionLog:
 
     def read(self, version: int) -> VersionFile:
         """One version; VersionNotFound, LogCorrupted. A malformed line anywhere in it is found now, not when it is used."""
-        cache = self.cache()
-        known = cache and cache.get_version(version, self.clock.now_ms(), self.reading.cache_ms, self.generation)
-        if known:
+        known = self._cached(version)
+        if known is not None:
             return known
         path = names.version_path(version)
         try:
             data = self.store.read(path)
         except FileNotFoundError:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
-        decoded = decode_actions(files.unpack(data, f"version {version}"), f"version {version}", version)
-        file = VersionFile(version, decoded.actions, decoded.unknown, data)
-        if cache is not None:
-            cache.put_version(file, self.clock.now_ms(), self.generation)
-        return file
+        return self._decoded(version, data)
 
     def spelled(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as they stand there, checked like every version that is read."""
@@ -129,45 +129,89 @@ class TransactionLog:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
-        """In the order given, read ahead in parallel; StorageError if nothing arrives for too long."""
+        """In the order given; many at a time and ahead of what is used. StorageError if nothing arrives for too long."""
         parallelism = self.reading.parallelism
-        # Small files of a local disk arrive faster than threads can take turns: 1,000 took twice the CPU with four.
-        if parallelism == 1 or len(versions) < 2 or isinstance(self.store, LocalStore):
+        if parallelism == 1 or len(versions) < 2:
             yield from map(self.read, versions)
             return
         size = max(1, min(CHUNK, len(versions) // (4 * parallelism)))
         chunks = [versions[start : start + size] for start in range(0, len(versions), size)]
+        for chunk, contents in zip(chunks, self._fetched(chunks), strict=True):
+            for version, content in zip(chunk, contents, strict=True):
+                yield content if isinstance(content, VersionFile) else self._decoded(version, content)
+
+    def _fetched(self, chunks: Sequence[Sequence[int]]) -> Iterator[list[VersionFile | bytes]]:
+        if isinstance(self.store, LocalStore):  # small files arrive faster than threads can take turns
+            yield from map(self._fetch, chunks)
+            return
+        parallelism = self.reading.parallelism
         pool = ThreadPoolExecutor(parallelism)
-        ahead: deque[Future[list[VersionFile]]] = deque()
+        ahead: deque[Future[list[VersionFile | bytes]]] = deque()
         try:
             for number, chunk in enumerate(chunks):
                 while len(ahead) < 2 * parallelism and number + len(ahead) < len(chunks):
-                    ahead.append(pool.submit(self._read_chunk, chunks[number + len(ahead)]))
+                    ahead.append(pool.submit(self._fetch, chunks[number + len(ahead)]))
                 try:
                     found = ahead.popleft().result(self.reading.timeout_seconds)
                 except TimeoutError:
                     waited = f"{self.reading.timeout_seconds:g} seconds"
                     raise StorageError(f"version {chunk[0]} of {self.store.root} did not arrive within {waited}") from None
-                yield from found
+                yield found
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_chunk(self, versions: Sequence[int]) -> list[VersionFile]:
-        return [self.read(version) for version in versions]
+    def _fetch(self, versions: Sequence[int]) -> list[VersionFile | bytes]:
+        """What the cache knows, and the bytes of the others."""
+        known = {version: file for version in versions if (file := self._cached(version)) is not None}
+        missing = [version for version in versions if version not in known]
+        try:
+            contents = self.store.read_many([names.version_path(version) for version in missing]) if missing else []
+        except FileNotFoundError:
+            return [self.read(version) for version in versions]  # which names the one that is gone
+        found: dict[int, VersionFile | bytes] = {**known, **dict(zip(missing, contents, strict=True))}
+        return [found[version] for version in versions]
+
+    def read_present(self, versions: Sequence[int]) -> list[VersionFile]:
+        """Like read_many, without those that expired since they were listed."""
+        with suppress(VersionNotFound):
+            return list(self.read_many(versions))
+        found: list[VersionFile] = []
+        for version in versions:
+            with suppress(VersionNotFound):
+                found.append(self.read(version))
+        return found
+
+    def _cached(self, version: int) -> VersionFile | None:
+        cache = self.cache()
+        return None if cache is None else cache.get_version(version, self.clock.now_ms(), self.reading.cache_ms, self.generation)
+
+    def _decoded(self, version: int, data: bytes) -> VersionFile:
+        source = f"version {version}"
+        decoded = decode_actions(files.unpack(data, source), source, version)
+        file = VersionFile(version, decoded.actions, decoded.unknown, data)
+        cache = self.cache()
+        if cache is not None:
+            cache.put_version(file, self.clock.now_ms(), self.generation)
+        return file
+
+    def withdraw(self, version: int) -> None:
+        """Takes back a version that this program just wrote and no reader can see, since a later checkpoint stands for it."""
+        self.store.delete(names.version_path(version))
+        self.invalidate_cache()
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
         """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
-        made = self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
         cache = self.cache()
-        if made and cache is not None:
+        if cache is not None:  # the number may have been another's, which expired
+            cache.drop_version(version)
             cache.invalidate(Kind.VERSIONS_LIST)
-        return made
+        return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
 
     # ---- cache
 
     def cache(self) -> LogCache | None:
         """This process's cache of the log; None where it is off."""
-        return caches.cache_of(self.store.key) if self.reading.cache_ms > 0 else None
+        return caches.cache_of(self.store.spec) if self.reading.cache_ms > 0 else None
 
     def cache_stats(self) -> dict[str, float]:
         """`protocolHitRate, metadataHitRate, versionHitRate, filesHitRate, versionsListHitRate`; empty where caching is off."""
@@ -183,7 +227,7 @@ class TransactionLog:
 
     def close(self) -> None:
         """Lets go of what this process holds of the log. A closed log can be read again, from nothing."""
-        caches.forget(self.store.key)
+        caches.forget(self.store.spec)
 
 
 def digest_of(text: bytes) -> bytes:

@@ -9,7 +9,7 @@ from indextables.operations.report import Report, Status, reporter
 from indextables.state.json_checkpoint import CheckpointDocument, write_checkpoint
 from indextables.state.pointer import write_pointer
 from indextables.table.context import TableContext
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import LEGACY, check_owned
 from indextables.table.snapshot import Snapshot
 
 logger = logging.getLogger("indextables")
@@ -28,7 +28,7 @@ def plan(snapshot: Snapshot, now_ms: int, txn_retention_ms: int) -> CheckpointPl
         return CheckpointPlan(snapshot, None)
     document = CheckpointDocument(
         version=snapshot.version,
-        protocol=snapshot.protocol,
+        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
         meta_data=snapshot.metadata,
         add=list(snapshot.adds()),
         txn=remembered or None,
@@ -45,7 +45,7 @@ def run(context: TableContext, checkpoint_plan: CheckpointPlan) -> Report:
     compress = bool(context.config.get("transaction.compression.enabled"))
     written = write_checkpoint(context.store, checkpoint_plan.document, compress=compress)
     context.log.invalidate_cache()
-    write_pointer(context.store, written, context.log.listing().checkpoints, context.clock.now_ms())
+    write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
     logger.info("Created checkpoint at version %s: %s entries, %.2fMB", written.version, written.num_actions, written.size / 1_000_000)
     return report(Status.SUCCESS, {**metrics, "bytes_written": written.size}, base_version=snapshot.version)
 
@@ -55,6 +55,6 @@ def checkpoint(context: TableContext) -> Report:
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_writable(snapshot.protocol)
+    check_owned(snapshot.protocol)
     bound = context.for_table(snapshot)
     return run(bound, plan(snapshot, context.clock.now_ms(), int(bound.config.get("transaction.txnRetention"))))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
+from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.actions.codec import decode_actions
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
 from indextables.log.conflicts import require_live
@@ -67,13 +67,13 @@ def commit_actions(context: TableContext, known: Snapshot, actions: Iterable[Act
     base = context.newest(known)
     removed = {_checked_path(context, a) for a in parsed if isinstance(a, Remove)}
     for action in parsed:
-        if isinstance(action, Add):
+        if isinstance(action, Add | Skip):
             _checked_path(context, action)
     build = _Given(parsed, operation, frozenset(path for path in removed if path in base.files))
     return transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock)
 
 
-def _checked_path(context: TableContext, action: Add | Remove) -> str:
+def _checked_path(context: TableContext, action: Add | Remove | Skip) -> str:
     try:
         return context.root.relative(action.path)
     except UnsafePath as error:

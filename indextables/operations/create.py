@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.actions import Metadata
-from indextables.config import PREFIX, Config, checked_options
+from indextables.config import PREFIX, Config, table_options
 from indextables.errors import SchemaMismatch, TableExists
 from indextables.schema import canonical_schema, to_spark_json
 from indextables.splits import DocMapping
@@ -20,7 +20,7 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
     """Checked: what cannot work is said now, and nothing is written."""
     columns = canonical_schema(schema)
     check_partition_columns(columns, partition_by)
-    configuration = checked_options(options)
+    configuration = table_options(options)
     DocMapping.for_table(columns, partition_by, Config.of(configuration).typemap())
     return Metadata(
         id=context.clock.new_id(),

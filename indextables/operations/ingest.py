@@ -117,7 +117,8 @@ def _can_become(found: pa.DataType, field: pa.Field) -> bool:
         return True
     if pa.types.is_integer(found) and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
         return True
-    if pa.types.is_floating(found) and pa.types.is_floating(field.type):
+    # Pandas makes integers with nulls floating; whether nothing is lost shows value by value.
+    if pa.types.is_floating(found) and (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
         return True
     try:
         return bool(canonical_type(field.name, found) == field.type)

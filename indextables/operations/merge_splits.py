@@ -17,12 +17,12 @@ from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.split_task import publish_split
 from indextables.operations.write import removal
-from indextables.paths import TableRoot
 from indextables.predicates import Predicate, parse_predicate
 from indextables.splits import merge_splits as merge_files
-from indextables.storage import LocalStore
+from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.files import rows_of_partitions
+from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
 
@@ -118,15 +118,15 @@ def _packed(adds: Sequence[Add], options: MergeOptions) -> list[list[Add]]:
 class MergeTask:
     """The heavy part, one group at a time, on whatever machine."""
 
-    root: TableRoot
+    store: StoreSpec
     partition_columns: tuple[str, ...]
 
     def __call__(self, group: MergeGroup) -> Add | str:
         """The merged split, in the table's folder but not committed; or why a source could not be merged."""
-        store = LocalStore(self.root)
+        store = self.store.open()
         try:
             with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
-                sources = [store.local_path(add.path) for add in group.sources]
+                sources = [store.local_path(add.path, add.size) for add in group.sources]
                 target = Path(folder, "merged.split")
                 info = merge_files(sources, target, Path(folder))
                 if info.num_records != group.rows:
@@ -134,6 +134,8 @@ class MergeTask:
                 generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
                 values = dict(group.partition_values)
                 return publish_split(store, self.partition_columns, values, target, info, num_merge_ops=generation)
+        except FileNotFoundError as error:
+            return f"split {str(error)!r} is missing from the table"
         except SplitCorrupted as error:
             return str(error)
 
@@ -144,11 +146,14 @@ def run(context: TableContext, merge_plan: MergePlan, executor: Executor = in_th
     base = merge_plan.base
     if not merge_plan.groups:
         return report(Status.NO_ACTION, metrics_of([], [], 0), base_version=base.version), base
-    results = executor(MergeTask(context.root, base.partition_columns), merge_plan.groups)
+    results = executor(MergeTask(context.store.spec, base.partition_columns), merge_plan.groups)
     done = [(group, add) for group, add in zip(merge_plan.groups, results, strict=True) if isinstance(add, Add)]
     warnings = [text for text in results if isinstance(text, str)]
     skipped = sum(len(group.sources) for group, add in zip(merge_plan.groups, results, strict=True) if isinstance(add, str))
     if not done:
+        newest = context.newest(base)
+        for group in merge_plan.groups:  # what another commit replaced, and a purge deleted, is not damaged
+            require_live("merge_splits", (add.path for add in group.sources), newest.files, newest.version)
         raise SplitCorrupted(f"no group could be merged: {warnings[0]}")
     commit = _Commit(done, skipped, context, warnings)
     outcome = transact(context.log, base, "merge_splits", commit, config=context.config, clock=context.clock)
@@ -168,6 +173,7 @@ class _Commit:
     warnings: list[str]
 
     def __call__(self, base: Snapshot) -> Draft:
+        check_owned(base.protocol)
         valid: list[tuple[MergeGroup, Add]] = []
         lost: list[IndexTablesError] = []
         for group, add in self.done:
@@ -211,6 +217,7 @@ def merge_splits(
     merge_plan = plan(snapshot, options_of(context, snapshot, target_size, where, max_dest_splits, max_source_splits))
     if not dry_run:
         snapshot.require_no_gap()
+        check_owned(snapshot.protocol)
         return run(context.for_table(snapshot), merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     status = Status.SUCCESS if merge_plan.groups else Status.NO_ACTION

@@ -21,10 +21,10 @@ from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
 from indextables.state.json_checkpoint import read_checkpoint
-from indextables.storage import Entry, LocalStore
+from indextables.storage import Entry, StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.history import commit_time
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
 
 
@@ -77,11 +77,11 @@ def gather(context: TableContext) -> PurgeFacts:
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_writable(snapshot.protocol)
+    check_owned(snapshot.protocol)
     modified = {entry.path: entry.modified_ms for entry in log_files}
     times: dict[int, int] = {}
     removed: dict[str, int] = {}
-    for file in context.log.read_many([v for v in context.log.listing().versions if v <= snapshot.version]):
+    for file in context.log.read_present([v for v in context.log.listing().versions if v <= snapshot.version]):
         # A version that came after the listing is young: its age is not known, so it is now.
         times[file.version] = commit_time(file, modified.get(names.version_path(file.version), context.clock.now_ms()))
         for path, moment in _removals(file, times[file.version], context.root):
@@ -161,11 +161,11 @@ def _oldest_unbroken(facts: PurgeFacts) -> int:
 class DeleteTask:
     """Deletes one file, on whatever machine; None when done, else why not. Gone already is done."""
 
-    root: TableRoot
+    store: StoreSpec
 
     def __call__(self, path: str) -> str | None:
         try:
-            LocalStore(self.root).delete(path)
+            self.store.open().delete(path)
         except StorageError as error:
             return f"could not delete {error}"
         return None
@@ -173,7 +173,7 @@ class DeleteTask:
 
 def run(context: TableContext, deletions: Sequence[Deletion], base_version: int, executor: Executor = in_threads) -> Report:
     report = reporter("purge", str(context.root), context.clock)
-    task = DeleteTask(context.root)
+    task = DeleteTask(context.store.spec)
     log_part = [d for d in deletions if d.kind is not Kind.SPLIT]
     splits = [d for d in deletions if d.kind is Kind.SPLIT]
     # The log's files in order and here: readers that list meanwhile always find a base and its tail.

@@ -14,6 +14,7 @@ from indextables.actions import Add
 from indextables.errors import InvalidArgument, SplitCorrupted, VersionNotFound
 from indextables.operations.executor import in_threads
 from indextables.predicates import Predicate, parse_predicate
+from indextables.schema import canonical_type
 from indextables.splits import DocMapping, ParsedQuery, SplitReader, open_split, parse_query
 from indextables.table.context import TableContext
 from indextables.table.files import live_files
@@ -167,7 +168,14 @@ def _stable_order(table: pa.Table, ordering: tuple[str, bool]) -> pa.Array:
 
 
 def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, each once and known; all of them by default."""
+    """The columns asked for, each once, known, and of a type that can be read; all of them by default."""
+    wanted = _known_columns(schema, columns)
+    for name in wanted:
+        canonical_type(name, schema.field(name).type)
+    return wanted
+
+
+def _known_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not columns:
@@ -180,9 +188,10 @@ def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]
 
 def reader(context: TableContext, version: int, add: Add) -> SplitReader:
     """The open split, checked against what the log says of it."""
-    path = context.store.local_path(add.path)
-    if not path.is_file():
-        raise _missing(context, version, add)
+    try:
+        path = context.store.local_path(add.path, add.size)
+    except FileNotFoundError:
+        raise _missing(context, version, add) from None
     split = open_split(path)
     if add.num_records is not None and split.num_records != add.num_records:
         raise SplitCorrupted(f"split {add.path!r} has {split.num_records} rows and the log says {add.num_records}")

@@ -15,9 +15,9 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch, UnsafePath
 from indextables.operations.ingest import conform
-from indextables.paths import TableRoot, partition_folder, split_path
+from indextables.paths import partition_folder, split_path
 from indextables.splits import DocMapping, SplitInfo, SplitWriter
-from indextables.storage import LocalStore, Store
+from indextables.storage import Store, StoreSpec
 from indextables.values import Scalar, encode_value
 
 PartitionKey = tuple[Scalar | None, ...]
@@ -27,7 +27,7 @@ PartitionKey = tuple[Scalar | None, ...]
 class SplitTask:
     """All that a place with rows needs to know; picklable."""
 
-    root: TableRoot
+    store: StoreSpec
     schema: pa.Schema
     partition_columns: tuple[str, ...]
     mapping: DocMapping
@@ -50,7 +50,7 @@ class SplitTask:
                 self._check_places(router)
             finally:
                 router.discard()
-            store = LocalStore(self.root)
+            store = self.store.open()
             return [publish(store, self, key, file, info) for key, file, info in router.finished]
 
     def _check_places(self, router: _Router) -> None:

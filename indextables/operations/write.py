@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.actions import Add, Metadata, Remove, Txn
-from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
+from indextables.config import TYPEMAP_PREFIX
+from indextables.errors import ConfigError, InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.operations.create import create_table, new_metadata
 from indextables.operations.ingest import check_columns, to_batches
@@ -20,7 +21,7 @@ from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
 from indextables.table.files import partition_row, rows_of_partitions
-from indextables.table.protocol import check_writable
+from indextables.table.protocol import check_owned, is_foreign, taken_over
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
 
@@ -70,7 +71,7 @@ def prepare(
     metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
-        check_writable(base.protocol)
+        check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
         base.require_no_gap()
         if source is not None:
             check_columns(source, schema)
@@ -79,8 +80,10 @@ def prepare(
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap())
+    if base is not None:
+        _check_typemap(context, base)
     length = int(config.get("stats.truncation.maxLength"))
-    task = SplitTask(context.root, schema, tuple(metadata.partition_columns), mapping, length)
+    task = SplitTask(context.store.spec, schema, tuple(metadata.partition_columns), mapping, length)
     predicate = _replace_where(where, schema, metadata) if where is not None else None
     return PreparedWrite(replace(context, config=config), base, metadata, task, mode, predicate, _txn(txn, context))
 
@@ -99,8 +102,9 @@ def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) ->
     report = started or reporter(prepared.mode, str(context.root), context.clock)
     _refuse_outside(prepared.where, adds, prepared.task)
     base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
-    build = _Overwrite(prepared, adds) if prepared.mode == "overwrite" else lambda _: _draft([], adds)
-    outcome = transact(context.log, base, prepared.mode, build, config=context.config, clock=context.clock, txn=prepared.txn)
+    outcome = transact(
+        context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
+    )
     return _report(report, outcome, prepared, context), outcome.snapshot
 
 
@@ -116,17 +120,26 @@ def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: Tab
 
 
 @dataclass(frozen=True, slots=True)
-class _Overwrite:
-    """Replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
+class _Build:
+    """An overwrite replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
 
     prepared: PreparedWrite
     adds: Sequence[Add]
 
     def __call__(self, base: Snapshot) -> Draft:
+        take_over = bool(self.prepared.context.config.get("storage.takeOver"))
+        check_owned(base.protocol, take_over=take_over)
+        removes = self._removes(base) if self.prepared.mode == "overwrite" else []
+        draft = _draft(removes, self.adds)
+        if draft.actions and is_foreign(base.protocol):
+            return replace(draft, actions=[taken_over(base.protocol), *draft.actions])
+        return draft
+
+    def _removes(self, base: Snapshot) -> list[Remove]:
         where = self.prepared.where
         old = base.adds(None if where is None else rows_of_partitions(base, where))
         now = self.prepared.context.clock.now_ms()
-        return _draft([removal(add, now, data_change=True) for add in old], self.adds)
+        return [removal(add, now, data_change=True) for add in old]
 
 
 def removal(add: Add, now_ms: int, *, data_change: bool) -> Remove:
@@ -145,6 +158,14 @@ def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
         "bytes_added": sum(add.size for add in adds),
         "bytes_removed": sum(remove.size or 0 for remove in removes),
     }
+
+
+def _check_typemap(context: TableContext, base: Snapshot) -> None:
+    """Splits of one table are indexed in one way: a search would miss rows of those that are not."""
+    table = context.for_table(base).config.table
+    for key, word in context.config.options.items():
+        if key.startswith(TYPEMAP_PREFIX) and table.get(key) != word:
+            raise ConfigError(f"option {key} = {word!r} differs from the table's, which was settled when it was created")
 
 
 def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:

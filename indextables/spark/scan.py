@@ -16,6 +16,7 @@ from indextables.operations.read import SCORE
 from indextables.predicates import Predicate
 from indextables.spark.options import SourceOptions
 from indextables.splits import DocMapping, ParsedQuery, parse_query
+from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot
 
@@ -33,7 +34,7 @@ _SCORE_FIELD = pa.field(SCORE, pa.float64())
 class Scan:
     """What a task needs to know besides its splits; picklable."""
 
-    path: str
+    store: StoreSpec
     version: int
     schema: pa.Schema  # of the batches, exactly; `_score` only where there is a query
     predicate: Predicate | None
@@ -41,7 +42,7 @@ class Scan:
 
     def batches(self, adds: Iterable[Add]) -> Iterator[pa.RecordBatch]:
         """The matching rows of these splits."""
-        context = TableContext.at(self.path)
+        context = TableContext.of(self.store)
         for add in adds:
             found = self._scan(context, add) if self.query is None else self._search(context, add, self.query)
             yield from _coalesced(found, self.schema)
@@ -66,7 +67,7 @@ class Scan:
 
 def open_snapshot(options: SourceOptions) -> tuple[TableContext, Snapshot]:
     """The table as a query reads it: the version asked for, else the newest when the query is planned."""
-    context = TableContext.at(options.path)
+    context = TableContext.at(options.path, options.config)
     snapshot = context.snapshot(options.version)
     return TableContext.at(options.path, options.config_for(snapshot.schema)).for_table(snapshot), snapshot
 

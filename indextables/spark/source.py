@@ -87,7 +87,7 @@ class TableReader(DataSourceReader):
         self.where = options.where
         self.snapshot: Any = snapshot
         self.scan = Scan(
-            path=str(context.root),
+            store=context.store.spec,
             version=snapshot.version,
             schema=to_arrow_schema(schema, timezone="UTC"),
             predicate=read.bind(snapshot, options.where),

@@ -58,6 +58,10 @@ class Files(msgspec.Struct, frozen=True):
     files: dict[str, Range]
 
 
+# Made here and not where it is used: msgspec learns a type at first use, and two threads that do so at once crash the process.
+_FILES = msgspec.json.Decoder(Files)
+
+
 class ColumnStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bounds of a column's values as the log spells them. Without bounds (NaN, unspellable) any value is possible."""
 
@@ -89,6 +93,10 @@ class Hotcache(msgspec.Struct, frozen=True, rename="camel"):
     row_store: RowStoreSections
     files: dict[str, int] = {}  # name -> CRC-32, set by write_bundle
     bundle_crc32: int = 0  # set by write_bundle
+
+
+# At import, as above.
+_HOTCACHE = msgspec.json.Decoder(Hotcache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,7 @@ def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
     if bytes(data[:_OPENING_LENGTH]) != _OPENING % zlib.crc32(content) or bytes(data[-1:]) != b"}":
         raise SplitCorrupted(f"split {path} is damaged: the checksum of its footer does not fit")
     try:
-        hotcache = msgspec.json.decode(content, type=Hotcache)
+        hotcache = _HOTCACHE.decode(content)
     except (msgspec.MsgspecError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: its footer does not read: {cause}") from cause
     if hotcache.format_version != FORMAT_VERSION:
@@ -188,7 +196,7 @@ def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
 
 def _read_files(text: bytes, path: Path) -> dict[str, Range]:
     try:
-        return msgspec.json.decode(text, type=Files).files
+        return _FILES.decode(text).files
     except (msgspec.MsgspecError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: its file list does not read: {cause}") from cause
 

@@ -55,10 +55,14 @@ class IndexMeta(msgspec.Struct, frozen=True):
     opstamp: int
 
 
+# At import, for the reason in splits/bundle.py.
+_INDEX_META = msgspec.json.Decoder(IndexMeta)
+
+
 def parse_meta(data: bytes | memoryview) -> IndexMeta:
     """ValueError where it is no `meta.json`."""
     try:
-        return msgspec.json.decode(data, type=IndexMeta)
+        return _INDEX_META.decode(data)
     except msgspec.MsgspecError as cause:
         raise ValueError(str(cause)) from cause
 

@@ -6,18 +6,25 @@ from collections.abc import Collection
 
 import msgspec
 
+from indextables.actions.model import Int64
 from indextables.log import names
 from indextables.state.json_checkpoint import WrittenCheckpoint
 from indextables.storage import Store
 
 
 class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    version: int
+    """Other fields (`parts`, `checkpointId`, `stateDir`) say where the checkpoint lies, which its version tells as well."""
+
+    version: Int64
     size: int | None = None  # actions
     size_in_bytes: int | None = None
     num_files: int | None = None
     created_time: int | None = None
     format: str | None = None
+
+
+# At import, for the reason in splits/bundle.py.
+_POINTER = msgspec.json.Decoder(Pointer)
 
 
 def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collection[int], now_ms: int) -> None:
@@ -39,6 +46,6 @@ def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collect
 def read_pointer(store: Store) -> Pointer | None:
     """None where there is none, or a broken one."""
     try:
-        return msgspec.json.decode(store.read(names.pointer_path()), type=Pointer)
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError):
+        return _POINTER.decode(store.read(names.pointer_path()))
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
         return None

@@ -6,12 +6,14 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from indextables.errors import StorageError, UnsafePath
+from indextables import limits
+from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot
+from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Entry
 
 
@@ -22,20 +24,33 @@ class LocalStore:
         self.root = root
 
     @property
-    def key(self) -> str:
-        return f"local:{self.root.path}"
+    def spec(self) -> StoreSpec:
+        return StoreSpec(self.root)
 
-    def list(self, folder: str) -> Iterator[Entry]:
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         with _translated(folder):
-            yield from _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)
+            found = _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder)
+            yield from (entry for entry in found if after is None or entry.path > after)
 
     def read(self, path: str) -> bytes:
-        # Half the time of Path.read_bytes for a small file.
+        # Unbuffered and without a Path: half the time for a small file.
         with _translated(path), open(f"{self.root.path}/{path}", "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size > limits.OBJECT_BYTES:
+                raise StorageRefused(f"{path!r} is larger than the {limits.OBJECT_BYTES} bytes that are read in one piece")
             return file.read()
+
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        return [self.read(path) for path in paths]  # faster than threads can take turns: four of them took twice the CPU
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        with _translated(path), open(self._absolute(path), "rb") as file:
+            file.seek(start)
+            return file.read(max(0, end - start))
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._absolute(path)
+        if target.exists():  # a loser need not write; who wins is decided by the link
+            return False
         with _translated(path), _temporary_beside(target, data) as temporary:
             try:
                 os.link(temporary, target)
@@ -63,20 +78,18 @@ class LocalStore:
             _sync_folder(target.parent)
             return target.stat().st_mtime_ns // 1_000_000
 
-    def local_path(self, path: str) -> Path:
+    def local_path(self, path: str, size: int) -> Path:
         target = self._absolute(path)
         real_root = os.path.realpath(self.root.path)
         if os.path.commonpath([real_root, os.path.realpath(target)]) != real_root:
             raise UnsafePath(f"path {path!r} leads through a symbolic link out of the table {self.root.path!r}")
+        if not target.is_file():
+            raise FileNotFoundError(path)
         return target
 
-    def delete(self, path: str) -> bool:
-        with _translated(path):
-            try:
-                os.unlink(self._absolute(path))
-            except FileNotFoundError:
-                return False
-        return True
+    def delete(self, path: str) -> None:
+        with _translated(path), suppress(FileNotFoundError):
+            os.unlink(self._absolute(path))
 
     def _absolute(self, path: str) -> Path:
         return Path(self.root.path, path)

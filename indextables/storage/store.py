@@ -1,16 +1,19 @@
 """What the rest of the product may rely on from a store, whatever it is.
 
-Paths are relative to the store's root and already checked (`indextables.paths`).
+Paths are relative to the store's root and already checked (`indextables.paths`). A store may be used from many threads, and after a fork.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from indextables.paths import TableRoot
+
+if TYPE_CHECKING:
+    from indextables.storage.spec import StoreSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +26,54 @@ class Entry:
 
 
 class Store(Protocol):
-    """Errors other than the stated ones are StorageError."""
+    """Errors other than the stated ones are StorageError, or its child StorageRefused where trying again is of no use.
 
-    root: TableRoot
+    No verb waits longer than `storage.timeout` for an answer, retries included; a transfer of a split has that long for each of its parts.
+    """
 
     @property
-    def key(self) -> str:
-        """Equal for stores that show the same files: the service, its address and the root."""
+    def spec(self) -> StoreSpec:
+        """How to open the same store in another process."""
 
-    def list(self, folder: str) -> Iterator[Entry]:
-        """Every plain file below `folder`, fresh; symbolic links are neither followed nor shown. Nothing there: empty."""
+    @property
+    def root(self) -> TableRoot: ...
+
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
+        """Every plain file below `folder`, fresh, the names of a folder in ascending order; with `after` only paths beyond it.
+
+        Symbolic links are neither followed nor shown. Nothing there: empty.
+        """
 
     def read(self, path: str) -> bytes:
         """All bytes, never half a file; FileNotFoundError if it is not there."""
 
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        """Like `read` of each, in the order given, in parallel."""
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`, fewer where the file ends; FileNotFoundError."""
+
     def create(self, path: str, data: bytes) -> bool:
-        """Atomic create-if-absent: True if this call made the file, False if it was there; durable when it returns."""
+        """Atomic create-if-absent: True if this call made the file, False if it was there; durable when it returns.
+
+        Where the answer was lost, the bytes that are there decide: so `data` must be unlike what any other writer gives.
+        CommitUnknown if it cannot be decided. ConfigError if the store has no such thing and no single writer was declared.
+        """
 
     def replace(self, path: str, data: bytes) -> None:
         """Readers see the old bytes or the new ones."""
 
     def upload(self, source: Path, path: str) -> int:
-        """Moves a finished local file to `path`; complete or not there at all, durable when it returns. Gives its modification time."""
+        """Moves a finished local file to `path`; complete or not there at all, durable when it returns. Gives its modification time.
 
-    def local_path(self, path: str) -> Path:
-        """A local file that holds the bytes of `path`; UnsafePath if it would lie outside of the root."""
+        The name must be new: no two writers upload to the same.
+        """
 
-    def delete(self, path: str) -> bool:
-        """False if it was gone already."""
+    def local_path(self, path: str, size: int) -> Path:
+        """A local file with the bytes of `path`, which never change; FileNotFoundError. `size` is what the log says it has.
+
+        UnsafePath if it would lie outside of the root, SplitCorrupted if its size is another.
+        """
+
+    def delete(self, path: str) -> None:
+        """It is gone afterwards, or was before."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
+from indextables.errors import TableNotFound
 from indextables.log.log import Reading, TransactionLog
 from indextables.paths import TableRoot
-from indextables.storage import LocalStore, Store
+from indextables.storage import Store, StoreSpec
 from indextables.table.snapshot import Snapshot, advance, load_snapshot
 
 
@@ -25,7 +26,15 @@ class TableContext:
     def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
         """Checks the path's form and the options; whether a table is there shows when it is read."""
         config = Config.of(options)
-        return cls(TransactionLog(LocalStore(TableRoot.parse(path)), Reading.of(config), clock), config, clock)
+        root = TableRoot.parse(path)
+        if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
+            raise TableNotFound(f"{str(root)!r} is a file, not a table's folder")
+        return cls(TransactionLog(StoreSpec.of(root, config).open(), Reading.of(config), clock), config, clock)
+
+    @classmethod
+    def of(cls, spec: StoreSpec) -> TableContext:
+        """Of a table that was found elsewhere: what an executor begins with."""
+        return cls(TransactionLog(spec.open()), Config.of(), SYSTEM_CLOCK)
 
     @property
     def store(self) -> Store:

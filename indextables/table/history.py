@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.actions import Add, CommitInfo, Metadata, Remove
-from indextables.errors import VersionNotFound
+from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
 from indextables.paths import LOG_FOLDER
+from indextables.state.avro_state import read_state_manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +21,41 @@ class HistoryEntry:
     user: str | None
     engine: str | None
     job_id: str | None
-    num_added: int
-    num_removed: int
-    rows_added: int
-    bytes_added: int
+    num_added: int | None  # None, here and below: only a state tells of the version, and not how it came about
+    num_removed: int | None
+    rows_added: int | None
+    bytes_added: int | None
 
 
 def read_history(log: TransactionLog) -> list[HistoryEntry]:
-    """Ascending, up to the first gap."""
+    """Ascending, up to the first gap. Versions that other programs committed as a state alone are among them."""
     listing = log.listing()
     oldest = listing.versions[0] if listing.versions else 0
     versions, _ = listing.tail(oldest - 1)
-    if oldest == 0 and len(listing.versions) > 1 and listing.checkpoints and len(versions) == 1:
+    if oldest == 0 and len(listing.versions) > 1 and listing.bases and len(versions) == 1:
         # Versions between 0 and the oldest retained one have expired.
         versions = (0, *listing.tail(listing.versions[1] - 1)[0])
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
-    return [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_many(versions)]
+    entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
+    states = [_state_entry(log, version) for version in listing.states if version not in listing.versions]
+    return sorted([*entries, *(entry for entry in states if entry is not None)], key=lambda entry: entry.version)
+
+
+def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
+    """None for a broken state: it tells nothing, and whoever reads the table hears of it."""
+    try:
+        created = read_state_manifest(log.store, version).created_at
+    except LogCorrupted:
+        return None
+    return HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     """The newest version that existed at that time."""
     entries = read_history(log)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
+    if not entries:
+        raise TableNotFound(f"no transaction log found at {log.store.root}")
     if not earlier:
         raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
     found = max(earlier)
@@ -72,7 +86,7 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
 def commit_time(file: VersionFile, modified_ms: int) -> int:
     """A version's time: its commitInfo's, else (version 0) createdTime, else the file's."""
     info = next((a for a in file.actions if isinstance(a, CommitInfo)), None)
-    if info is not None:
+    if info is not None and info.timestamp is not None:
         return info.timestamp
     created = next((a.created_time for a in file.actions if isinstance(a, Metadata)), None)
     return created if file.version == 0 and isinstance(created, int) else modified_ms

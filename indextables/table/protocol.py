@@ -5,23 +5,72 @@ from __future__ import annotations
 from indextables.actions import Protocol
 from indextables.errors import ProtocolUnsupported
 
+SUPPORTED = 4  # to read and to write
+OWN_SPLITS = "arrowRowStore"  # our splits, which upstream cannot open (decisions A-06)
+FEATURES = frozenset(
+    {
+        *("avroState", "multiPartCheckpoint", "schemaDeduplication"),
+        *("footerOffsets", "tantivy4java", "conditionalWrites", "checkpoints"),
+        *("skippedFiles", "extendedMetadata", "checkpoint", "optimizeWrite"),
+        OWN_SPLITS,
+    }
+)
 CURRENT = Protocol(min_reader_version=2, min_writer_version=2)
-LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # of tables without a protocol action
+LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # stands for none: of tables without a protocol action
+_FEATURE_FLAGS = 3  # the version that has them
 
 
 def check_readable(protocol: Protocol) -> None:
-    _check("read", protocol.min_reader_version, CURRENT.min_reader_version, protocol.reader_features)
+    _check("read", protocol.min_reader_version, protocol.reader_features)
 
 
 def check_writable(protocol: Protocol) -> None:
     check_readable(protocol)
-    _check("write", protocol.min_writer_version, CURRENT.min_writer_version, protocol.writer_features)
+    _check("write", protocol.min_writer_version, protocol.writer_features)
 
 
-def _check(verb: str, needed: int, supported: int, features: list[str] | None) -> None:
-    if needed > supported:
-        raise ProtocolUnsupported(f"this table needs protocol {needed} to {verb}, and this program supports up to {supported}")
-    if features:
+def check_owned(protocol: Protocol, *, take_over: bool = False) -> None:
+    """Refuses to write splits, or a checkpoint, into a table that another program may be using (decisions A-06)."""
+    check_writable(protocol)
+    if is_foreign(protocol) and not take_over:
         raise ProtocolUnsupported(
-            f"this table needs the features {', '.join(sorted(features))} to {verb}, which this program does not support"
+            f"this table has protocol {protocol.min_reader_version}/{protocol.min_writer_version} without the feature {OWN_SPLITS}: "
+            "the program that made it could no longer read it after this write; set storage.takeOver=true with an append if that is wanted"
         )
+
+
+def is_foreign(protocol: Protocol) -> bool:
+    """Whether another program made the table: ours carry a feature of their own as soon as the protocol has features."""
+    flagged = max(protocol.min_reader_version, protocol.min_writer_version) >= _FEATURE_FLAGS
+    return flagged and OWN_SPLITS not in (protocol.reader_features or ())
+
+
+def taken_over(protocol: Protocol) -> Protocol:
+    """The protocol with the feature that keeps programs away which cannot open our splits."""
+    return Protocol(
+        min_reader_version=max(protocol.min_reader_version, _FEATURE_FLAGS),
+        min_writer_version=max(protocol.min_writer_version, _FEATURE_FLAGS),
+        reader_features=sorted({*(protocol.reader_features or ()), OWN_SPLITS}),
+        writer_features=sorted({*(protocol.writer_features or ()), OWN_SPLITS}),
+    )
+
+
+def upgraded(protocol: Protocol, reader: int, writer: int) -> Protocol:
+    """Never down: the same object where `protocol` is at or above already."""
+    if reader <= protocol.min_reader_version and writer <= protocol.min_writer_version:
+        return protocol
+    return Protocol(
+        min_reader_version=max(protocol.min_reader_version, reader),
+        min_writer_version=max(protocol.min_writer_version, writer),
+        reader_features=protocol.reader_features,
+        writer_features=protocol.writer_features,
+    )
+
+
+def _check(verb: str, needed: int, features: list[str] | None) -> None:
+    if needed > SUPPORTED:
+        raise ProtocolUnsupported(f"this table needs protocol {needed} to {verb}, and this program supports up to {SUPPORTED}")
+    unknown = sorted(set(features or ()) - FEATURES)
+    if unknown:
+        shown = ", ".join(name[:80] for name in unknown[:10])
+        raise ProtocolUnsupported(f"this table needs the features {shown} to {verb}, which this program does not support")

@@ -1,10 +1,11 @@
-"""A consistent view of a table at one version: the newest valid checkpoint at or before it, and the versions after."""
+"""A consistent view of a table at one version: the newest valid checkpoint or state at or before it, and the versions after."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,19 +13,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables import limits
-from indextables.actions import Action, Add, Metadata, Protocol, Txn
+from indextables.actions import Action, Add, Metadata, Protocol, Skip, Txn
 from indextables.actions.codec import encode_actions
 from indextables.actions.live import LiveFiles
 from indextables.actions.replay import Replay
-from indextables.errors import LogCorrupted, TableNotFound, UnsafePath, VersionGap, VersionNotFound
+from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionGap, VersionNotFound
 from indextables.log import names
 from indextables.log.cache import Anchor, Kind, trim
 from indextables.log.log import TransactionLog, VersionFile
-from indextables.log.names import LogListing
+from indextables.log.names import POINTER, LogListing
+from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
-from indextables.state.json_checkpoint import read_checkpoint
+from indextables.table.base import Base, is_pointed_beyond, newest_base
 from indextables.table.protocol import LEGACY, check_readable
 
+RELISTINGS = 5
 logger = logging.getLogger("indextables")
 
 
@@ -41,6 +44,7 @@ class Snapshot:
     gap_at: int | None  # the first missing version, where later ones exist
     anchor: Anchor  # tells this log from another that takes its place
     warnings: tuple[str, ...] = ()
+    skips: Mapping[str, Skip] = field(default_factory=dict)  # by path, of files that were not removed since
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -77,7 +81,16 @@ def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness
 
     With `max_staleness_ms` the newest may be one that this process saw no longer ago than that.
     """
-    listing = log.listing(max_staleness_ms)
+    if version is not None:
+        return _load(log, version, log.listing())
+    for attempt in range(RELISTINGS):
+        with suppress(VersionNotFound):  # a purge went by between the listing and the reading
+            return _load(log, None, log.listing(0 if attempt else max_staleness_ms))
+    return _load(log, None, log.listing())
+
+
+def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snapshot:
+    """From what this process knows where that comes to the same, else from the store."""
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
     known = _remembered(log, listing)
@@ -85,21 +98,25 @@ def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness
         found = known if version is not None else _follow(log, known, listing)
         if found is not None:
             return found
-    return _load(log, listing, version)
+    return _read(log, version, listing)
 
 
-def _load(log: TransactionLog, listing: LogListing, version: int | None) -> Snapshot:
-    base = _newest_base(log, listing, version)
+def _read(log: TransactionLog, version: int | None, listing: LogListing) -> Snapshot:
+    base = newest_base(log, listing, version)
     tail, gap_at = listing.tail(-1 if base.version is None else base.version)
     newest = tail[-1] if tail else base.version
     if version is None:
         _refuse_loss(log, listing, base, newest, gap_at)
     if newest is None or (version is not None and not 0 <= version <= newest):
-        raise _not_found(log, listing, version, newest, gap_at)
+        raise _not_found(log, listing, base, version, newest, gap_at)
     last = _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
+    if version is None and is_pointed_beyond(log, listing, newest):
+        if log.listing() != listing:
+            return load_snapshot(log)  # the pointer is of a version that came after the listing
+        warnings.append(f"{POINTER} names a version after {newest}, the newest that is there")
     at = newest if version is None else version
     snapshot = _frozen(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings)
     if version is None:
@@ -109,8 +126,7 @@ def _load(log: TransactionLog, listing: LogListing, version: int | None) -> Snap
 
 def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
     """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again."""
-    listing = log.listing(max_staleness_ms)
-    return _follow(log, snapshot, listing) or load_snapshot(log)
+    return _follow(log, snapshot, log.listing(max_staleness_ms)) or load_snapshot(log)
 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
@@ -120,19 +136,30 @@ def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequen
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
-    """None where the log is not the one of the snapshot, or has a gap after it."""
+    """None where the log is not the one of the snapshot, or does not lead on from it to its end."""
     tail, gap_at = listing.tail(snapshot.version)
-    if gap_at is not None or not log.holds(snapshot.anchor, listing):
+    newest = tail[-1] if tail else snapshot.version
+    is_ahead = bool(listing.bases) and listing.bases[-1] > newest
+    if gap_at is not None or is_ahead or not log.holds(snapshot.anchor, listing):
         return None
     if not tail:
         return snapshot
-    files = list(log.read_many(tail))
+    try:
+        files = list(log.read_many(tail))
+    except VersionNotFound:  # it expired since the listing
+        return None
     return _continued(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
 
 
-def _continued(log: TransactionLog, snapshot: Snapshot, files: list[VersionFile], anchor: Anchor) -> Snapshot:
+def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
+    """Goes on where the snapshot stands."""
     replay = Replay(
-        log.store.root.relative, protocol=snapshot.protocol, metadata=snapshot.metadata, files=snapshot.files, txns=snapshot.txns
+        log.store.root.relative,
+        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
+        metadata=snapshot.metadata,
+        files=snapshot.files,
+        txns=snapshot.txns,
+        skips=snapshot.skips,
     )
     _replay_tail(replay, files)
     found = _frozen(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
@@ -162,49 +189,28 @@ def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
     base = -1 if known.checkpoint is None else known.checkpoint
     tail, _ = listing.tail(base)
     newest = tail[-1] if tail else base
-    has_base = known.checkpoint is None or known.checkpoint in listing.checkpoints
-    is_ahead = any(version > newest for version in listing.checkpoints)
+    has_base = known.checkpoint is None or known.checkpoint in listing.bases
+    is_ahead = any(version > newest for version in listing.bases)
     return known if has_base and not is_ahead and known.version <= newest and log.holds(known.anchor, listing) else None
 
 
 def _anchor(log: TransactionLog, listing: LogListing, version: int, file: VersionFile | None) -> Anchor:
-    """The version's own file; where only a checkpoint stands for it, that."""
+    """The version's own file; where only a checkpoint or state stands for it, that."""
     path = names.version_path(version)
     stamp = listing.stamp(path)
     if file is not None:
         return Anchor(path, file.digest, stamp)
     if stamp is not None and stamp[0] <= limits.MIB:
         return Anchor(path, log.digest(path), stamp)
-    path = names.checkpoint_path(version)
-    return Anchor(path, None, listing.stamp(path))
+    state = f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest"
+    places = (names.checkpoint_path(version), f"{state}.avro", f"{state}.json")
+    return next((Anchor(place, None, found) for place in places if (found := listing.stamp(place)) is not None), Anchor(path, None, None))
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    replay: Replay
-    version: int | None  # None: nothing but the log's beginning
-    broken: Mapping[int, str]  # newer checkpoints that cannot be used, and why
-
-
-def _newest_base(log: TransactionLog, listing: LogListing, version: int | None) -> _Base:
-    """The newest valid checkpoint at or before `version`; broken ones are passed over."""
-    broken: dict[int, str] = {}
-    for candidate in reversed(listing.checkpoints):
-        if version is not None and candidate > version:
-            continue
-        try:
-            return _Base(read_checkpoint(log.store, candidate, log.store.root.relative), candidate, broken)
-        except LogCorrupted as error:
-            if isinstance(error, UnsafePath):
-                raise
-            broken[candidate] = str(error)
-    return _Base(Replay(log.store.root.relative), None, broken)
-
-
-def _refuse_loss(log: TransactionLog, listing: LogListing, base: _Base, newest: int | None, gap_at: int | None) -> None:
+def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
     """An older or smaller answer is never given silently where there is a sign that more was there."""
     root = log.store.root
-    had_checkpoints = bool(listing.checkpoints) or listing.has_pointer
+    had_checkpoints = bool(listing.bases) or listing.has_pointer
     if newest is None and not had_checkpoints:
         raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
     beyond = [v for v in base.broken if newest is None or v > newest]
@@ -233,11 +239,16 @@ def _frozen(replay: Replay, version: int, base: int | None, gap_at: int | None, 
         raise LogCorrupted(f"no metadata found in the log up to version {version}")
     protocol = replay.protocol or LEGACY
     check_readable(protocol)
-    return Snapshot(version, protocol, replay.metadata, replay.files(), replay.txns, base, gap_at, anchor, tuple(warnings))
+    files = replay.files()
+    return Snapshot(version, protocol, replay.metadata, files, replay.txns, base, gap_at, anchor, tuple(warnings), replay.skips)
 
 
-def _not_found(log: TransactionLog, listing: LogListing, version: int | None, newest: int | None, gap_at: int | None) -> VersionNotFound:
-    if listing.checkpoints and version is not None and 0 <= version < listing.checkpoints[-1]:
+def _not_found(
+    log: TransactionLog, listing: LogListing, base: Base, version: int | None, newest: int | None, gap_at: int | None
+) -> IndexTablesError:
+    if version in base.broken and version not in listing.versions:
+        return LogCorrupted(f"version {version} of {log.store.root} cannot be read: {base.broken[version]}")
+    if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
         return VersionNotFound(f"version {version} of {log.store.root} has expired")
     if gap_at is not None and version is not None and version >= gap_at:
         return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")

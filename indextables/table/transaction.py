@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import getpass
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.actions import Action, CommitInfo, Txn
+from indextables.actions import Action, Add, CommitInfo, Protocol, Remove, Txn
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
-from indextables.table.protocol import check_writable
-from indextables.table.snapshot import Snapshot, advance, committed
+from indextables.table.protocol import CURRENT, LEGACY, check_writable
+from indextables.table.snapshot import Snapshot, advance, committed, load_snapshot
 from indextables.version import ENGINE
 
 
@@ -57,8 +57,9 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
-        actions = [info, *([txn] if txn else []), *draft.actions]
-        if _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled"))):
+        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *draft.actions]
+        made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
+        if made and _took_effect(log, version, actions, info):
             return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
@@ -79,6 +80,51 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written, since the store failed: {failure}; then {error}") from failure
         return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+
+
+def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
+    """A table without a protocol gets one with its first write (PRT-05)."""
+    has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
+    return [] if has_one else [CURRENT]
+
+
+def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
+    """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
+
+    Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
+    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by.
+    """
+    listing = log.look()
+    later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
+    if not later:
+        return True
+    ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
+    live = load_snapshot(log).files
+    found_live = [add for path in ours if (add := live.get(path)) is not None]
+    if any(add.added_at_version == version for add in found_live) or _removed_later(log, version, ours):
+        return True
+    try:
+        found = log.read(version).actions
+    except VersionNotFound:
+        found = []
+    is_there = any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+    others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
+    if not is_there or not (ours or others_expired):
+        raise CommitUnknown(f"version {version} was written and has expired at once; whether the table holds it cannot be told")
+    log.withdraw(version)
+    return False
+
+
+def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
+    """Whether a later commit removed one of the splits, and so had seen it."""
+    for later in log.listing().versions:
+        try:
+            removes = [a for a in log.read(later).actions if isinstance(a, Remove)] if later > version else []
+        except VersionNotFound:  # expired meanwhile
+            continue
+        if any(log.store.root.relative(action.path) in paths for action in removes):
+            return True
+    return False
 
 
 def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:

@@ -34,7 +34,7 @@ def test_null_and_absent_are_the_same() -> None:
 
 
 def test_unknown_actions_are_counted_and_unknown_fields_ignored() -> None:
-    lines = [{"add": {**ADD, "newField": [1, 2]}}, {"somethingNew": {"a": 1}}, {"mergeskip": {"path": "x"}}]
+    lines = [{"add": {**ADD, "newField": [1, 2]}}, {"somethingNew": {"a": 1}}, {"anotherOne": {"path": "x"}}]
     decoded = decode_actions("\n\n".join(json.dumps(line) for line in lines).encode(), "x")
     assert [type(action) for action in decoded.actions] == [Add]
     assert decoded.unknown == 2

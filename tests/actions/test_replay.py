@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.actions import Add, Metadata, Protocol, Remove, Txn
+from indextables.actions import Add, Metadata, Protocol, Remove, Skip, Txn
 from indextables.actions.codec import decode_actions, encode_actions
 from indextables.actions.replay import Replay
 
@@ -58,3 +58,27 @@ def test_actions_survive_their_spelling(log: list[list[object]]) -> None:
         decoded = decode_actions(encode_actions(actions), "test")
         assert decoded.actions == actions
         assert decoded.unknown == 0
+
+
+def test_all_skips_of_a_path_are_one() -> None:
+    """SKP-02 … SKP-04: the highest count, the latest time to retry, and the last reason."""
+    replay = Replay(lambda path: path)
+    first = Skip(path="a", skip_timestamp=1, reason="first", retry_after=50, skip_count=3)
+    replay.apply(1, [first, Skip(path="b", skip_timestamp=1, reason="other")])
+    replay.apply(2, [Skip(path="a", skip_timestamp=2, reason="second", retry_after=40)])
+    assert replay.skips["a"] == Skip(path="a", skip_timestamp=2, reason="second", retry_after=50, skip_count=3)
+    assert (replay.skips["b"].count, replay.skips["b"].retry_after) == (1, None)
+
+
+def test_a_removed_file_is_no_longer_skipped() -> None:
+    replay = Replay(lambda path: path)
+    replay.apply(1, [Skip(path="a", skip_timestamp=1, reason="r")])
+    replay.apply(2, [Remove(path="a")])
+    assert replay.skips == {}
+
+
+def test_the_null_partition_of_other_writers_is_null() -> None:
+    replay = Replay(lambda path: path)
+    values = {"date": "__HIVE_DEFAULT_PARTITION__", "level": "x"}
+    replay.apply(1, [Add(path="a", partition_values=values, size=1, modification_time=1, data_change=True)])
+    assert [add.partition_values for add in replay.files().adds()] == [{"level": "x"}]

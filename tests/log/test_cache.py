@@ -191,15 +191,15 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         append(store, 1, "f")
         load_snapshot(TransactionLog(store))
         stores.append(store)
-    assert list(cache._TABLES) == [store.key for store in stores[2:]]
+    assert list(cache._TABLES) == [store.spec for store in stores[2:]]
     assert [held.weight > 0 for held in cache._TABLES.values()] == [False, True, True]
     for version in range(2, 9):
         append(stores[4], version, f"f{version}")
     load_snapshot(TransactionLog(stores[4]))
-    assert list(cache._TABLES[stores[4].key]._versions) == [5, 6, 7, 8]
+    assert list(cache._TABLES[stores[4].spec]._versions) == [5, 6, 7, 8]
     monkeypatch.setattr(limits, "CACHED_ACTIONS", 2)
     load_snapshot(TransactionLog(stores[4]), 7)
-    assert len(cache._TABLES[stores[4].key]._versions) <= 4
+    assert len(cache._TABLES[stores[4].spec]._versions) <= 4
 
 
 def test_a_version_that_does_not_arrive_is_given_up(store: MemoryStore) -> None:

@@ -18,6 +18,7 @@ def test_listing_takes_only_full_names() -> None:
         ".00000000000000000001.json.crc",
         "00000000000000000001.json.tmp",
         "x00000000000000000001.json",
+        "00000000000000000001.json\n",
         "000000000000000001.json",
         "00000000000000000002.checkpoint.abc.00001.json",
         ".tmp-0123",
@@ -28,6 +29,25 @@ def test_listing_takes_only_full_names() -> None:
     ]
     listing = LogListing.of([*good, *foreign])
     assert (listing.versions, listing.checkpoints, listing.has_pointer) == ((0, 3), (3,), True)
+
+
+def test_states_are_folders_with_a_manifest() -> None:
+    good = [
+        "state-v00000000000000000007/_manifest.avro",
+        "state-v00000000000000000007/_manifest.json",
+        "state-v00000000000000000009/_manifest.json",
+    ]
+    foreign = [
+        "state-v00000000000000000008/manifest-a.avro",
+        "state-v00000000000000000008/._manifest.avro.crc",
+        "state-v8/_manifest.avro",
+        "manifests/manifest-a.avro",
+        "x/state-v00000000000000000008/_manifest.avro",
+        "state-v99999999999999999999/_manifest.avro",
+    ]
+    listing = LogListing.of([*good, *foreign, "00000000000000000008.checkpoint.json"])
+    assert (listing.states, listing.checkpoints, listing.bases, listing.is_empty) == ((7, 9), (8,), (7, 8, 9), False)
+    assert LogListing.of(foreign).is_empty
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import indextables as it
@@ -17,12 +18,13 @@ from indextables.actions import Add
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log.log import TransactionLog
+from indextables.operations import write
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot, load_snapshot
 from indextables.table.transaction import Draft, transact
-from tests.support.tables import FakeTime, ids, make, rows, write_version
+from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, write_version
 
 WRITERS = 8
 COMMITS = 12
@@ -195,3 +197,64 @@ def test_what_others_commit_next_neither_fails_nor_shows_in_a_commit(tmp_path: P
     monkeypatch.setattr(TransactionLog, "write", write)
     report = table.append(rows(0, 3))
     assert (report.status, report.version, table.version) == ("success", 1, 1)
+
+
+@pytest.mark.parametrize("missed", [1, 4])
+def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int) -> None:
+    """A writer on an old base finds its version's name free, since purge deleted that file: what it wrote there no one would see."""
+    table = make(tmp_path / "t")
+    context = TableContext.at(tmp_path / "t")
+    late = write.prepare(context)
+    adds = late.task.write(iter([pa.RecordBatch.from_pylist(rows(100, 3), schema=SCHEMA)]))
+    for number in range(missed + 1):
+        table.append(rows(number, 1))
+    table.checkpoint()
+    time.sleep(0.002)
+    assert table.purge(log_retention="0s").metrics["versions_deleted"] == missed
+    report, snapshot = write.commit(late, adds)
+    assert report.version == snapshot.version == missed + 2
+    assert ids(it.open(tmp_path / "t")) == [*range(missed + 1), 100, 101, 102]
+    assert sorted(os.listdir(tmp_path / "t" / "_transaction_log"))[1:] == [
+        f"{missed + 1:020d}.checkpoint.json",
+        f"{missed + 1:020d}.json",
+        f"{missed + 2:020d}.json",
+        "_last_checkpoint",
+    ]
+
+
+def test_a_commit_behind_which_a_checkpoint_came_at_once_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same sight as above, but the number was ours: the rows must not be written twice."""
+    table = make(tmp_path / "t", appends=1)
+    real = TransactionLog.write
+
+    def write_and_be_overtaken(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
+        made = real(self, version, actions, compress=compress)
+        monkeypatch.undo()
+        other = it.open(tmp_path / "t")
+        other.append(rows(50, 1))
+        other.merge_splits()
+        other.checkpoint()
+        return made
+
+    monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
+    assert table.append(rows(10, 3)).version == 2
+    assert ids(it.open(tmp_path / "t")) == [*range(13), 50]
+
+
+def test_a_commit_without_splits_is_never_taken_back_on_a_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", appends=1)
+    real = TransactionLog.write
+
+    def write_and_be_overtaken(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
+        made = real(self, version, actions, compress=compress)
+        monkeypatch.undo()
+        other = it.open(tmp_path / "t")
+        other.append(rows(50, 1))
+        other.checkpoint()
+        return made
+
+    monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
+    with pytest.raises(it.CommitUnknown, match="version 2"):
+        table.overwrite([])
+    assert ids(it.open(tmp_path / "t")) == [50]
+    assert it.open(tmp_path / "t", 2).count() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import indextables as it
 from indextables.api import create_table, open_table
+from indextables.storage import LocalStore
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 
 DAY = 86_400_000
@@ -289,3 +291,22 @@ def test_a_file_that_cannot_be_deleted_is_a_warning(tmp_path: Path, monkeypatch:
     assert report.status == "partial"
     assert stubborn in report.warnings[0]
     assert report.metrics["files_deleted"] == 5
+
+
+def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, time = aged(tmp_path)
+    table.checkpoint()
+    time.pass_days(40)
+    real = LocalStore.read_many
+
+    def read_many(self: LocalStore, paths: Sequence[str]) -> list[bytes]:
+        version_file(tmp_path / "t", 1).unlink(missing_ok=True)
+        return real(self, paths)
+
+    monkeypatch.setattr(LocalStore, "read_many", read_many)
+    assert [entry["version"] for entry in table.history().to_pylist()] == [6, 5, 4, 3, 2, 0]
+    monkeypatch.undo()
+    version_file(tmp_path / "t", 1).write_bytes(version_file(tmp_path / "t", 2).read_bytes())
+    monkeypatch.setattr(LocalStore, "read_many", read_many)
+    assert table.purge(log_retention="30d").metrics["versions_deleted"] == 4
+    assert ids(it.open(tmp_path / "t")) == list(range(6))

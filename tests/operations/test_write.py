@@ -95,7 +95,7 @@ NOT_FITTING = [
     (pa.table({"a": [1], "b": ["x"], "zz": [1]}), "zz"),
     (pa.table({"a": [1]}), "'b'"),
     (pa.table({"a": ["one"], "b": ["x"]}), "'a' is string"),
-    (pa.table({"a": [1.5], "b": ["x"]}), "'a' is double"),
+    (pa.table({"a": [1.5], "b": ["x"]}), "'a', from row 0.*1.5"),
     (pa.table({"a": [300], "b": ["x"]}), "'a', from row 0.*300"),
     (pa.table({"a": [None], "b": ["x"]}, schema=pa.schema([("a", pa.int8()), ("b", pa.string())])), "row 0, column 'a' is null"),
     ([{"a": 1, "b": "x"}, {"a": "two", "b": "y"}], "row 1, column 'a': 'two'"),
@@ -241,6 +241,7 @@ def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
         (pa.schema([("a", pa.int64())]), ["b", "c"], {}, it.SchemaMismatch, "partition columns b, c not found in schema"),
         (pa.schema([("a", pa.int64())]), ["a"], {}, it.SchemaMismatch, "not a partition column"),
         (pa.schema([("a", pa.int64())]), "a", {}, it.InvalidArgument, "'a'"),
+        (pa.table({"a": [1]}), [], {}, it.InvalidArgument, "'Table'"),
         (pa.schema([("a", pa.int64())]), [], {"merge.targetSizes": "1G"}, it.ConfigError, "merge.targetSizes"),
         (pa.schema([("a", pa.string())]), [], {"indexing.typemap.b": "text"}, it.ConfigError, "'b'"),
         (pa.schema([("a", pa.string())]), [], {"indexing.typemap.a": "vector"}, it.ConfigError, "'vector'"),
@@ -299,3 +300,17 @@ def test_a_partition_value_of_another_type_is_damage(tmp_path: Path) -> None:
         table.overwrite([], where=where)
     with pytest.raises(it.LogCorrupted, match="yesterday"):
         table.merge_splits(where=where)
+
+
+def test_a_write_cannot_index_otherwise_than_the_table(tmp_path: Path) -> None:
+    make(tmp_path / "t", **{"indexing.typemap.level": "string"})
+    same = it.open(tmp_path / "t", options={"indexing.typemap.level": "string"})
+    assert same.append(rows(0, 1)).version == 1
+    with pytest.raises(it.ConfigError, match=r"indexing\.typemap\.message = 'string' differs"):
+        it.open(tmp_path / "t", options={"indexing.typemap.message": "string"}).append(rows(0, 1))
+
+
+def test_integers_that_pandas_made_floating(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
+    table.append(pa.table({"a": pa.array([1, None, 3]).cast(pa.int64())}).to_pandas())
+    assert table.scan().read_all().column("a").to_pylist() == [1, None, 3]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.s3 import CREDENTIALS
 from tests.support.spark import environment
 
 
@@ -17,7 +18,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment().items():
+        cache = {"INDEXTABLES_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+        for name, value in {**environment(), **CREDENTIALS, **cache}.items():
             patch.setenv(name, value)
         session = (
             SparkSession.builder.master("local[2,4]")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from indextables.paths import TableRoot
-from indextables.storage import Entry
+from indextables.storage import Entry, StoreSpec
 
 _NUMBERS = itertools.count()
 
@@ -14,18 +14,18 @@ _NUMBERS = itertools.count()
 class MemoryStore:
     """The verbs a log needs. Time stands still unless told, so that nothing can rely on it to tell two files apart."""
 
-    def __init__(self, key: str | None = None) -> None:
-        self.root = TableRoot("/memory/table")
-        self.key = key or f"memory:{next(_NUMBERS)}"
+    def __init__(self) -> None:
+        self.root = TableRoot(f"/memory/table-{next(_NUMBERS)}")
+        self.spec = StoreSpec(self.root)
         self.files: dict[str, bytes] = {}
         self.modified_ms = 1_700_000_000_000
         self.reads: list[str] = []
         self.lists = 0
 
-    def list(self, folder: str) -> Iterator[Entry]:
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         self.lists += 1
         for path, data in sorted(self.files.items()):
-            if path.startswith(folder + "/") or not folder:
+            if (path.startswith(folder + "/") or not folder) and (after is None or path > after):
                 yield Entry(path, len(data), self.modified_ms)
 
     def read(self, path: str) -> bytes:
@@ -33,6 +33,9 @@ class MemoryStore:
         if path not in self.files:
             raise FileNotFoundError(path)
         return self.files[path]
+
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        return [self.read(path) for path in paths]
 
     def create(self, path: str, data: bytes) -> bool:
         if path in self.files:
@@ -43,5 +46,5 @@ class MemoryStore:
     def replace(self, path: str, data: bytes) -> None:
         self.files[path] = data
 
-    def delete(self, path: str) -> bool:
-        return self.files.pop(path, None) is not None
+    def delete(self, path: str) -> None:
+        self.files.pop(path, None)

@@ -1,0 +1,43 @@
+"""The lines of a log file, before anything is understood of them: bounded, and with no key said twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from indextables import limits
+from indextables.errors import LogCorrupted
+
+
+def numbered_lines(data: bytes, source: str) -> Iterator[tuple[int, bytes]]:
+    """Every line that is not blank, with its number from 1; LogCorrupted names one that is too long or says too much."""
+    for number, line in enumerate(BytesIO(data), start=1):
+        if len(line) > limits.LINE_CHECKED_BYTES:
+            _refuse_oversized(line, f"{source}, line {number}")
+        if not line.isspace():
+            yield number, line
+
+
+def _refuse_oversized(line: bytes, place: str) -> None:
+    if len(line) > limits.LINE_BYTES:
+        raise LogCorrupted(f"{place} is longer than {limits.LINE_BYTES} bytes")
+    if line.count(b",") > limits.LINE_VALUES:
+        raise LogCorrupted(f"{place} has more than {limits.LINE_VALUES} values")
+
+
+def refuse_duplicate_keys(line: bytes, place: str) -> None:
+    """LogCorrupted if any object of a JSON text has a key twice: readers would differ on which one counts."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise LogCorrupted(f"{place} has the key {key[:80]!r} twice")
+            seen.add(key)
+
+    try:
+        json.loads(line, object_pairs_hook=check)
+    except (ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{place} is not an action: {error}") from error

@@ -1,0 +1,86 @@
+"""Splits of remote stores on the local disk: complete or not there, shared by the user's processes, bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from indextables import limits
+from indextables.errors import SplitCorrupted
+
+_TEMPORARY = ".tmp-"
+_TEMPORARY_SECONDS = 86_400  # a killed process leaves one behind
+
+
+def cache_folder() -> Path:
+    """INDEXTABLES_CACHE_DIR, or a folder of ours in the user's cache folder: for what can be made again."""
+    given = os.environ.get("INDEXTABLES_CACHE_DIR")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "indextables"
+
+
+class Downloads:
+    """`fetch(path, file)` writes the bytes of `path` into the file. Names of splits are used once, so place, name and size are the key."""
+
+    def __init__(self, folder: Path, place: str, most_bytes: int = limits.CACHE_BYTES) -> None:
+        self.folder = folder
+        self.place = place
+        self.most_bytes = most_bytes
+
+    def get(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Path:
+        """The local file; whatever `fetch` raises, and SplitCorrupted if it did not give `size` bytes."""
+        key = hashlib.sha256(f"{self.place}\0{path}\0{size}".encode()).hexdigest()
+        target = self.folder / key[:2] / f"{key}.split"
+        if _touched(target, size):
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = target.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            fetch(path, temporary)
+            found = temporary.stat().st_size
+            if found != size:
+                raise SplitCorrupted(f"split {path!r} has {found} bytes and the log says {size}")
+            os.replace(temporary, target)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        self._evict(target)
+        return target
+
+    def _evict(self, keep: Path) -> None:
+        """Best effort: other processes do the same at the same time."""
+        now = time.time()
+        files: list[tuple[float, int, Path]] = []
+        for file in self.folder.glob("??/*"):
+            with suppress(OSError):
+                status = file.stat()
+                if file.name.startswith(_TEMPORARY):
+                    if status.st_mtime < now - _TEMPORARY_SECONDS:
+                        file.unlink()
+                elif file != keep:
+                    files.append((status.st_atime, status.st_size, file))
+        with suppress(OSError):
+            total = sum(size for _, size, _ in files) + keep.stat().st_size
+            for used, size, file in sorted(files):
+                if total <= self.most_bytes or used > now - limits.CACHE_GRACE_SECONDS:
+                    break
+                file.unlink(missing_ok=True)
+                total -= size
+
+
+def _touched(file: Path, size: int) -> bool:
+    """Whether it is there and whole; its time of use is set then, while its time of change stays (open splits go by it)."""
+    try:
+        status = file.stat()
+        if status.st_size != size:
+            return False
+        os.utime(file, ns=(time.time_ns(), status.st_mtime_ns))
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,98 @@
+"""What a failed request means: may it be tried again, and may it have been carried out?
+
+Texts of client libraries name addresses, headers and signatures; what we say is our own, and has at most a status and a code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from indextables.errors import StorageError, StorageRefused
+
+
+class Kind(Enum):
+    MISSING = auto()  # the object is not there
+    EXISTS = auto()  # it is there already
+    UNSENT = auto()  # the request did not reach the store
+    LOST = auto()  # it may have been carried out, or may yet be
+    REFUSED = auto()  # it was not, and will not be
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    kind: Kind
+    sentence: str
+
+    @property
+    def is_passing(self) -> bool:
+        return self.kind in (Kind.UNSENT, Kind.LOST)
+
+    def error(self, path: str, after: float | None = None) -> StorageError:
+        if self.kind is Kind.REFUSED:
+            return StorageRefused(f"{path!r}: {self.sentence}")
+        return StorageError(f"{path!r}: {self.sentence}" + ("" if after is None else f"; given up after {after:g} s"))
+
+
+_BY_STATUS = {404: Kind.MISSING, 412: Kind.EXISTS}
+# Botocore's and aiohttp's, by name so that neither need be imported to tell.
+# EndpointConnectionError is not among them: it may stand for a connection that broke after the request was sent.
+_UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
+_NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError"}
+_MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError", "InvalidEndpointConfigurationError", "SSLError"}
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Whatever a request raised, read from the innermost answer that is known."""
+    chain = list(_chain(error))
+    for link in chain:
+        response = getattr(link, "response", None)
+        if isinstance(response, dict):
+            return _answered(response)
+    names = {name for link in chain for name in _names(link)}
+    if names & _NO_CREDENTIALS:
+        return Fault(Kind.REFUSED, "no credentials were found in the environment, a profile or the instance")
+    if names & _MISCONFIGURED:
+        return Fault(Kind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
+    if isinstance(error, FileExistsError):
+        return Fault(Kind.EXISTS, "it is there already")
+    if isinstance(error, FileNotFoundError):
+        return Fault(Kind.MISSING, "it is not there")
+    if isinstance(error, PermissionError):
+        return Fault(Kind.REFUSED, "the store denies access")
+    if names & _UNSENT:
+        return Fault(Kind.UNSENT, "the store could not be reached")
+    if isinstance(error, TimeoutError | asyncio.TimeoutError) or any("Timeout" in name for name in names):
+        return Fault(Kind.LOST, "the store did not answer in time")
+    return Fault(Kind.LOST, "the connection to the store broke off")
+
+
+def _answered(response: dict[str, Any]) -> Fault:
+    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
+    code = re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:64]
+    shown = " ".join(part for part in (str(status or ""), code if code != str(status) else "") if part)
+    if code == "NoSuchBucket":
+        return Fault(Kind.REFUSED, "there is no such bucket")
+    if code == "PreconditionFailed":
+        return Fault(Kind.EXISTS, "it is there already")
+    # A conflict (409) of conditional writes is not yet decided; 408, 429 and 5xx pass.
+    if status in (0, 408, 409, 429) or status >= 500:
+        return Fault(Kind.LOST, f"the store answered {shown}")
+    kind = _BY_STATUS.get(status, Kind.REFUSED)
+    return Fault(kind, f"the store refused with {shown}" if kind is Kind.REFUSED else f"the store answered {shown}")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}

@@ -1,0 +1,134 @@
+"""Every other store that fsspec knows. Google's and Azure's create atomically by their own condition; the rest only for a single writer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from indextables.errors import ConfigError
+from indextables.storage.remote import Page
+from indextables.storage.retry import retrying
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Entry
+
+# Conditional by the store itself: ifGenerationMatch=0, and If-None-Match: *.
+_CONDITIONAL = frozenset({"gs", "abfss"})
+_PROTOCOLS = {"abfss": "abfs"}
+_PACKAGES = {"gs": "indextables[gcs]", "abfss": "indextables[azure]", "hdfs": "pyarrow with libhdfs", "sftp": "paramiko", "ssh": "paramiko"}
+
+
+class FsspecBackend:
+    needs_probe = False
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self.spec = spec
+        self.creates_atomically = spec.root.scheme in _CONDITIONAL
+        self._class = _implementation(spec.root.scheme)
+        self._lock = threading.Lock()
+        self._open: Any = None
+        self._process = 0
+
+    def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
+        target = self._key(path)
+        if not self.creates_atomically:  # hdfs, sftp …: a folder has to be there first
+            self._fs().makedirs(target.rpartition("/")[0], exist_ok=True)
+        self._call("pipe_file", seconds, target, data, mode="create" if if_absent else "overwrite")
+        return time.time_ns() // 1_000_000
+
+    def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes:
+        if start is not None:
+            size = self.size(path, seconds)  # what lies behind the end is nothing, and not an error
+            if start >= size:
+                return b""
+            end = min(end or size, size)
+        return bytes(self._call("cat_file", seconds, self._key(path), start=start, end=end))
+
+    def size(self, path: str, seconds: float) -> int:
+        return int(self._call("info", seconds, self._key(path))["size"])
+
+    def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
+        """All in one page: fsspec has no other."""
+        top = self._key(folder) if folder else self._key("").rstrip("/")
+        try:
+            found = self._call("find", seconds, top, detail=True)
+        except FileNotFoundError:
+            return Page([], None)
+        base = len(self._strip(self._key("")).rstrip("/")) + 1
+        entries = [_entry(name[base:], info) for name, info in found.items() if info.get("type") == "file" and name != self._strip(top)]
+        return Page(sorted((e for e in entries if after is None or e.path > after), key=lambda e: e.path), None)
+
+    def delete(self, path: str, seconds: float) -> None:
+        self._call("rm_file", seconds, self._key(path))
+
+    def upload_parts(self, source: Path, path: str, timeout: float) -> int:
+        target = self._key(path)
+        if not self.creates_atomically:
+            self._fs().makedirs(target.rpartition("/")[0], exist_ok=True)
+        # Bounded by the size, at a megabyte a second: the library sends it in one go.
+        seconds = max(timeout, source.stat().st_size / 1_000_000)
+        retrying(path, seconds, lambda allowed: self._call("put_file", max(allowed, seconds / 2), str(source), target))
+        return time.time_ns() // 1_000_000
+
+    def _key(self, path: str) -> str:
+        protocol = _PROTOCOLS.get(self.spec.root.scheme, self.spec.root.scheme)
+        return f"{protocol}://{self.spec.root.join(path)}"
+
+    def _strip(self, key: str) -> str:
+        return str(self._class._strip_protocol(key))
+
+    def _call(self, method: str, seconds: float, key: str, *arguments: Any, **options: Any) -> Any:
+        """Within the time where the library is asynchronous; others cannot be stopped."""
+        fs = self._fs()
+        places = [key if method == "put_file" else self._strip(key), *(self._strip(a) if method == "put_file" else a for a in arguments)]
+        coroutine: Callable[..., Any] | None = getattr(fs, f"_{method}", None) if fs.async_impl else None
+        if coroutine is None:
+            return getattr(fs, method)(*places, **options)
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(coroutine(*places, **options), seconds), fs.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _fs(self) -> Any:
+        """The file system of this process, with the library's own way to find credentials and addresses."""
+        if self._process != os.getpid():
+            self._lock = threading.Lock() if self._process else self._lock
+            with self._lock:
+                if self._process != os.getpid():
+                    protocol = _PROTOCOLS.get(self.spec.root.scheme, self.spec.root.scheme)
+                    settings = self._class._get_kwargs_from_urls(f"{protocol}://{self.spec.root.path}")
+                    self._open = self._class(**settings, skip_instance_cache=True, use_listings_cache=False)
+                    self._process = os.getpid()
+        return self._open
+
+
+def _implementation(scheme: str) -> Any:
+    import fsspec
+
+    try:
+        return fsspec.get_filesystem_class(_PROTOCOLS.get(scheme, scheme))
+    except ImportError:
+        needed = _PACKAGES.get(scheme, f"the package of fsspec for {scheme}")
+        raise ConfigError(f"{scheme}:// needs a package that is not installed: install {needed}") from None
+    except ValueError:
+        raise ConfigError(f"{scheme}:// is not a store that fsspec knows") from None
+
+
+def _entry(path: str, info: dict[str, Any]) -> Entry:
+    """Unknown age is the future: purge keeps it."""
+    for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return Entry(path, int(info["size"]), int(value.timestamp() * 1000))
+        if isinstance(value, int | float):
+            return Entry(path, int(info["size"]), int(value * 1000))
+    return Entry(path, int(info["size"]), 2**62)

@@ -1,0 +1,194 @@
+"""A table in an object store: the store's guarantees over a backend's single requests.
+
+A backend sends one request and raises whatever its library raises; here it is judged, tried again, read back, and told in our words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from indextables import limits
+from indextables.errors import CommitUnknown, ConfigError, StorageError, StorageRefused
+from indextables.paths import TableRoot
+from indextables.storage.downloads import Downloads, cache_folder
+from indextables.storage.faults import Fault, Kind, fault_of
+from indextables.storage.probe import require_atomic
+from indextables.storage.retry import OURS, Deadline, retrying
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    entries: Sequence[Entry]
+    next: str | None  # what to ask for the next page; None: this was the last
+
+
+class Backend(Protocol):
+    """Single requests by whole keys, each within `seconds` where the library can be stopped; never repeated, never cached."""
+
+    creates_atomically: bool  # by its kind; servers of that kind may still ignore it, which `needs_probe` is for
+    needs_probe: bool
+
+    def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
+        """One request; gives the time of the store in ms."""
+
+    def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    def size(self, path: str, seconds: float) -> int: ...
+
+    def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page: ...
+
+    def delete(self, path: str, seconds: float) -> None: ...
+
+    def upload_parts(self, source: Path, path: str, timeout: float) -> int:
+        """A file that is too large for one request; complete or not there at all."""
+
+
+class RemoteStore:
+    def __init__(self, spec: StoreSpec, backend: Backend) -> None:
+        self.spec = spec
+        self.backend = backend
+        if not (backend.creates_atomically or spec.single_writer):
+            raise ConfigError(
+                f"{str(spec.root)!r}: a {spec.root.scheme} store cannot create files atomically, so writers could overwrite each other; "
+                "set storage.singleWriter=true if there is only one"
+            )
+
+    @property
+    def root(self) -> TableRoot:
+        return self.spec.root
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({str(self.root)!r})"
+
+    # ---- reading ----
+
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
+        token: str | None = None
+        while True:
+            page = retrying(folder, self.spec.timeout, partial(self.backend.page, folder, after, token))
+            yield from page.entries
+            if page.next is None:
+                return
+            token = page.next
+
+    def read(self, path: str) -> bytes:
+        return retrying(path, self.spec.timeout, partial(self.backend.get, path))
+
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        if len(paths) < 2:
+            return [self.read(path) for path in paths]
+        with ThreadPoolExecutor(min(limits.PARALLEL_READS, len(paths))) as pool:
+            return list(pool.map(self.read, paths))
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        if end <= start:
+            return b""
+        return retrying(path, self.spec.timeout, partial(self.backend.get, path, start=start, end=end))
+
+    def local_path(self, path: str, size: int) -> Path:
+        spec = self.spec
+        downloads = Downloads(cache_folder() / "splits", f"{spec.root}\0{spec.endpoint}")
+        return downloads.get(path, size, partial(self._download, size))
+
+    def _download(self, size: int, path: str, target: Path) -> None:
+        """In parts, each with a timeout of its own. What lies beyond the size the log gives is asked for too, and found missing."""
+        if size <= limits.PART_BYTES:
+            target.write_bytes(self.read(path))
+            return
+        starts = range(0, size + 1, limits.PART_BYTES)
+        with open(target, "wb") as file, ThreadPoolExecutor(limits.PARALLEL_PARTS) as pool:
+
+            def fetch(start: int) -> None:
+                os.pwrite(file.fileno(), self.read_range(path, start, start + limits.PART_BYTES), start)
+
+            for _ in pool.map(fetch, starts):
+                pass
+
+    # ---- writing ----
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._ready_to_write(path, len(data))
+        if self.spec.single_writer and self._is_there(path):
+            return False
+        return self.create_unproved(path, data)
+
+    def create_unproved(self, path: str, data: bytes) -> bool:
+        """`create` of a store that is only believed to be able to: what the probe races."""
+        deadline = Deadline(self.spec.timeout)
+        is_sent = False
+        while True:
+            fault = self._try_put(path, data, deadline)
+            if fault is None:
+                return True
+            is_sent = is_sent or fault.kind in (Kind.LOST, Kind.EXISTS)
+            if not is_sent and not fault.is_passing:
+                raise Fault(Kind.REFUSED, fault.sentence).error(path)
+            if is_sent:
+                # Also where the store says that it exists: the connection may have sent our own request twice.
+                found = self._try_get(path, deadline)
+                if isinstance(found, bytes):
+                    return found == data
+            if not deadline.pause():
+                raise _unknown(path, fault) if is_sent else fault.error(path, deadline.seconds)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._ready_to_write(path, len(data))
+        retrying(path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+
+    def upload(self, source: Path, path: str) -> int:
+        self._ready_to_write(path, 0)
+        if source.stat().st_size <= limits.PART_BYTES:
+            data = source.read_bytes()
+            modified = retrying(path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+        else:
+            modified = self.backend.upload_parts(source, path, self.spec.timeout)
+        source.unlink()
+        return modified
+
+    def delete(self, path: str) -> None:
+        try:
+            retrying(path, self.spec.timeout, partial(self.backend.delete, path))
+        except FileNotFoundError:
+            return
+
+    def _ready_to_write(self, path: str, size: int) -> None:
+        if size > limits.OBJECT_BYTES:
+            raise StorageRefused(f"{path!r} has {size} bytes, more than the {limits.OBJECT_BYTES} that are written in one piece")
+        if self.backend.needs_probe and not self.spec.single_writer:
+            require_atomic(self)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            retrying(path, self.spec.timeout, partial(self.backend.size, path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _try_put(self, path: str, data: bytes, deadline: Deadline) -> Fault | None:
+        try:
+            self.backend.put(path, data, deadline.attempt(), if_absent=self.backend.creates_atomically)
+        except OURS:
+            raise
+        except Exception as error:
+            return fault_of(error)
+        return None
+
+    def _try_get(self, path: str, deadline: Deadline) -> bytes | Fault:
+        try:
+            return self.backend.get(path, deadline.attempt())
+        except OURS:
+            raise
+        except Exception as error:
+            return fault_of(error)
+
+
+def _unknown(path: str, fault: Fault) -> StorageError | CommitUnknown:
+    return CommitUnknown(f"{path!r} may have been written or not: {fault.sentence}; nothing was cleaned up")

@@ -1,0 +1,220 @@
+"""S3 through s3fs: one request each, no caches, no retries but ours.
+
+s3fs lists from a cache that never expires, asks for the size before every read, and repeats requests on two levels; so its file calls are
+passed by, and its client is used as it is. The atomic create is one PutObject with `If-None-Match: *`: servers check the condition of a
+multipart upload less well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from indextables import limits
+from indextables.errors import StorageError, StorageRefused
+from indextables.storage.faults import fault_of
+from indextables.storage.remote import Page
+from indextables.storage.retry import retrying
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Entry
+
+Result = TypeVar("Result")
+_CONNECTIONS = 64
+_lock = threading.Lock()
+_clients: dict[tuple[str, str, float], Any] = {}
+_inherited: list[Any] = []  # of the parent of a fork: not freed, which would wait for that thread
+
+
+class S3Backend:
+    creates_atomically = True
+    needs_probe = True
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self.spec = spec
+        self.bucket = spec.root.bucket
+
+    def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
+        condition = {"IfNoneMatch": "*"} if if_absent else {}
+        return _time_ms(self._call("put_object", seconds, Key=self._key(path), Body=data, **condition))
+
+    def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes:
+        span = {} if start is None or end is None else {"Range": f"bytes={start}-{end - 1}"}
+
+        async def fetch(s3: Any) -> bytes:
+            answer = await s3._call_s3("get_object", Bucket=self.bucket, Key=self._key(path), **span)
+            async with answer["Body"] as body:
+                if answer["ContentLength"] > limits.OBJECT_BYTES:
+                    raise StorageRefused(f"{path!r} is larger than the {limits.OBJECT_BYTES} bytes that are read in one piece")
+                return bytes(await body.read())
+
+        try:
+            return self._run(fetch, seconds)
+        except Exception as error:
+            if span and _status(error) == 416:  # the range begins behind the end
+                return b""
+            raise
+
+    def size(self, path: str, seconds: float) -> int:
+        return int(self._call("head_object", seconds, Key=self._key(path))["ContentLength"])
+
+    def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
+        prefix = self._key(folder + "/" if folder else "")
+        more = {"ContinuationToken": token} if token else {"StartAfter": self._key(after)} if after else {}
+        answer = self._call("list_objects_v2", seconds, Prefix=prefix, **more)
+        base = len(self._key(""))
+        entries = [
+            Entry(item["Key"][base:], item["Size"], int(item["LastModified"].timestamp() * 1000))
+            for item in answer.get("Contents", ())
+            if not item["Key"].endswith("/")  # a folder that some program made up
+        ]
+        return Page(entries, answer.get("NextContinuationToken") if answer.get("IsTruncated") else None)
+
+    def delete(self, path: str, seconds: float) -> None:
+        self._call("delete_object", seconds, Key=self._key(path))
+
+    def upload_parts(self, source: Path, path: str, timeout: float) -> int:
+        send = partial(self._retried, path, timeout, Key=self._key(path))
+        upload = send("create_multipart_upload")["UploadId"]
+        try:
+            with open(source, "rb") as file, ThreadPoolExecutor(limits.PARALLEL_PARTS) as pool:
+                size = os.fstat(file.fileno()).st_size
+                part_bytes = max(limits.PART_BYTES, -(-size // 10_000))  # S3 takes 10,000 parts
+
+                def put_part(number: int) -> dict[str, Any]:
+                    body = os.pread(file.fileno(), part_bytes, number * part_bytes)
+                    answer = send("upload_part", UploadId=upload, PartNumber=number + 1, Body=body)
+                    return {"PartNumber": number + 1, "ETag": answer["ETag"]}
+
+                parts = list(pool.map(put_part, range(-(-size // part_bytes))))
+            return self._complete(path, timeout, upload, parts, size)
+        except BaseException:
+            self._abort(path, upload)
+            raise
+
+    def _complete(self, path: str, timeout: float, upload: str, parts: list[dict[str, Any]], size: int) -> int:
+        """Where the answer was lost and the upload is gone, the object's size tells that it was completed."""
+        try:
+            answer = self._retried(
+                path, timeout, "complete_multipart_upload", Key=self._key(path), UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+        except FileNotFoundError:
+            answer = self._retried(path, timeout, "head_object", Key=self._key(path))
+            if answer["ContentLength"] != size:
+                raise StorageError(f"{path!r} was not stored whole") from None
+        return _time_ms(answer)
+
+    def _abort(self, path: str, upload: str) -> None:
+        """Best effort: buckets are told to forget unfinished uploads."""
+        try:
+            self._call("abort_multipart_upload", self.spec.timeout / 3, Key=self._key(path), UploadId=upload)
+        except Exception as error:
+            logging.getLogger("indextables").debug("an unfinished upload of %r stays behind: %s", path, fault_of(error).sentence)
+
+    def _retried(self, path: str, timeout: float, method: str, **arguments: Any) -> Any:
+        return retrying(path, timeout, lambda seconds: self._call(method, max(seconds, timeout / 2), **arguments))
+
+    def _key(self, path: str) -> str:
+        return f"{self.spec.root.prefix}/{path}" if self.spec.root.prefix else path
+
+    def _call(self, method: str, seconds: float, **arguments: Any) -> Any:
+        return self._run(lambda s3: s3._call_s3(method, Bucket=self.bucket, **arguments), seconds)
+
+    def _run(self, request: Callable[[Any], Coroutine[Any, Any, Result]], seconds: float) -> Result:
+        """On s3fs' event loop, cancelled when the time is over."""
+        s3 = _client(self.spec.endpoint, self.spec.region, self.spec.timeout)
+        future = asyncio.run_coroutine_threadsafe(_bounded(request, s3, seconds), s3.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def _client(endpoint: str, region: str, timeout: float) -> Any:
+    """One for each server and process: tables share its connections."""
+    with _lock:
+        key = (endpoint, region, timeout)
+        if key not in _clients:
+            _clients[key] = _connect(endpoint, region, timeout)
+        return _clients[key]
+
+
+def _after_fork() -> None:
+    """A client is of no use in a child: the thread that serves it did not come along."""
+    global _lock
+    _lock = threading.Lock()
+    _inherited.extend(_clients.values())
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _connect(endpoint: str, region: str, timeout: float) -> Any:
+    """Finds credentials where botocore looks: environment, profile, instance."""
+    import s3fs
+
+    for name in ("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)  # below, they write signatures, headers and addresses
+    config: dict[str, Any] = {
+        "retries": {"total_max_attempts": 1},
+        "connect_timeout": min(10.0, timeout / 3),
+        "read_timeout": timeout,
+        "max_pool_connections": _CONNECTIONS,
+        "http_session_cls": _once_only(),
+    }
+    if endpoint:
+        config["s3"] = {"addressing_style": "path"}  # servers of one's own seldom have a name for every bucket
+    client = s3fs.S3FileSystem(
+        endpoint_url=endpoint or None,
+        client_kwargs={"region_name": region} if region else {},
+        config_kwargs=config,
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+    client.retries = 1
+    client.connect()  # reads botocore's descriptions of S3, which takes longer than many a request
+    return client
+
+
+def _once_only() -> Any:
+    """aiohttp sends a PUT again by itself when a connection it had kept breaks: the answer to the second would hide that the first was
+    carried out."""
+    from aiobotocore.httpsession import AIOHTTPSession
+
+    class OnceOnly(AIOHTTPSession):  # type: ignore[misc]
+        async def _get_session(self, proxy_url: Any) -> Any:
+            session = await super()._get_session(proxy_url)
+            session._retry_connection = False
+            return session
+
+    return OnceOnly
+
+
+async def _bounded(request: Callable[[Any], Coroutine[Any, Any, Result]], s3: Any, seconds: float) -> Result:
+    return await asyncio.wait_for(request(s3), seconds)
+
+
+def _status(error: BaseException) -> int | None:
+    response = getattr(error.__cause__ or error, "response", None)
+    return response["ResponseMetadata"]["HTTPStatusCode"] if isinstance(response, dict) else None
+
+
+def _time_ms(answer: Any) -> int:
+    """By the store's own clock, to the second."""
+    date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        return int(parsedate_to_datetime(date).timestamp() * 1000)
+    except (TypeError, ValueError):
+        return time.time_ns() // 1_000_000

@@ -1,0 +1,76 @@
+"""Which store, and how to reach it: a value that travels to executors, which open the same store there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+
+from indextables.config import Config
+from indextables.errors import ConfigError
+from indextables.paths import TableRoot
+from indextables.storage.store import Store
+
+_open: dict[StoreSpec, Store] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """Picklable, and without credentials: every process finds them in its own environment, profile or instance."""
+
+    root: TableRoot
+    endpoint: str = field(default="", repr=False)
+    region: str = field(default="", repr=False)
+    single_writer: bool = False
+    timeout: float = 30.0  # seconds
+    process: int | None = None  # of a memory:// table, which lives in one process only
+
+    @classmethod
+    def of(cls, root: TableRoot, config: Config) -> StoreSpec:
+        is_s3 = root.scheme == "s3"
+        return cls(
+            root,
+            endpoint=config.get("s3.endpoint") if is_s3 else "",
+            region=config.get("s3.region") if is_s3 else "",
+            single_writer=config.get("storage.singleWriter"),
+            timeout=config.get("storage.timeout"),
+            process=os.getpid() if root.scheme == "memory" else None,
+        )
+
+    def open(self) -> Store:
+        """The store; one for each spec and process. ConfigError if it is of a kind that cannot be used."""
+        if self.process not in (None, os.getpid()):
+            raise ConfigError(f"{str(self.root)!r} lives in the memory of another process")
+        with _lock:
+            if self not in _open:
+                _open[self] = self._make()
+            return _open[self]
+
+    def _make(self) -> Store:
+        if self.root.is_local:
+            from indextables.storage.local import LocalStore
+
+            return LocalStore(self.root)
+        if self.root.scheme == "memory":
+            from indextables.storage.memory import MemoryStore
+
+            return MemoryStore(self)
+        from indextables.storage.remote import RemoteStore
+
+        if self.root.scheme == "s3":
+            from indextables.storage.s3 import S3Backend
+
+            return RemoteStore(self, S3Backend(self))
+        from indextables.storage.generic import FsspecBackend
+
+        return RemoteStore(self, FsspecBackend(self))
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,121 @@
+"""The base of a snapshot: the newest valid checkpoint or state at or before a version, whatever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from indextables.actions import Metadata, Protocol
+from indextables.actions.codec import decode_actions
+from indextables.actions.replay import Replay
+from indextables.errors import LogCorrupted, UnsafePath
+from indextables.log import files, names
+from indextables.log.log import TransactionLog
+from indextables.log.names import LogListing
+from indextables.state.avro_state import read_state, read_state_manifest, state_metadata, state_protocol
+from indextables.state.json_checkpoint import read_checkpoint
+from indextables.state.pointer import read_pointer
+
+AVRO_STATE_PROTOCOL = 4  # what a table with Avro states needs (PRT-01)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    replay: Replay
+    version: int | None  # None: nothing but the log's beginning
+    broken: dict[int, str]  # checkpoints and states that cannot be used, and why
+
+
+def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -> Base:
+    """Broken ones are passed over and remembered. Where version 0 itself is there it is the commit, and nothing stands for it:
+    upstream's CHECKPOINT leaves a `state-v0` that holds a later version's files."""
+    broken: dict[int, str] = {}
+    for candidate in reversed(listing.bases):
+        if (version is not None and candidate > version) or (candidate == 0 and 0 in listing.versions):
+            continue
+        replay = _read(log, listing, candidate, broken)
+        if replay is not None:
+            return Base(replay, candidate, broken)
+    return Base(Replay(log.store.root.relative), None, broken)
+
+
+def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Replay | None:
+    kinds = [read_state] if version in listing.states else []
+    kinds += [read_checkpoint] if version in listing.checkpoints else []
+    for read in kinds:
+        try:
+            replay = read(log.store, version, log.store.root.relative)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            broken[version] = str(error)
+            continue
+        if read is read_state:
+            _complete(replay, log, listing, version, broken)
+        broken.pop(version, None)
+        return replay
+    return None
+
+
+def _complete(replay: Replay, log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> None:
+    """Adds the metadata and protocol that a state leaves out: the newest at or before it, in the log or in an older state."""
+    state_protocol = replay.protocol
+    for found in _earlier(log, listing, version, broken):
+        if replay.metadata is not None and replay.protocol is not None:
+            break
+        replay.metadata = replay.metadata or found.metadata
+        replay.protocol = replay.protocol or found.protocol
+    if state_protocol is None:
+        replay.protocol = _at_least(replay.protocol, AVRO_STATE_PROTOCOL)
+
+
+def _at_least(protocol: Protocol | None, version: int) -> Protocol:
+    if protocol is None:
+        return Protocol(min_reader_version=version, min_writer_version=version)
+    return Protocol(
+        min_reader_version=max(protocol.min_reader_version, version),
+        min_writer_version=max(protocol.min_writer_version, version),
+        reader_features=protocol.reader_features,
+        writer_features=protocol.writer_features,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    metadata: Metadata | None
+    protocol: Protocol | None
+
+
+def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Iterator[_Found]:
+    """What version files and older states say, newest first; a version's file before its state."""
+    places = sorted([*((v, 1) for v in listing.versions if v <= version), *((v, 0) for v in listing.states if v < version)], reverse=True)
+    for number, is_file in places:
+        try:
+            yield _in_version(log, number) if is_file else _in_state(log, number)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            broken[number] = str(error)
+        except FileNotFoundError:
+            continue  # expired since it was listed
+
+
+def _in_version(log: TransactionLog, version: int) -> _Found:
+    """Only a file in which the words occur is parsed: there may be thousands of others."""
+    text = files.unpack(log.store.read(names.version_path(version)), f"version {version}")
+    if b'"metaData"' not in text and b'"protocol"' not in text:
+        return _Found(None, None)
+    replay = Replay(log.store.root.relative)
+    replay.apply(version, decode_actions(text, f"version {version}").actions)
+    return _Found(replay.metadata, replay.protocol)
+
+
+def _in_state(log: TransactionLog, version: int) -> _Found:
+    state = read_state_manifest(log.store, version)
+    return _Found(state_metadata(state), state_protocol(state))
+
+
+def is_pointed_beyond(log: TransactionLog, listing: LogListing, newest: int) -> bool:
+    """Whether the pointer names a version after everything that is there. It is a hint: a wrong one is worth a warning, no more."""
+    pointer = read_pointer(log.store) if listing.has_pointer else None
+    return pointer is not None and pointer.version > newest

@@ -1,0 +1,80 @@
+"""Servers and stores that the contract is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indextables.config import Config
+from indextables.paths import TableRoot
+from indextables.storage import Store, StoreSpec
+from tests.support import plain_store
+from tests.support.fault_proxy import FaultProxy
+from tests.support.s3 import CREDENTIALS, Server, ministack, seaweedfs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Credentials as users give them, and a cache folder of this run's own; child processes inherit both."""
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        patch.setenv("INDEXTABLES_CACHE_DIR", str(cache))
+        yield cache
+
+
+@pytest.fixture(scope="session")
+def mini(surroundings: Path) -> Iterator[Server]:
+    with ministack() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def weed(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with seaweedfs(tmp_path_factory.mktemp("weed")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _proxy(mini: Server) -> Iterator[FaultProxy]:
+    with FaultProxy((mini.host, mini.port)).running() as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(_proxy: FaultProxy) -> Iterator[FaultProxy]:
+    _proxy.clear()
+    yield _proxy
+    _proxy.clear()
+    _proxy.strip_condition = False
+
+
+KINDS = ("local", "memory", "ministack", "fsspec", "seaweedfs")
+
+
+@pytest.fixture(params=KINDS)
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
+    """An empty place in a store of every kind."""
+    match request.param:
+        case "local":
+            return spec_of(str(tmp_path / "t"))
+        case "memory":
+            return spec_of(f"memory://{tmp_path.name}/t")
+        case "fsspec":
+            plain_store.register()
+            return spec_of(f"plain:/{tmp_path}/t", **{"storage.singleWriter": "true"})
+        case kind:
+            server: Server = request.getfixturevalue("mini" if kind == "ministack" else "weed")
+            return spec_of(server.place(), **server.options)
+
+
+@pytest.fixture
+def store(spec: StoreSpec) -> Store:
+    return spec.open()
+
+
+def spec_of(place: str, **options: str) -> StoreSpec:
+    return StoreSpec.of(TableRoot.parse(place), Config.of(options))

@@ -1,0 +1,194 @@
+"""Faults on a real connection: lost answers, refusals, resets, cut and slow bodies, silence (R3, R5 for the log's verbs)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+
+import pytest
+
+import indextables as it
+from indextables.errors import CommitUnknown, StorageError, StorageRefused
+from indextables.storage import Store
+from tests.contract.conftest import spec_of
+from tests.support.fault_proxy import LOST, NOT_APPLIED, FaultProxy
+from tests.support.s3 import Server, options
+from tests.support.tables import SCHEMA, ids, rows
+
+TIMEOUT = 1.5
+
+
+@pytest.fixture
+def store(proxy: FaultProxy, mini: Server) -> Store:
+    place = mini.place()
+    spec_of(place, **options(proxy.url)).open().create("warm", b"up")  # the probe is done, with time for its race
+    found = spec_of(place, **options(proxy.url, f"{TIMEOUT}s")).open()
+    proxy.clear()
+    return found
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_put_with_a_fault_is_made_once_or_known_to_exist(store: Store, proxy: FaultProxy, depth: int) -> None:
+    """Every fault, alone and followed by every other: ours is recognised, another's is respected."""
+    cases = list(itertools.product((*LOST, *NOT_APPLIED), repeat=depth))
+    for number, faults in enumerate(cases):
+        for fault in faults:
+            proxy.rule(fault, method="PUT", path=f"log/{depth}-{number}")
+        assert store.create(f"log/{depth}-{number}", f"ours {number}".encode()), faults
+        assert store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
+        proxy.rule(faults[0], method="PUT", path=f"log/{depth}-{number}")
+        assert not store.create(f"log/{depth}-{number}", b"theirs"), faults
+        assert store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
+    assert len(cases) == 9**depth
+
+
+def test_a_put_that_was_carried_out_and_hangs_is_ours(store: Store, proxy: FaultProxy) -> None:
+    proxy.rule("apply_hang", method="PUT")
+    assert store.create("log/hung", b"ours")
+    assert [r.method for r in proxy.log] == ["PUT", "GET"]
+
+
+def test_an_outcome_that_cannot_be_known_is_told_so(store: Store, proxy: FaultProxy, mini: Server) -> None:
+    """The put landed, and nothing is answered any more; nothing is deleted either."""
+    proxy.rule("apply_reset", method="PUT", path="log/lost")
+    proxy.rule("503", path="log/lost", times=1000)
+    with pytest.raises(CommitUnknown, match=r"'log/lost' may have been written or not.*nothing was cleaned up"):
+        store.create("log/lost", b"ours")
+    assert "DELETE" not in {r.method for r in proxy.log}
+    proxy.clear()
+    assert store.read("log/lost") == b"ours"
+
+
+def test_a_refusal_after_a_lost_answer_is_unknown_too(store: Store, proxy: FaultProxy) -> None:
+    proxy.rule("apply_reset", method="PUT", path="log/x")
+    proxy.rule("403", path="log/x", times=1000)
+    with pytest.raises(CommitUnknown):
+        store.create("log/x", b"ours")
+
+
+def test_a_plain_refusal_is_told_at_once(store: Store, proxy: FaultProxy) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: store.create("x", b""), lambda: store.replace("x", b""), lambda: store.read("x"), lambda: list(store.list("x")),
+        lambda: store.delete("x"), lambda: store.read_range("x", 0, 1),
+    ]  # fmt: skip
+    for call in calls:
+        proxy.clear()
+        proxy.rule("403", times=10)
+        with pytest.raises(StorageRefused, match=r"^'x': the store refused with 403 AccessDenied$") as caught:
+            call()
+        assert len(proxy.log) == 1
+        assert not caught.value.retryable
+        assert caught.value.exit_code == 78
+
+
+@pytest.mark.parametrize("fault", ["503", "500", "429", "reset", "truncate", "slow", "apply_close"])
+def test_reads_outlast_a_burst(store: Store, proxy: FaultProxy, fault: str) -> None:
+    data = bytes(range(256)) * 8
+    store.replace("log/data", data)
+    calls: list[tuple[Callable[[], object], object]] = [
+        (lambda: store.read("log/data"), data),
+        (lambda: store.read_range("log/data", 100, 900), data[100:900]),
+        (lambda: list(store.read_many(["log/data"] * 3)), [data] * 3),
+        (lambda: [e.path for e in store.list("log")], ["log/data"]),
+    ]
+    for call, expected in calls:
+        proxy.clear()
+        proxy.rule(fault, times=2 if fault != "slow" else 1)
+        assert call() == expected
+        assert sum(r.action == fault for r in proxy.log) >= 1
+
+
+@pytest.mark.parametrize("silence", ["hang", "503", "slow"])
+def test_a_store_that_does_not_answer_is_given_up_in_time(store: Store, proxy: FaultProxy, silence: str) -> None:
+    store.replace("log/data", b"x" * 4096)
+    calls: dict[str, Callable[[], object]] = {
+        "read": lambda: store.read("log/data"),
+        "list": lambda: list(store.list("log")),
+        "replace": lambda: store.replace("log/other", b"1" * 10),
+        "delete": lambda: store.delete("log/data"),
+        "create": lambda: store.create("log/new", b"1"),
+    }
+    for name, call in calls.items():
+        if silence == "slow" and name != "read":
+            continue
+        proxy.clear()
+        proxy.rule(silence, times=1000)
+        began = time.monotonic()
+        with pytest.raises(CommitUnknown if name == "create" else StorageError, match=r"^'log.*(did not answer in time|answered 503)"):
+            call()
+        assert time.monotonic() - began < TIMEOUT + 1
+
+
+def test_a_server_that_is_not_there(mini: Server) -> None:
+    """Nothing was sent, so a create is a plain failure, and may be tried again."""
+    store = spec_of(mini.place(), **options("http://127.0.0.1:9", "1s")).open()
+    with pytest.raises(StorageError):
+        store.read("warm")  # what reading botocore takes is not counted
+    for call in (lambda: store.create("x", b""), lambda: store.read("x"), lambda: list(store.list(""))):
+        began = time.monotonic()
+        with pytest.raises(StorageError, match="the store could not be reached; given up after 1 s") as caught:
+            call()
+        assert time.monotonic() - began < 2.5
+        assert caught.value.retryable
+        assert caught.value.exit_code == 75
+
+
+def test_a_missing_bucket_is_named(mini: Server) -> None:
+    store = spec_of("s3://no-such-bucket/t", **mini.options).open()
+    with pytest.raises(StorageRefused, match="there is no such bucket"):
+        store.read("x")
+    with pytest.raises(StorageRefused, match="there is no such bucket"):
+        store.create("x", b"")
+
+
+CASES = [("apply_reset", 1), ("apply_reset", 2), ("apply_503", 2), ("409", 2)]
+
+
+def test_every_put_of_every_operation_may_lose_its_answer(proxy: FaultProxy, mini: Server) -> None:
+    """R3 at the door: create, append, overwrite, merge, checkpoint, every put struck, once and twice."""
+    settings = options(proxy.url, "20s")
+    cases = 0
+    for fault, depth in CASES:
+        place = mini.place()
+        name = place.rpartition("/")[2]
+
+        def strike(fault: str = fault, depth: int = depth, name: str = name) -> None:
+            """The next operation's puts, of splits and of log files; two deep: what is tried after the fault fails too."""
+            proxy.clear()
+            for target in (r"splits/", rf"{name}/_transaction_log/0"):
+                proxy.rule(fault, method="PUT", path=target, times=depth)
+                proxy.rule("503", method="GET", path=target, times=depth - 1)
+
+        strike()
+        table = it.create(place, SCHEMA, partition_by=["date"], options=settings)
+        for number in range(2):
+            strike()
+            table.append(rows(number * 4, 4))
+        strike()
+        table.merge_splits()
+        strike()
+        table.checkpoint()
+        assert sum(r.action not in ("pass", "409") for r in proxy.log) >= (depth if fault != "409" else depth - 1)
+        strike()
+        table.overwrite(rows(100, 3))
+        cases += 6
+        proxy.clear()
+        assert ids(it.open(place, options=settings)) == [100, 101, 102]
+        assert ids(it.open(place, version=3, options=settings)) == list(range(8))
+        assert it.open(place, options=settings).version == 4
+        assert len({e["operation"] for e in it.open(place, options=settings).history().to_pylist()}) == 4
+    assert cases == 24
+
+
+def test_an_unknown_commit_leaves_its_splits(proxy: FaultProxy, mini: Server) -> None:
+    place = mini.place()
+    table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
+    proxy.clear()
+    proxy.rule("apply_reset", method="PUT", path=f"_transaction_log/{1:020d}")
+    proxy.rule("503", path=f"_transaction_log/{1:020d}", times=1000)
+    with pytest.raises(CommitUnknown):
+        table.append(rows(0, 5))
+    assert "DELETE" not in {r.method for r in proxy.log}
+    proxy.clear()
+    assert ids(it.open(place, options=mini.options)) == [0, 1, 2, 3, 4]

@@ -1,0 +1,153 @@
+"""R15, the log's part: whatever bytes stand in its files, only our errors come out, and a damaged state is never half read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indextables.actions.codec import decode_actions
+from indextables.errors import LogCorrupted
+from indextables.log import files, names
+from indextables.paths import TableRoot
+from indextables.state.avro_state import read_state
+from indextables.state.json_checkpoint import read_checkpoint
+from indextables.state.pointer import Pointer, read_pointer
+from tests.support.logs import add, lines, metadata, protocol, remove, skip
+from tests.support.states import FILE_ENTRY, STATE, entry, packed, state_document
+
+ROOT = TableRoot("/table")
+EXAMPLES = 2000
+
+
+class Bytes:
+    """A store of a few files in memory, of which readers of the log use `read` alone."""
+
+    root = ROOT
+
+    def __init__(self, **held: bytes) -> None:
+        self.held = held
+
+    def read(self, path: str) -> bytes:
+        try:
+            return self.held[path.rsplit("/", 1)[1]]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+
+VERSION = lines(
+    protocol(), metadata(), add("a", minValues={"id": "1"}, numRecords=3), remove("b"), skip("c"), {"txn": {"appId": "x", "version": 1}}
+)
+POINTER = json.dumps(
+    {"version": 1, "size": 2, "sizeInBytes": 3, "numFiles": 4, "createdTime": 5, "format": "avro-state", "stateDir": "s"}
+).encode()
+ENTRIES = [entry(f"part-{n}.split", minValues={"id": str(n)}, splitTags=["x"], numMergeOps=n) for n in range(20)]
+MANIFEST = {codec: packed(FILE_ENTRY, ENTRIES, codec) for codec in ("null", "deflate", "zstandard", "snappy")}
+STATE_FILE = packed(STATE, [state_document(1, {"manifests/m.avro": 20}, metadata=json.dumps(metadata()))], "null")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, originals: tuple[bytes, ...]) -> bytes:
+    """One of the originals with bytes changed, cut out, doubled or put in; or nothing of it at all."""
+    data = bytearray(draw(st.sampled_from(originals)))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        length = draw(st.integers(0, 16))
+        change = draw(st.sampled_from(["flip", "cut", "put", "double", "truncate", "replace"]))
+        if change == "flip" and at < len(data):
+            data[at] ^= 1 << draw(st.integers(0, 7))
+        elif change == "cut":
+            del data[at : at + length]
+        elif change == "put":
+            data[at:at] = draw(st.binary(max_size=16))
+        elif change == "double":
+            data[at:at] = data[at : at + length]
+        elif change == "truncate":
+            del data[at:]
+        elif change == "replace":
+            data = bytearray(draw(st.binary(max_size=64)))
+    return bytes(data)
+
+
+JSON_TEXT = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["add", "remove", "path", "size", "metaData", "version", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+).map(lambda value: json.dumps(value).encode())
+
+
+def _allowed(read: Any) -> bool:
+    """Whether it was read; any other error than ours fails the test."""
+    try:
+        read()
+    except LogCorrupted:
+        return False
+    return True
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((VERSION, gzip.compress(VERSION), b"\x01\x01" + gzip.compress(VERSION))) | JSON_TEXT)
+def test_version_files(data: bytes) -> None:
+    _allowed(lambda: decode_actions(files.unpack(data, "version 1"), "version 1"))
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((gzip.compress(VERSION, mtime=0),)))
+def test_a_damaged_gzip_is_never_read_as_something_else(data: bytes) -> None:
+    original = decode_actions(VERSION, "x").actions
+    try:
+        actions = decode_actions(files.unpack(data, "version 1"), "version 1").actions
+    except LogCorrupted:
+        return
+    assert actions in ([], original) or not data.startswith(b"\x1f\x8b")
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((POINTER, b'{"version":7}')) | JSON_TEXT)
+def test_pointers(data: bytes) -> None:
+    assert isinstance(read_pointer(Bytes(_last_checkpoint=data)), Pointer | None)  # type: ignore[arg-type]
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((VERSION, gzip.compress(VERSION), json.dumps({"add": [], **metadata()}).encode(), b'{"parts":["x"]}')) | JSON_TEXT)
+def test_checkpoints(data: bytes) -> None:
+    store = Bytes(**{names.checkpoint_path(1).rsplit("/", 1)[1]: data})
+    _allowed(lambda: read_checkpoint(store, 1, ROOT.relative))  # type: ignore[arg-type]
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((STATE_FILE, packed(STATE, [state_document(1, {"manifests/m.avro": 20})]))))
+def test_state_manifests(data: bytes) -> None:
+    store = Bytes(**{"_manifest.avro": data, "m.avro": MANIFEST["zstandard"]})
+    _allowed(lambda: read_state(store, 1, ROOT.relative))  # type: ignore[arg-type]
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged((json.dumps(state_document(1, {"manifests/m.avro": 20})).encode(),)) | JSON_TEXT)
+def test_state_manifests_in_json(data: bytes) -> None:
+    store = Bytes(**{"_manifest.json": data, "m.avro": MANIFEST["zstandard"]})
+    _allowed(lambda: read_state(store, 1, ROOT.relative))  # type: ignore[arg-type]
+
+
+@settings(max_examples=EXAMPLES)
+@given(damaged(tuple(MANIFEST.values())))
+def test_manifests(data: bytes) -> None:
+    """Avro has no integrity of its own, so a flipped bit may read as another value; the number of entries is always the state's."""
+    store = Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data})
+    replay: list[Any] = []
+    if _allowed(lambda: replay.append(read_state(store, 1, ROOT.relative))):  # type: ignore[arg-type]
+        assert replay[0].num_files == len(ENTRIES)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(MANIFEST)), st.integers(0, 4000))
+def test_a_manifest_that_was_cut_is_noticed(codec: str, length: int) -> None:
+    data = MANIFEST[codec][:length]
+    if len(data) < len(MANIFEST[codec]):
+        assert not _allowed(lambda: read_state(Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data}), 1, ROOT.relative))  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""Tables that upstream's own programs wrote, where they lie beside the repository, and one of our making in the same shape."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from tests.support.logs import log_folder, metadata, protocol
+from tests.support.states import write_table_state
+from tests.support.tables import tree, write_version
+
+VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors"
+
+
+@dataclass(frozen=True)
+class Expected:
+    path: Path | None  # None: made by the test
+    version: int
+    files: int | None
+    rows: int
+
+
+OURS = Expected(None, 3, 3, 6)
+
+
+def _expected() -> dict[str, Expected]:
+    found: dict[str, Expected] = {"ours": OURS}
+    versions_053 = {"t10_types": (1, 1), "t11_nullpart": (1, 4), "t12_json_state": (12, 12)}
+    for folder in ("upstream_tables", "upstream_tables_053"):
+        file = VECTORS / folder / "expected.json"
+        for name, facts in json.loads(file.read_text()).items() if file.is_file() else ():
+            version, files = versions_053.get(name) or (facts["version"], facts["live_files"])
+            found[name] = Expected(VECTORS / folder / name, version, files, facts.get("docs", facts.get("rows")))
+    return found
+
+
+EXPECTED = _expected()
+
+
+@pytest.fixture(params=EXPECTED)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Expected]:
+    expected = EXPECTED[request.param]
+    if expected.path is not None:
+        return expected.path, expected
+    write_version(tmp_path, 0, protocol(4, 4), metadata())
+    for version in (1, 2, 3):
+        write_table_state(log_folder(tmp_path), version, [f"part-{n}.split" for n in range(version)])
+    return tmp_path, expected
+
+
+def test_version_files_and_rows(table: tuple[Path, Expected]) -> None:
+    path, expected = table
+    opened = it.open(path)
+    described = opened.describe()
+    assert (opened.version, described["num_files"], described["num_records"]) == (expected.version, expected.files, expected.rows)
+    assert opened.files().num_rows == expected.files
+    assert opened.count() == expected.rows
+    assert opened.warnings == []
+    assert (opened.protocol.min_reader_version, opened.protocol.min_writer_version) == (4, 4)
+
+
+def test_history_has_every_version(table: tuple[Path, Expected]) -> None:
+    path, expected = table
+    history = it.open(path).history()
+    versions = history.column("version").to_pylist()
+    assert versions == list(range(expected.version, -1, -1))
+    assert it.open(path, timestamp=history.column("timestamp").to_pylist()[0]).version == expected.version
+
+
+def test_every_version_opens_and_version_0_is_empty(table: tuple[Path, Expected]) -> None:
+    path, expected = table
+    sizes = [it.open(path, version).files().num_rows for version in range(expected.version + 1)]
+    assert (sizes[0], sizes[-1]) == (0, expected.files)
+
+
+def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
+    path, _ = table
+    opened = it.open(path)
+    registry = {key for key in opened.configuration if key.startswith("docMappingSchema.")}
+    for add in opened._snapshot.adds():
+        assert add.doc_mapping_ref is None or add.doc_mapping_json or f"docMappingSchema.{add.doc_mapping_ref}" in registry
+
+
+def test_writing_needs_a_take_over(table: tuple[Path, Expected]) -> None:
+    path, _ = table
+    opened = it.open(path)
+    before = tree(path / "_transaction_log")
+    for verb in (lambda: opened.append([]), lambda: opened.overwrite([]), opened.merge_splits, opened.checkpoint, opened.purge):
+        with pytest.raises(it.ProtocolUnsupported, match=r"protocol 4/4 without the feature arrowRowStore.*storage\.takeOver=true"):
+            verb()
+    assert tree(path / "_transaction_log") == before
+
+
+def test_the_vectors_were_found_where_they_exist() -> None:
+    assert len(EXPECTED) == (13 if VECTORS.is_dir() else 1)

@@ -1,0 +1,115 @@
+"""Real S3 servers on loopback, from PyPI: ministack for every run, SeaweedFS for a shorter round."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import s3fs
+
+KEY, SECRET = "labkey", "labsecret"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+@dataclass(frozen=True)
+class Server:
+    host: str
+    port: int
+    bucket: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        return options(self.url)
+
+    def place(self) -> str:
+        """An address that nothing lies at."""
+        return f"s3://{self.bucket}/{uuid.uuid4().hex}"
+
+
+def options(url: str, timeout: str = "30s") -> dict[str, str]:
+    return {"s3.endpoint": url, "s3.region": "us-east-1", "storage.timeout": timeout}
+
+
+@contextlib.contextmanager
+def ministack() -> Iterator[Server]:
+    (port,) = free_ports(1)
+    command = [str(Path(sys.executable).parent / "ministack")]
+    with _running(command, port, {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port)}) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def seaweedfs(folder: Path) -> Iterator[Server]:
+    """Loopback only, telemetry off, one volume a bucket (seven are the default, and fill the disk's share)."""
+    s3, master, volume, filer, *grpc = free_ports(8)
+    identity = {"name": "lab", "credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin", "Read", "Write", "List"]}
+    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    command = [
+        str(Path(sys.executable).parent / "weed"), "-logtostderr=true", "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+        "-master.telemetry=false", f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
+        f"-master.port.grpc={grpc[0]}", f"-volume.port.grpc={grpc[1]}", f"-filer.port.grpc={grpc[2]}", f"-s3.port.grpc={grpc[3]}",
+        "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}", "-s3.port.iceberg=0", "-s3.port.lance=0",
+        "-volume.max=100", "-master.volumeSizeLimitMB=64",
+    ]  # fmt: skip
+    with _running(command, s3, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(command: list[str], port: int, environment: dict[str, str]) -> Iterator[Server]:
+    process = subprocess.Popen(
+        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        server = Server("127.0.0.1", port, "tables")
+        _wait(server, process)
+        yield server
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
+    """Until a bucket could be made and written to."""
+    for _ in range(300):
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(server.url, timeout=2):
+                pass
+            client = connect(server.url)
+            client.call_s3("create_bucket", Bucket=server.bucket)
+            client.call_s3("put_object", Bucket=server.bucket, Key="warm", Body=b"up")
+            return
+        time.sleep(0.2)
+    raise AssertionError("the server does not answer")
+
+
+def connect(url: str) -> Any:
+    """A plain client to look at what is there, past our own code."""
+    return s3fs.S3FileSystem(endpoint_url=url, key=KEY, secret=SECRET, use_listings_cache=False, skip_instance_cache=True)
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -70,8 +70,3 @@ def reporter(operation: str, table: str, clock: Clock) -> Callable[..., Report]:
         return Report(operation, status, table, base_version, version, dry_run, iso_ms(started), duration, metrics, warnings, error, plan)
 
     return report
-
-
-def failed_report(operation: str, table: str, clock: Clock, error: str) -> Report:
-    """Of a verb that did not come far enough to have anything to report but its error."""
-    return reporter(operation, table, clock)(Status.FAILED, {}, base_version=None, error=error)

@@ -179,4 +179,6 @@ def test_killing_the_task_ends_the_driver_too(make: Callable[..., Any], spark: S
 
 
 def test_killing_a_task_that_has_not_begun_is_fine(make: Callable[..., Any]) -> None:
-    make().on_kill()
+    operator = make()
+    operator.on_kill()
+    assert operator._hook is None

@@ -9,7 +9,7 @@ FINGERPRINT := $(CURDIR) $(EXTRAS) $(shell cksum < constraints.txt)
 UV_INSTALL := $(VENV)/bin/uv pip install --quiet --python $(PYTHON) --constraints constraints.txt --build-constraints constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down test test-long lint constraints clean
+.PHONY: help install demo up down test test-long bench lint constraints clean
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -34,6 +34,9 @@ test: lint  ## lint, then every test but the slow ones, with the coverage gate; 
 
 test-long: lint  ## the same with the tests marked slow
 	$(PYTHON) -m pytest -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
+
+bench: $(STAMP)  ## CPU of log, splits and searches beside deltalake, tantivy and DuckDB, with PASS or FAIL for each promise (QUICK=1: a short form)
+	$(PYTHON) -m tests.benchmarks.bench
 
 lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
 	$(PYTHON) -m ruff check .

@@ -20,7 +20,9 @@ from indextables.version import __version__
 if TYPE_CHECKING:
     from indextables.api import Table, exists
     from indextables.api import create_table as create
+    from indextables.api import drop_table as drop
     from indextables.api import open_table as open
+    from indextables.api import repair_log as repair
     from indextables.errors import (
         CheckpointError,
         CommitUnknown,
@@ -43,14 +45,20 @@ if TYPE_CHECKING:
         VersionGap,
         VersionNotFound,
     )
+    from indextables.operations.findings import Finding
     from indextables.operations.report import Report
+    from indextables.table.explain import Explain
 
 _LAZY = {
+    "Explain": ("indextables.table.explain", "Explain"),
     "Report": ("indextables.operations.report", "Report"),
     "Table": ("indextables.api", "Table"),
+    "Finding": ("indextables.operations.findings", "Finding"),
     "create": ("indextables.api", "create_table"),
+    "drop": ("indextables.api", "drop_table"),
     "exists": ("indextables.api", "exists"),
     "open": ("indextables.api", "open_table"),
+    "repair": ("indextables.api", "repair_log"),
 }
 
 __all__ = [
@@ -58,6 +66,8 @@ __all__ = [
     "CommitUnknown",
     "ConcurrentConflict",
     "ConfigError",
+    "Explain",
+    "Finding",
     "IndexTablesError",
     "InvalidArgument",
     "InvalidPredicate",
@@ -78,8 +88,10 @@ __all__ = [
     "VersionNotFound",
     "__version__",
     "create",
+    "drop",
     "exists",
     "open",
+    "repair",
 ]
 
 

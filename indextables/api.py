@@ -11,13 +11,35 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.actions import Action, Metadata, Protocol
+from indextables.actions.model import MAPPING_PREFIX
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument
-from indextables.operations import checkpoint, commit, create, merge_splits, purge, read, upgrade_protocol, write
+from indextables.operations import (
+    aggregate,
+    checkpoint,
+    commit,
+    create,
+    doctor,
+    drop,
+    drop_partitions,
+    health,
+    merge_splits,
+    purge,
+    read,
+    repair,
+    search,
+    skip,
+    upgrade_protocol,
+    verify,
+    write,
+)
+from indextables.operations.findings import Finding
 from indextables.operations.report import Report
+from indextables.table import cooldown
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
-from indextables.table.files import files_table, live_files
+from indextables.table.explain import Explain
+from indextables.table.files import public_table
 from indextables.table.history import read_history, version_at
 from indextables.table.snapshot import Snapshot
 
@@ -76,21 +98,26 @@ class Table:
 
     @property
     def configuration(self) -> dict[str, str]:
-        return dict(self._snapshot.metadata.configuration)
+        """The table's options; what the log keeps beside them, how splits are indexed, is in `metadata.configuration`."""
+        return {key: text for key, text in self._snapshot.metadata.configuration.items() if not key.startswith(MAPPING_PREFIX)}
 
     @property
     def warnings(self) -> list[str]:
         """What reading this version had to work around: a broken checkpoint, a gap."""
         return list(self._snapshot.warnings)
 
-    def refresh(self) -> Table:
-        """Moves this handle to the newest version."""
-        self._snapshot = self._context.newest(self._snapshot)
+    def refresh(self, max_staleness: float = 0) -> Table:
+        """Moves this handle to the newest version, or to one that was the newest no longer ago than `max_staleness` seconds."""
+        self._snapshot = self._context.newest(self._snapshot, _seconds(max_staleness))
         return self
 
     def files(self, where: str | None = None) -> pa.Table:
         """The live splits, of which `where` leaves those that may hold a matching row."""
-        return files_table(live_files(self._snapshot, read.bind(self._snapshot, where)))
+        return public_table(self._snapshot, read.bind(self._snapshot, where))
+
+    def explain(self, where: str | None = None, query: str | None = None) -> Explain:
+        """What a scan or search with these arguments would read, and what left the rest out."""
+        return read.explain_filter(self._context, self._snapshot, where, query)
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""
@@ -124,9 +151,29 @@ class Table:
         limit: int = 10,
         order_by: str | None = None,
         offset: int = 0,
+        snippets: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The best rows for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally with `desc`."""
-        return read.search(self._context, self._snapshot, query, columns, where, limit, order_by, offset)
+        """The best rows for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally with `desc`.
+
+        Scores are BM25 over all rows that are searched, however many splits they lie in. `snippets` names text columns, of which `_snippet`
+        shows the place that fits best, the words found between `**`.
+        """
+        return search.search(self._context, self._snapshot, query, columns, where, limit, order_by, offset, snippets)
+
+    def aggregate(
+        self,
+        aggs: Mapping[str, Any],
+        group_by: Sequence[Any] | Mapping[str, Any] | None = None,
+        where: str | None = None,
+        query: str | None = None,
+    ) -> pa.Table:
+        """One row per group of the rows that match `where` and `query`; one row in all without `group_by`.
+
+        `aggs` is name -> (function, column): count (also of `*`), count_distinct, sum, min, max, avg. `group_by` is a list of columns, or
+        name -> column, ("histogram", column, width) or ("date_histogram", column, "15m"), where the interval may also be a number of w,
+        month, quarter or year.
+        """
+        return aggregate.aggregate(self._context, self._snapshot, aggs, group_by, where, query)
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
         """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""
@@ -157,9 +204,42 @@ class Table:
         self._snapshot = self._context.snapshot()
         return report
 
-    def purge(self, older_than: str = "7d", log_retention: str = "30d", dry_run: bool = False) -> Report:
-        """Deletes what was removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint stands for."""
+    def purge(self, older_than: str = "7d", log_retention: str | None = None, dry_run: bool = False) -> Report:
+        """Deletes what was removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint stands for.
+
+        Without `log_retention` those are kept for `purge.txLogRetentionHours`, 30 days by default.
+        """
         return purge.purge(self._context, older_than, log_retention, dry_run)
+
+    def metrics(self) -> dict[str, int | float | None]:
+        """What this process did with the table, how often its cache served, and how many versions there are since which checkpoint."""
+        context = self._context
+        listing = context.log.listing()
+        last = max(listing.bases, default=None)
+        return {
+            **context.metrics.to_dict(),
+            **context.log.cache_stats(),
+            "versions": len(listing.versions),
+            "last_checkpoint": last,
+            "versions_since_checkpoint": sum(version > (-1 if last is None else last) for version in listing.versions),
+        }
+
+    def drop_partitions(self, where: str) -> Report:
+        """Removes the partitions that `where` names from the table; purge deletes their files later."""
+        report, self._snapshot = drop_partitions.drop_partitions(self._context, self._snapshot, where)
+        return report
+
+    def verify(self, deep: bool = False) -> list[Finding]:
+        """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
+        return verify.verify(self._context.store.spec, self._snapshot, deep=deep)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""
+        return doctor.doctor(self._context)
+
+    def health(self) -> dict[str, Any]:
+        """The doctor's findings and the table's figures, as one document."""
+        return health.health(self._context)
 
     def describe(self) -> dict[str, Any]:
         snapshot = self._snapshot
@@ -176,6 +256,7 @@ class Table:
                 "minWriterVersion": snapshot.protocol.min_writer_version,
             },
             "configuration": self.configuration,
+            "metrics": self.metrics(),
         }
 
     def _write(self, data: Any, **arguments: Any) -> Report:
@@ -207,9 +288,38 @@ class TableLog:
         table._snapshot = outcome.snapshot
         return outcome.version
 
+    def record_skipped_file(self, path: str, reason: str, operation: str = "merge_splits", cooldown_hours: float | None = None) -> int:
+        """Keeps a live split out of merges until its cooldown is over (24 hours by default), and gives the version of that commit."""
+        table = self._table
+        outcome = skip.record_skipped_file(table._context, table._snapshot, path, reason, operation, cooldown_hours)
+        table._snapshot = outcome.snapshot
+        assert outcome.version is not None
+        return outcome.version
+
+    def files_in_cooldown(self) -> dict[str, int]:
+        """The splits that merges leave alone now, and until when (ms since the epoch)."""
+        return cooldown.files_in_cooldown(self._table._snapshot, self._table._context.clock.now_ms())
+
+    def is_in_cooldown(self, path: str) -> bool:
+        return self._table._context.root.relative(path) in self.files_in_cooldown()
+
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version says, as it spells it; unknown actions included."""
         return self._table._context.log.spelled(version)
+
+    def cache_stats(self) -> dict[str, float]:
+        """What part of the questions this process's cache of the log could answer, by kind (`filesHitRate` …); empty where it is off."""
+        return self._table._context.log.cache_stats()
+
+    def invalidate_cache(self, kind: str | None = None) -> None:
+        """Makes the next reading go to the store: of everything, or of `protocol`, `metadata` or `versions` only."""
+        if kind not in (None, "protocol", "metadata", "versions"):
+            raise InvalidArgument(f"cache kind {kind!r} is none of protocol, metadata, versions")
+        self._table._context.log.invalidate_cache(kind)
+
+    def close(self) -> None:
+        """Lets go of all that this process keeps of the log. The table stays usable; what it needs next is read anew."""
+        self._table._context.log.close()
 
 
 def create_table(
@@ -233,19 +343,39 @@ def open_table(
     timestamp: datetime | str | int | None = None,
     options: Options | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    max_staleness: float = 0,
 ) -> Table:
-    """The table at its newest version, at `version`, or as it was at `timestamp`."""
+    """The table at its newest version, at `version`, or as it was at `timestamp`.
+
+    With `max_staleness` (seconds) the newest version may be one that this process saw no longer ago, without looking again.
+    """
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
     context = TableContext.at(path, options, clock)
     if timestamp is not None:
         version = version_at(context.log, _epoch_ms(timestamp))
-    return Table(context, context.snapshot(version))
+    return Table(context, context.snapshot(version, _seconds(max_staleness)))
+
+
+def drop_table(path: Path, *, confirm: bool = False, options: Options | None = None) -> Report:
+    """Deletes the table for good, with its log and splits; asks for `confirm=True`."""
+    return drop.drop(TableContext.at(path, options), confirm=confirm)
+
+
+def repair_log(source: Path, destination: Path, options: Options | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
+    """Writes a new log of the splits that are valid into the folder `destination`; nothing of the source changes."""
+    return repair.repair(source, destination, options, clock)
 
 
 def exists(path: Path, options: Options | None = None) -> bool:
     """Whether a table is there, readable or not."""
     return not TableContext.at(path, options).log.listing().is_empty
+
+
+def _seconds(max_staleness: float) -> float:
+    if isinstance(max_staleness, bool) or not isinstance(max_staleness, int | float) or not 0 <= max_staleness < float("inf"):
+        raise InvalidArgument(f"max_staleness {max_staleness!r} is not a number of seconds from 0 on")
+    return max_staleness
 
 
 def _epoch_ms(moment: datetime | str | int) -> int:

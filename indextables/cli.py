@@ -1,29 +1,31 @@
-"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs."""
+"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs.
+
+What a verb needs is imported when it runs: Arrow and the rest take a second, and `--help` should not.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import pyarrow as pa
-
-from indextables import terminal
-from indextables.api import Table, create_table, open_table
+from indextables import logs, terminal
 from indextables.config import KEYS, PREFIX, Config
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, SourceUnreadable
-from indextables.operations import write
+from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
-from indextables.operations.sources import FORMATS, open_source
-from indextables.schema import from_spark_json
-from indextables.table.context import TableContext
 from indextables.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from indextables.api import Table
+    from indextables.operations.findings import Finding
 
 USAGE = 2
 INTERRUPTED = 130
@@ -41,9 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
     arguments = _parser().parse_args(argv)
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
-    logging.basicConfig(
-        level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    logs.configure(sys.stderr, verbose=arguments.verbose)
     try:
         code: int = arguments.run(arguments) or 0
         sys.stdout.flush()
@@ -71,6 +71,9 @@ def _fail(error: IndexTablesError, debug: bool) -> int:
 
 
 def _create(arguments: argparse.Namespace) -> None:
+    from indextables.api import create_table
+    from indextables.operations.sources import open_source
+
     schema = _schema_file(arguments.schema) if arguments.schema else open_source(arguments.like, arguments.format).schema
     table = create_table(arguments.path, schema, _names(arguments.partition_by) or [], _options(arguments))
     _describe_table(table, arguments.json)
@@ -85,6 +88,10 @@ def _overwrite(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -> int:
+    from indextables.operations import write
+    from indextables.operations.sources import open_source
+    from indextables.table.context import TableContext
+
     options = _options(arguments)
     context = TableContext.at(arguments.path, options)
     partition_by = _names(arguments.partition_by)
@@ -113,6 +120,11 @@ def _files(arguments: argparse.Namespace) -> None:
     _rows(found, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
 
 
+def _explain(arguments: argparse.Namespace) -> None:
+    found = _open(arguments).explain(arguments.where, arguments.query).to_dict()
+    terminal.print_json(found) if arguments.json else terminal.print_facts(found)
+
+
 def _history(arguments: argparse.Namespace) -> None:
     _rows(
         _open(arguments).history(), arguments.json, ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"]
@@ -124,6 +136,7 @@ def _describe(arguments: argparse.Namespace) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> None:
+    form = _form(arguments)
     found = _open(arguments).search(
         arguments.query,
         columns=_names(arguments.columns),
@@ -131,33 +144,35 @@ def _search(arguments: argparse.Namespace) -> None:
         limit=arguments.limit,
         order_by=arguments.order_by,
         offset=arguments.offset,
+        snippets=_names(arguments.snippets),
     )
-    _rows(found, arguments.json)
+    terminal.show(found.to_reader(), form, arguments.output)
 
 
 def _scan(arguments: argparse.Namespace) -> None:
+    form = _form(arguments)
     if arguments.limit is not None and arguments.limit < 0:
         raise InvalidArgument(f"limit {arguments.limit} is not a whole number from 0 on")
-    reader = _open(arguments).scan(arguments.where, _names(arguments.columns))
-
-    def rows() -> Any:
-        left = arguments.limit
-        for batch in reader:
-            part = batch if left is None else batch.slice(0, left)
-            yield from terminal.rows_of(part)
-            left = None if left is None else left - part.num_rows
-            if left == 0:
-                return
-
-    if arguments.json:
-        terminal.print_json_rows(rows())
-    else:
-        terminal.print_rows(reader.schema.names, rows())
+    terminal.show(
+        terminal.first_rows(_open(arguments).scan(arguments.where, _names(arguments.columns)), arguments.limit), form, arguments.output
+    )
 
 
 def _count(arguments: argparse.Namespace) -> None:
     number = _open(arguments).count(arguments.where)
     terminal.print_json({"count": number}) if arguments.json else print(number)
+
+
+def _aggregate(arguments: argparse.Namespace) -> None:
+    form = _form(arguments)
+    aggs = dict(terminal.named(text, "--agg", "NAME=FUNCTION:COLUMN", 2) for text in arguments.agg)
+    groups = {
+        name: given
+        for text in _names(arguments.group_by) or []
+        for name, given in [terminal.named(text, "--group-by", "NAME=FUNCTION:COLUMN:SIZE", 3) if "=" in text else (text, text)]
+    }
+    found = _open(arguments).aggregate(aggs, groups or None, arguments.where, arguments.query)
+    terminal.show(found.to_reader(), form, arguments.output)
 
 
 def _changes(arguments: argparse.Namespace) -> None:
@@ -174,6 +189,8 @@ def _log(arguments: argparse.Namespace) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> None:
+    from indextables.api import open_table
+
     table = open_table(arguments.path, options=_options(arguments)).configuration if arguments.path else {}
     rows: list[dict[str, Any]] = [
         {
@@ -182,7 +199,6 @@ def _config(arguments: argparse.Namespace) -> None:
             "value": "(set)" if key.private and text else text,
             "from": source,
             "meaning": key.meaning,
-            "in_use": not key.planned,
         }
         for key in KEYS
         for text, source in [Config.of(_options(arguments), table).found(key)]
@@ -190,8 +206,6 @@ def _config(arguments: argparse.Namespace) -> None:
     if arguments.json:
         terminal.print_json_rows(rows)
         return
-    for row in rows:
-        row["meaning"] += "" if row.pop("in_use") else " (not used yet)"
     terminal.print_rows(["key", "value", "from", "type", "meaning"], rows)
 
 
@@ -215,10 +229,58 @@ def _purge(arguments: argparse.Namespace) -> int:
     return _report(report, arguments.json)
 
 
+def _drop(arguments: argparse.Namespace) -> int:
+    from indextables.api import drop_table
+
+    return _report(drop_table(arguments.path, confirm=arguments.confirm, options=_options(arguments)), arguments.json)
+
+
+def _drop_partitions(arguments: argparse.Namespace) -> int:
+    return _report(_open(arguments).drop_partitions(arguments.where), arguments.json)
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    from indextables.api import repair_log
+
+    return _report(repair_log(arguments.path, arguments.destination, _options(arguments)), arguments.json)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    table = _open(arguments)
+    with terminal.Reporter(arguments.verbose).step("verifying splits"):
+        found = table.verify(arguments.deep)
+    return _findings(found, arguments.json)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from indextables.operations.doctor import doctor
+    from indextables.table.context import TableContext
+
+    return _findings(doctor(TableContext.at(arguments.path, _options(arguments))), arguments.json)
+
+
+def _health(arguments: argparse.Namespace) -> int:
+    from indextables.operations.health import health
+    from indextables.table.context import TableContext
+
+    document = health(TableContext.at(arguments.path, _options(arguments)))
+    if arguments.json:
+        terminal.print_json(document)
+        return 0
+    findings = document.pop("findings")
+    for name, value in document.items():
+        shown = terminal.human(name, value) if name == "size_bytes" and value is not None else value
+        print(f"{name.replace('_', ' '):26} {'unknown' if shown is None else shown}")
+    terminal.print_findings(findings)
+    return 0
+
+
 # ---- shared ------------------------------------------------------------------------------------------------------------------------
 
 
 def _open(arguments: argparse.Namespace) -> Table:
+    from indextables.api import open_table
+
     return open_table(
         arguments.path, getattr(arguments, "version", None), getattr(arguments, "timestamp", None), options=_options(arguments)
     )
@@ -246,6 +308,8 @@ def _schema_file(path: str) -> pa.Schema:
         json.loads(text)
     except ValueError as error:
         raise SourceUnreadable(f"schema {path!r} is not JSON: {error}") from error
+    from indextables.schema import from_spark_json
+
     return from_spark_json(text)
 
 
@@ -254,12 +318,26 @@ def _report(report: Report, as_json: bool) -> int:
     return 0
 
 
+def _findings(findings: Sequence[Finding], as_json: bool) -> int:
+    """Exit code 1 where one of them is an error: the table is damaged."""
+    rows = [finding.to_dict() for finding in findings]
+    terminal.print_json({"findings": rows}) if as_json else terminal.print_findings(rows)
+    return int(any(row["severity"] == "error" for row in rows))
+
+
 def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) -> None:
     rows = terminal.rows_of(table)
     if as_json:
         terminal.print_json_rows(rows)
     else:
         terminal.print_rows(columns or table.schema.names, rows)
+
+
+def _form(arguments: argparse.Namespace) -> str:
+    form: str = terminal.form_of(arguments.format or ("json" if arguments.json else None), arguments.output)
+    if arguments.json and form != "json":
+        raise InvalidArgument(f"--json and --format {form} do not go together")
+    return form
 
 
 def _describe_table(table: Table, as_json: bool) -> None:
@@ -275,8 +353,7 @@ def _describe_table(table: Table, as_json: bool) -> None:
         "columns": columns,
         "configuration": ", ".join(f"{k}={v}" for k, v in facts["configuration"].items()) or "none",
     }
-    for name, value in lines.items():
-        print(f"{name.replace('_', ' '):16} {value}")
+    terminal.print_facts(lines)
 
 
 # ---- arguments ---------------------------------------------------------------------------------------------------------------------
@@ -329,6 +406,9 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
 def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
     where: dict[str, Any] = {"metavar": "PREDICATE", "help": "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\""}
     verb("files", _files, "list the live splits", reads=True).add_argument("--where", **where)
+    explain = verb("explain", _explain, "say how many splits a filter would read, and what leaves out the others", reads=True)
+    explain.add_argument("--where", **where)
+    explain.add_argument("--query", metavar="QUERY", help="as for search: checked, and opens every split that remains")
     verb("history", _history, "list the versions, newest first")
     verb("describe", _describe, "say what the table is", reads=True)
     verb("count", _count, "count rows", reads=True).add_argument("--where", **where)
@@ -340,9 +420,19 @@ def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
     search = verb("search", _search, "find the best rows for a query", reads=True)
     search.add_argument("query", metavar="QUERY", help='such as "connection AND refused" or "message:(timeout OR refused)"')
     scan = verb("scan", _scan, "show rows", reads=True)
+    aggregate = verb("aggregate", _aggregate, "count, add up and compare, by groups", reads=True)
+    aggregate.add_argument(
+        "--agg", action="append", required=True, metavar="NAME=FUNCTION:COLUMN", help="such as n=count:* or slow=max:latency_ms; any number"
+    )
+    aggregate.add_argument("--group-by", metavar="A,B", help="columns, or hour=date_histogram:ts:1h, or ms=histogram:latency_ms:100")
+    aggregate.add_argument("--query", metavar="QUERY", help="only rows that a search finds")
+    for made in (search, scan, aggregate):
+        made.add_argument("--where", **where)
+        made.add_argument("--format", choices=RESULTS, help="table unless the name of the output file says something else")
+        made.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
     for made in (search, scan):
         made.add_argument("--columns", metavar="A,B", help="only these columns")
-        made.add_argument("--where", **where)
+    search.add_argument("--snippets", metavar="A,B", help="show the best piece of these columns with the words found")
     search.add_argument("--limit", type=int, default=10, metavar="N", help="how many rows (10)")
     search.add_argument("--offset", type=int, default=0, metavar="N", help="how many of the best rows to pass over (0)")
     search.add_argument("--order-by", metavar="COLUMN", help='a column instead of the score; "ts desc" for the other way')
@@ -358,7 +448,18 @@ def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
     verb("checkpoint", _checkpoint, "write the table's state into one file, for fast reading")
     purge = verb("purge", _purge, "delete what has been dead for long enough")
     purge.add_argument("--older-than", default="7d", metavar="DURATION", help="keep what was live within this time (7d)")
-    purge.add_argument("--log-retention", default="30d", metavar="DURATION", help="keep version files this long (30d)")
+    purge.add_argument("--log-retention", metavar="DURATION", help="keep version files this long (purge.txLogRetentionHours: 30d)")
+    drop = verb("drop", _drop, "delete the table for good, with its log and splits")
+    drop.add_argument("--confirm", action="store_true", help="yes, delete it")
+    drop_partitions = verb("drop-partitions", _drop_partitions, "remove whole partitions from the table")
+    drop_partitions.add_argument("--where", required=True, metavar="PREDICATE", help="which ones; partition columns only")
+    verb("verify", _verify, "compare every split with the log and its checksums", reads=True).add_argument(
+        "--deep", action="store_true", help="decode all rows, too"
+    )
+    verb("doctor", _doctor, "say what is wrong with the table, and what mends it; changes nothing")
+    verb("health", _health, "the doctor's findings and the table's figures")
+    repair = verb("repair", _repair, "write a new log of the splits that are valid; the table stays as it is")
+    repair.add_argument("destination", metavar="DESTINATION", help="the folder for the new log; missing or empty")
     for made in (merge, purge):
         made.add_argument("--dry-run", action="store_true", help="only say what would be done")
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+UNKNOWN_MS = 2**62  # a time that nobody knows: later than any other, so that what has it is never old
+
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000

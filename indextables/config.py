@@ -7,7 +7,6 @@ Keys are case-insensitive and the prefix may be left out; an unknown key or a ba
 from __future__ import annotations
 
 import difflib
-import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,15 +16,17 @@ from typing import Any
 from indextables import limits
 from indextables.errors import ConfigError, InvalidArgument
 
-logger = logging.getLogger("indextables")
-
 PREFIX = "spark.indextables."
 TYPEMAP_PREFIX = "indexing.typemap."
+TOKENIZER_PREFIX = "indexing.tokenizer."
+COLUMN_PREFIXES = (TYPEMAP_PREFIX, TOKENIZER_PREFIX)  # keys that end in a column's name, checked against the schema
 
 # Spelt without flags, so that forms which check by JSON schema can use the same.
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
 DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
-_SECRET = re.compile(r"(?i)secret|passw|token|credential|access.?key|account.?key|sas|private|signature")
+_SECRET = re.compile(
+    r"(?i)secret|passw|token|credential|access.?key|account.?key|api.?key|key.?file|connection.?string|service.?account|oauth|sas|private|signature"
+)
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
@@ -143,7 +144,6 @@ class Key:
     kind: Kind
     default: str
     meaning: str
-    planned: bool = False  # accepted and kept, but nothing heeds it yet; `indextables config` says so
     private: bool = False  # its value is never shown
     of_call: bool = False  # about how this call reaches the store, not about the table: never kept in its configuration
 
@@ -153,41 +153,48 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("checkpoint.enabled", BOOLEAN, "true", "make a checkpoint by itself after every interval of versions", planned=True),
-    Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints", planned=True),
-    Key("checkpoint.retention", whole(0, 1_000_000), "30", "version files that are kept whatever their age", planned=True),
-    Key("checkpoint.compression", one_of("snappy", "zstd", "gzip", "none"), "snappy", "of Parquet checkpoints", planned=True),
-    Key("checkpoint.maxFileSize", whole(1, 2**40), "134217728", "bytes of one part of a Parquet checkpoint", planned=True),
+    Key("checkpoint.enabled", BOOLEAN, "true", "make a checkpoint by itself after every interval of versions"),
+    Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints"),
+    Key("checkpoint.retention", whole(0, 1_000_000), "30", "versions before a checkpoint that are kept whatever their age"),
+    Key("checkpoint.compression", one_of("snappy", "zstd", "gzip", "none"), "snappy", "of Parquet checkpoints"),
+    Key("checkpoint.maxFileSize", whole(1, 2**40), "134217728", "bytes of one part of a Parquet checkpoint"),
     Key("checkpoint.parallelism", whole(1, 64), "4", "version files that are read at a time"),
-    Key("checkpoint.read.timeoutSeconds", whole(1, 3600), "30", "how long reading versions in parallel may take", planned=True),
-    Key("checkpoint.multiPart.enabled", BOOLEAN, "true", "several files for a JSON checkpoint with many actions", planned=True),
-    Key("checkpoint.actionsPerPart", whole(1, 10_000_000), "100000", "actions of one part", planned=True),
-    Key("logRetention.duration", whole(0, 2**53), "2592000000", "ms that version files are kept, at least", planned=True),
-    Key("checkpointRetention.duration", whole(0, 2**53), "7200000", "ms that old checkpoints are kept", planned=True),
-    Key("cleanup.enabled", BOOLEAN, "true", "clean up after a checkpoint", planned=True),
-    Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "what a failed clean-up means", planned=True),
-    Key("cleanup.dryRun", BOOLEAN, "false", "clean-up only says what it would delete", planned=True),
+    Key("checkpoint.read.timeoutSeconds", whole(1, 3600), "30", "reading versions ends when none arrived for this long"),
+    Key("checkpoint.multiPart.enabled", BOOLEAN, "true", "several files for a JSON checkpoint with many actions"),
+    Key("checkpoint.actionsPerPart", whole(1, 10_000_000), "100000", "actions of one part"),
+    Key("logRetention.duration", whole(0, 2**53), "2592000000", "ms that version files are kept, at least"),
+    Key("checkpointRetention.duration", whole(0, 2**53), "7200000", "ms that old checkpoints are kept"),
+    Key("cleanup.enabled", BOOLEAN, "true", "clean up after a checkpoint"),
+    Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "what a failed clean-up means"),
+    Key("cleanup.dryRun", BOOLEAN, "false", "clean-up only says what it would delete"),
     Key("merge.targetSize", SIZE, "5G", "how large merged splits may become"),
-    Key("purge.retentionCheckEnabled", BOOLEAN, "true", "keep splits that no version knows for at least 24 hours"),
-    Key("purge.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that purge keeps version files", planned=True),
-    Key("state.format", one_of("avro", "json", "parquet"), "json", "of checkpoints; only json is written yet", planned=True),
-    Key("state.manifestFormat", one_of("json", "avro"), "json", "of an Avro state's manifest", planned=True),
-    Key("state.compression", one_of("zstd", "snappy", "none"), "zstd", "of Avro manifests", planned=True),
-    Key("state.compressionLevel", whole(1, 22), "3", "of zstd", planned=True),
-    Key("state.entriesPerManifest", whole(1, 10_000_000), "50000", "files that one manifest lists, at most", planned=True),
-    Key("state.read.parallelism", whole(1, 64), "8", "manifests that are read at a time", planned=True),
-    Key("state.schema.renormalizeThreshold", whole(1, 1_000_000), "5", "schema hashes above which they are made anew", planned=True),
-    Key("state.compaction.tombstoneThreshold", ratio(), "0.10", "share of dead entries above which a state is compacted", planned=True),
-    Key("state.compaction.maxManifests", whole(1, 1_000_000), "20", "manifests above which a state is compacted", planned=True),
-    Key("state.compaction.largeRemoveThreshold", whole(1, 2**31 - 1), "2147483647", "removes of one commit, likewise", planned=True),
-    Key("state.compaction.afterMerge", BOOLEAN, "true", "compact the state after merging splits", planned=True),
-    Key("state.retention.versions", whole(1, 1_000_000), "2", "states that are kept, at least", planned=True),
-    Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least", planned=True),
-    Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted", planned=True),
+    Key("purge.deleteRetries", whole(0, 100), "3", "how often a deletion that failed is tried again"),
+    Key("purge.maxFilesToDelete", whole(1, 2**53), "1000000", "splits that one purge deletes at most, the largest first"),
+    Key("purge.retentionCheckEnabled", BOOLEAN, "true", "refuse to purge what was live within the last 24 hours"),
+    Key("purge.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that purge keeps version files"),
+    Key("skippedFiles.cooldownDuration", whole(0, 878_400), "24", "hours that merges leave a damaged split alone"),
+    Key("skippedFiles.trackingEnabled", BOOLEAN, "true", "record damaged splits in the log, so that merges leave them alone"),
+    Key("state.format", one_of("avro", "json", "parquet"), "avro", "of checkpoints"),
+    Key("state.manifestFormat", one_of("json", "avro"), "json", "of an Avro state's manifest"),
+    Key("state.compression", one_of("zstd", "snappy", "none"), "zstd", "of Avro manifests"),
+    Key("state.compressionLevel", whole(1, 22), "3", "of zstd"),
+    Key("state.entriesPerManifest", whole(1, 10_000_000), "50000", "files that one manifest lists, at most"),
+    Key("state.read.parallelism", whole(1, 64), "8", "manifests that are read at a time"),
+    Key("state.schema.renormalizeThreshold", whole(1, 1_000_000), "5", "schema hashes above which they are made anew"),
+    Key("state.compaction.tombstoneThreshold", ratio(), "0.10", "share of dead entries above which a state is compacted"),
+    Key("state.compaction.maxManifests", whole(1, 1_000_000), "20", "manifests above which a state is compacted"),
+    Key("state.compaction.largeRemoveThreshold", whole(1, 2**31 - 1), "2147483647", "removes of one commit, likewise"),
+    Key("state.compaction.afterMerge", BOOLEAN, "true", "compact the state after merging splits"),
+    Key("state.retention.versions", whole(1, 1_000_000), "2", "states that are kept, at least"),
+    Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least"),
+    Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted"),
+    Key("split.rowStore.compression", one_of("lz4", "zstd"), "lz4", "of the rows in new splits; zstd is smaller and slower to read"),
+    Key("write.targetSplitSize", SIZE, "1G", "bytes of rows, compressed, after which a write begins the next split"),
+    Key("write.targetSplitRows", whole(1, 100_000_000), "1000000", "rows after which a write begins the next split"),
     Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
-    Key("storage.takeOver", BOOLEAN, "false", "append to another program's table, which that program can then no longer use"),
-    Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of the log in memory", planned=True),
-    Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most", planned=True),
+    Key("storage.takeOver", BOOLEAN, "false", "append to or merge another program's table, which that program can then no longer use"),
+    Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of logs in memory, for the next reader in this process"),
+    Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most"),
     Key("s3.endpoint", ADDRESS, "", "where an S3-like server answers; empty for AWS", private=True, of_call=True),
     Key("s3.region", REGION, "", "its region; empty for that of the environment or profile", private=True, of_call=True),
     Key("storage.singleWriter", BOOLEAN, "false", "this is the only writer: allow stores without an atomic create", of_call=True),
@@ -197,7 +204,7 @@ KEYS: tuple[Key, ...] = (
     Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
     Key("transaction.retry.maxDelayMs", whole(0, 3_600_000), "5000", "the longest pause between two tries"),
     Key("transaction.txnRetention", DURATION, "30d", "how long an application's transaction numbers are remembered"),
-    Key("transaction.useOptimized", BOOLEAN, "true", "read versions in parallel, through the cache", planned=True),
+    Key("transaction.useOptimized", BOOLEAN, "true", "read versions in parallel, through the cache"),
 )
 _BY_NAME = {key.name.lower(): key for key in KEYS}
 
@@ -236,10 +243,21 @@ class Config:
                 return text, source
         return key.default, "default"
 
+    def is_set(self, name: str) -> bool:
+        """Whether somebody chose the value, be it the default's."""
+        return self.found(_BY_NAME[name.lower()])[1] != "default"
+
     def typemap(self) -> dict[str, str]:
         """How columns are to be indexed: column -> word."""
+        return self._of_columns(TYPEMAP_PREFIX)
+
+    def tokenizers(self) -> dict[str, str]:
+        """How text columns are cut into words: column -> word."""
+        return self._of_columns(TOKENIZER_PREFIX)
+
+    def _of_columns(self, prefix: str) -> dict[str, str]:
         merged = {**self.table, **self.options}
-        return {key[len(TYPEMAP_PREFIX) :]: word for key, word in merged.items() if key.startswith(TYPEMAP_PREFIX)}
+        return {key[len(prefix) :]: word for key, word in merged.items() if key.startswith(prefix)}
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -252,11 +270,8 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
         if name is None:
             raise ConfigError(f"unknown option {key!r}{_nearest(key)}; `indextables config` lists them")
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        if not name.startswith(TYPEMAP_PREFIX):
-            key_found = _BY_NAME[name.lower()]
-            _parsed(key_found, checked[name], "option")
-            if key_found.planned:
-                logger.warning("option %s is kept, but nothing heeds it yet", name)
+        if not name.startswith(COLUMN_PREFIXES):
+            _parsed(_BY_NAME[name.lower()], checked[name], "option")
     return checked
 
 
@@ -279,8 +294,9 @@ def _nearest(key: str) -> str:
 
 def _known_name(key: str) -> str | None:
     bare = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
-    if bare.lower().startswith(TYPEMAP_PREFIX) and len(bare) > len(TYPEMAP_PREFIX):
-        return TYPEMAP_PREFIX + bare[len(TYPEMAP_PREFIX) :]
+    for prefix in COLUMN_PREFIXES:
+        if bare.lower().startswith(prefix) and len(bare) > len(prefix):
+            return prefix + bare[len(prefix) :]
     known = _BY_NAME.get(bare.lower())
     return known.name if known else None
 

@@ -129,15 +129,6 @@ def _quoted(option: str) -> str:
     return f'"{option}"' if " " in option else option
 
 
-def driver_java_options() -> str:
-    """The value for `--driver-java-options` that makes a driver of this installation start fast.
-
-    The compiler option is for drivers that plan and commit; a driver that itself shuffles much data (`local[n]`, gigabytes) is better off
-    without it.
-    """
-    return java_options(archive_path(find_java(os.environ), package_folder("pyspark")))
-
-
 def spark_environment(base: Mapping[str, str] | None = None, *, master: str = "local[*]") -> dict[str, str]:
     """The environment for a `spark-submit` with this Python and its Spark: `base` (os.environ) and what must be so.
 

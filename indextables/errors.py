@@ -15,7 +15,10 @@ IndexTablesError
 ├── LogCorrupted            the transaction log is damaged; what is missing is named
 │   ├── VersionGap          a version file is missing in the middle
 │   └── UnsafePath          a path in the log points out of the table
-├── CheckpointError         a checkpoint could not be written or validated
+├── CheckpointError         a checkpoint could not be written, validated or read
+│   ├── CheckpointWriteError        the store or the encoding failed; nothing points to what was begun
+│   ├── CheckpointValidationError   it does not read back as it was written
+│   └── CheckpointCorruptionError   what is there cannot be used (it is a LogCorrupted, too)
 ├── SplitCorrupted          a split's bytes are not what was written
 ├── ConcurrentConflict      another writer was first; nothing was written
 ├── CommitUnknown           may have been written; nothing was cleaned up
@@ -25,14 +28,12 @@ IndexTablesError
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 
 class IndexTablesError(Exception):
     """Base of all errors of this package: one lowercase sentence that names the value."""
 
-    retryable: ClassVar[bool] = False
-    exit_code: ClassVar[int] = 1
+    retryable: bool = False
+    exit_code: int = 1
 
 
 class InvalidArgument(IndexTablesError):
@@ -110,6 +111,40 @@ class UnsafePath(LogCorrupted):
 
 class CheckpointError(IndexTablesError):
     pass
+
+
+class CheckpointWriteError(CheckpointError):
+    """May be tried again where its cause may."""
+
+    def __init__(self, version: int, cause: Exception) -> None:
+        super().__init__(version, cause)  # the arguments as they are, so that it can be pickled
+        self.version = version
+        self.cause = cause
+        if isinstance(cause, IndexTablesError):
+            self.retryable, self.exit_code = cause.retryable, cause.exit_code
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.version} could not be written: {self.cause}"
+
+
+class CheckpointValidationError(CheckpointError):
+    def __init__(self, version: int, reason: str) -> None:
+        super().__init__(version, reason)
+        self.version = version
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.version} does not read back as it was written: {self.reason}"
+
+
+class CheckpointCorruptionError(CheckpointError, LogCorrupted):
+    def __init__(self, path: str, reason: str = "it is damaged") -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"checkpoint file {self.path!r} cannot be used: {self.reason}"
 
 
 class SplitCorrupted(IndexTablesError):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -18,6 +20,9 @@ from indextables.errors import ConfigError, InvalidArgument, UnsafePath
 LOG_FOLDER = "_transaction_log"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
+# What usual paths are made of; anything else is looked at closely.
+_PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
+
 LOCAL = "file"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
 _WITHOUT_AUTHORITY = frozenset({"memory"})
@@ -26,7 +31,8 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # What Hive escapes in a partition folder's name: control characters and these.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 # Names that our writers give to splits; purge touches no other.
-_SPLIT_NAME = re.compile(r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split")
+SPLIT_PATTERN = r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split"
+_SPLIT_NAME = re.compile(SPLIT_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class TableRoot:
 
     def relative(self, logged: str) -> str:
         """The path of the log relative to this root, checked; UnsafePath where it is not inside."""
+        if are_plain([logged]):
+            return logged
         scheme, path = _split_scheme(logged)
         if scheme != LOCAL or (self.is_local and path.startswith("/")):
             if scheme != self.scheme:
@@ -112,6 +120,21 @@ def _refuse_credentials(scheme: str, path: str) -> None:
         raise ConfigError(f"the {scheme} address carries credentials; they come from the environment, a profile or the instance")
     if "?" in path or "#" in path:
         raise ConfigError(f"the {scheme} address has a query or a fragment; settings are options, credentials come from the environment")
+
+
+def are_plain(paths: Sequence[str]) -> bool:
+    """Whether all are relative paths of letters, digits and `_ . = -`, without segments that are empty or begin with a dot.
+
+    False says nothing: then `TableRoot.relative` decides. Most paths of most logs are plain, and this takes a tenth of the time.
+    """
+    joined = "\n" + "\n".join(paths) + "\n"
+    return (
+        joined.isascii()
+        and not joined.encode().translate(None, _PLAIN)
+        and joined.count("\n") == len(paths) + 1
+        and not any(sign in joined for sign in ("//", "/.", "\n/", "\n.", "/\n", "\n\n"))
+        and all(len(path) <= limits.PATH_CHARACTERS for path in paths)
+    )
 
 
 def check_relative(path: str) -> str:

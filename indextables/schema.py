@@ -31,24 +31,83 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": UTC_TIMESTAMP,
     "timestamp_ntz": LOCAL_TIMESTAMP,
+    "binary": pa.binary(),
+    "void": pa.null(),  # nothing but nulls
 }
 _SPARK_WORDS = {arrow: word for word, arrow in _ARROW_TYPES.items()}
-SUPPORTED = ", ".join(_ARROW_TYPES)
+SUPPORTED = ", ".join((*_ARROW_TYPES, "decimal", "array", "struct", "map"))
+# What other libraries have beside Spark's types, each in the smallest of Spark's that holds all its values
+_WIDENED: dict[pa.DataType, pa.DataType] = {
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.float16(): pa.float32(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+_MOST_DIGITS = 38  # of Spark's decimals
 
 
 def canonical_type(column: str, given: pa.DataType) -> pa.DataType:
-    """The type a table stores for `given`; SchemaMismatch names the column where there is none."""
+    """The type a table stores for `given`; SchemaMismatch names the column where there is none.
+
+    Whatever is inside of arrays, maps and structs may be null, as in a frame that Spark has made nullable.
+    """
+    if given in _SPARK_WORDS:
+        return given
+    if given in _WIDENED:
+        return _WIDENED[given]
     if pa.types.is_dictionary(given):
         return canonical_type(column, given.value_type)
-    if pa.types.is_large_string(given) or pa.types.is_string_view(given):
-        return pa.string()
+    if pa.types.is_fixed_size_binary(given):
+        return pa.binary()
     if pa.types.is_timestamp(given):
         return UTC_TIMESTAMP if given.tz else LOCAL_TIMESTAMP
-    if given == pa.date64():
-        return pa.date32()
-    if given not in _SPARK_WORDS:
-        raise SchemaMismatch(f"column {column!r} has type {given}, which tables do not hold yet (they hold {SUPPORTED})")
-    return given
+    if pa.types.is_decimal(given) and 0 <= given.scale <= given.precision <= _MOST_DIGITS:
+        return pa.decimal128(given.precision, given.scale)
+    nested = _canonical_nested(column, given)
+    if nested is None:
+        raise SchemaMismatch(f"column {column!r} has type {given}, which tables do not hold (they hold {SUPPORTED})")
+    return nested
+
+
+def _canonical_nested(column: str, given: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_map(given):
+        return map_type(canonical_type(f"{column}.key", given.key_type), canonical_type(f"{column}.value", given.item_type))
+    if is_array(given):
+        return array_type(canonical_type(f"{column}.element", given.value_type))
+    if pa.types.is_struct(given):
+        names = [field.name for field in given]
+        if not names or len(set(names)) < len(names) or not all(names):
+            raise SchemaMismatch(f"column {column!r} is a struct whose fields do not each have a name of their own: {given}")
+        return pa.struct([pa.field(field.name, canonical_type(f"{column}.{field.name}", field.type)) for field in given])
+    return None
+
+
+def is_array(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view)
+    return any(test(kind) for test in tests)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) or pa.types.is_map(kind) or is_array(kind)
+
+
+def has_order(kind: pa.DataType) -> bool:
+    """Whether its values have a smallest and a largest that the log can spell."""
+    return not (is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind))
+
+
+def array_type(element: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", element))
+
+
+def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
+    return pa.map_(key, pa.field("value", value))
 
 
 def canonical_schema(given: pa.Schema) -> pa.Schema:
@@ -60,7 +119,12 @@ def canonical_schema(given: pa.Schema) -> pa.Schema:
     doubled = sorted({n for n in given.names if given.names.count(n) > 1})
     if doubled:
         raise SchemaMismatch(f"column {doubled[0]!r} appears more than once in the schema")
-    return pa.schema([pa.field(f.name, canonical_type(f.name, f.type), f.nullable) for f in given])
+    canonical = pa.schema([pa.field(f.name, canonical_type(f.name, f.type), f.nullable) for f in given])
+    try:
+        from_spark_json(to_spark_json(canonical))
+    except LogCorrupted:
+        raise SchemaMismatch(f"the schema is nested deeper than {limits.JSON_DEPTH} levels") from None
+    return canonical
 
 
 def check_column_name(name: str) -> None:
@@ -70,17 +134,33 @@ def check_column_name(name: str) -> None:
 
 def to_spark_json(schema: pa.Schema) -> str:
     """The canonical schema as Spark spells it; SchemaMismatch names a column whose type tables do not hold."""
-    fields = [
-        {"name": f.name, "type": _SPARK_WORDS[canonical_type(f.name, f.type)], "nullable": f.nullable, "metadata": {}} for f in schema
-    ]
+    fields = [_spark_field(f.name, canonical_type(f.name, f.type), f.nullable) for f in schema]
     return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _spark_field(name: str, kind: pa.DataType, nullable: bool = True) -> dict[str, Any]:
+    return {"name": name, "type": _spark_type(kind), "nullable": nullable, "metadata": {}}
+
+
+def _spark_type(kind: pa.DataType) -> str | dict[str, Any]:
+    """Of a canonical type."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [_spark_field(field.name, field.type) for field in kind]}
+    if pa.types.is_map(kind):
+        entries = {"keyType": _spark_type(kind.key_type), "valueType": _spark_type(kind.item_type)}
+        return {"type": "map", **entries, "valueContainsNull": True}
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": _spark_type(kind.value_type), "containsNull": True}
+    return _SPARK_WORDS[kind]
 
 
 def from_spark_json(text: str) -> pa.Schema:
     """The Arrow schema of a `schemaString`; LogCorrupted where it is none.
 
-    Tables of other programs have types that ours do not hold yet: they get Arrow's type for them, or an opaque one, so that such a table
-    opens and lists. `canonical_type` refuses them where values are needed.
+    Tables of other programs may have types that ours do not hold: they get an opaque one, so that such a table opens and lists.
+    `canonical_type` refuses them where values are needed.
     """
     try:
         fields = _fields(json.loads(text), 0)
@@ -90,7 +170,13 @@ def from_spark_json(text: str) -> pa.Schema:
 
 
 def _fields(document: Any, depth: int) -> list[pa.Field]:
-    return [pa.field(str(f["name"]), _arrow_type(f["type"], depth + 1), bool(f.get("nullable", True))) for f in document["fields"]]
+    return [_arrow_field(f, depth) for f in document["fields"]]
+
+
+def _arrow_field(document: Any, depth: int) -> pa.Field:
+    """Fields inside of a column are nullable whatever the document says, see `canonical_type`; and so is what has only nulls."""
+    kind = _arrow_type(document["type"], depth + 1)
+    return pa.field(str(document["name"]), kind, depth > 0 or pa.types.is_null(kind) or bool(document.get("nullable", True)))
 
 
 def _arrow_type(given: Any, depth: int) -> pa.DataType:
@@ -102,8 +188,6 @@ def _arrow_type(given: Any, depth: int) -> pa.DataType:
         raise TypeError(given)
     if given in _ARROW_TYPES:
         return _ARROW_TYPES[given]
-    if given == "binary":
-        return pa.binary()
     sized = re.fullmatch(r"(decimal)\(([0-9]{1,2}),([0-9]{1,2})\)|(?:var)?char\([0-9]{1,9}\)", given)
     if sized is None:
         return pa.opaque(pa.null(), given, "spark")
@@ -115,7 +199,7 @@ def _nested_type(given: dict[str, Any], depth: int) -> pa.DataType:
     if kind == "struct":
         return pa.struct(_fields(given, depth))
     if kind == "array":
-        return pa.list_(_arrow_type(given["elementType"], depth + 1))
+        return array_type(_arrow_type(given["elementType"], depth + 1))
     if kind == "map":
-        return pa.map_(_arrow_type(given["keyType"], depth + 1), _arrow_type(given["valueType"], depth + 1))
+        return map_type(_arrow_type(given["keyType"], depth + 1), _arrow_type(given["valueType"], depth + 1))
     return pa.opaque(pa.null(), str(kind), "spark")

@@ -1,33 +1,44 @@
-"""How the terminal shows things: tables and progress for people, one JSON document for programs."""
+"""How the terminal shows things: tables and progress for people, one JSON document for programs.
+
+Arrow and rich are imported when they are needed: `--help` and usage errors come at once.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import date, datetime
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
-import pyarrow as pa
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
-from rich.text import Text
-
+from indextables.errors import InvalidArgument
+from indextables.operations.formats import BINARY, FORMATS, RESULTS
 from indextables.operations.report import Report
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
+
 PIPE_WIDTH = 10_000  # nothing is cut off when another program reads
+PAGE_ROWS = 1000  # of a table that is laid out at once
+_MOMENTS = {"timestamp[us]": None, "timestamp[us, tz=UTC]": UTC}
 
 
-def console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+def console(out: TextIO | None = None) -> Console:
+    from rich.console import Console
+
+    return Console(file=out, width=None if (out or sys.stdout).isatty() else PIPE_WIDTH, highlight=False)
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: times in ISO 8601, what is no number by its name."""
+    """A value as JSON can hold it: times in ISO 8601, bytes in hex, decimals as text, maps as objects, what is no number by its name."""
     if isinstance(value, datetime):
         text = value.isoformat()
         return text.replace("+00:00", "Z")
@@ -35,61 +46,97 @@ def plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        pairs = bool(value) and all(isinstance(item, tuple) for item in value)  # a map, as Arrow gives it
+        return {str(plain(key)): plain(item) for key, item in value} if pairs else [plain(item) for item in value]
     return value
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Rows with JSON values; maps become objects."""
+    import pyarrow as pa
+
     maps = {f.name for f in table.schema if pa.types.is_map(f.type)}
     columns = {f.name: _python(column) for f, column in zip(table.schema, table.columns, strict=True)}
     rows = zip(*columns.values(), strict=True)
-    return [{k: dict(v or ()) if k in maps else plain(v) for k, v in zip(columns, row, strict=True)} for row in rows]
+    return [{k: {} if v == [] and k in maps else plain(v) for k, v in zip(columns, row, strict=True)} for row in rows]
 
 
 def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values; times that Python has no room for (before year 1, after 9999) as Arrow writes them."""
     try:
-        values: list[Any] = column.to_pylist()
+        values: list[Any] = _moments(column) if str(column.type) in _MOMENTS else column.to_pylist()
     except (OverflowError, ValueError):
         values = [_python_value(value) for value in column]
     return values
+
+
+def _moments(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
+    """Arrow would import pandas for them, which takes longer than a search."""
+    epoch = datetime(1970, 1, 1, tzinfo=_MOMENTS[str(column.type)])
+    return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
 
 
 def _python_value(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except (OverflowError, ValueError):
-        return value.cast(pa.string()).as_py()
+        return value.cast("string").as_py()
 
 
 def print_json(document: Any) -> None:
     print(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
-def print_json_rows(rows: Iterable[dict[str, Any]]) -> None:
+def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
     """One list, written as it comes."""
+    to = out or sys.stdout
     separator = "["
     for row in rows:
-        sys.stdout.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
+        to.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
         separator = ",\n"
-    sys.stdout.write("[]\n" if separator == "[" else "]\n")
+    to.write("[]\n" if separator == "[" else "]\n")
 
 
-def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    kept = list(rows)
-    if not kept:
-        print("no rows")
-        return
-    table = RichTable(box=SIMPLE_HEAD)
+def print_json_lines(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
+    """One object a line."""
+    for row in rows:
+        (out or sys.stdout).write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
+    """A table; of many rows one page after the other, each with its head, as they come."""
+    coming = iter(rows)
+    page = list(islice(coming, PAGE_ROWS))
+    if not page:
+        print("no rows", file=out)
+    while page:
+        _print_page(names, page, out)
+        page = list(islice(coming, PAGE_ROWS))
+
+
+def _print_page(names: Sequence[str], kept: list[dict[str, Any]], out: TextIO | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
     for name in names:
         number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in kept:
         table.add_row(*(_cell(row[name]) for name in names))
-    console().print(table)
+    console(out).print(table)
 
 
 def _cell(value: Any) -> Text:
+    from rich.text import Text
+
     if value is None:
         return Text("null", style="dim")
     if isinstance(value, dict):
@@ -97,8 +144,74 @@ def _cell(value: Any) -> Text:
     return Text(f"{value:.4f}" if isinstance(value, float) else str(value))
 
 
+def named(text: str, option: str, shape: str, parts: int) -> tuple[str, tuple[str, ...]]:
+    """`n=count:*`, `hour=date_histogram:ts:1h`; colons in the middle belong to the column."""
+    name, equals, call = text.partition("=")
+    function, colon, column = call.partition(":")
+    found = (function, *(column.rsplit(":", 1) if parts == 3 else [column]))
+    if not name or not equals or not colon or len(found) != parts:
+        raise InvalidArgument(f"{option} {text!r} is not of the form {shape}")
+    return name, found
+
+
+def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatchReader:
+    """The first rows; what comes after them is not read."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = limit
+        for batch in reader:
+            part = batch if left is None else batch.slice(0, left)
+            yield part
+            left = None if left is None else left - part.num_rows
+            if left == 0:
+                return
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def form_of(asked: str | None, output: str | None) -> str:
+    """How rows are to be shown: as asked for, or as the output file is named. Known before anything is read."""
+    suffix = Path(output).suffix.lower() if output else ""
+    by_name = suffix[1:] if suffix[1:] in RESULTS else FORMATS.get(suffix, "table")
+    form = asked or by_name
+    if form in BINARY and not output and sys.stdout.isatty():
+        raise InvalidArgument(f"{form} is not for a terminal; give --output FILE or send it to another program")
+    return form
+
+
+def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
+    """Rows as they come, on stdout or into a file, which appears when it is complete."""
+    from indextables.operations.sinks import saved, write_batches
+
+    text = form in ("table", "json", "jsonl")
+    stdout: Any = sys.stdout if text else sys.stdout.buffer
+    opened: AbstractContextManager[Any] = saved(output, text) if output else nullcontext(stdout)
+    with opened as out:
+        if not text:
+            write_batches(reader, form, out, stream=not output)
+            return
+        rows = (row for batch in reader for row in rows_of(batch))
+        if form == "table":
+            print_rows(reader.schema.names, rows, out)
+        elif form == "json":
+            print_json_rows(rows, out)
+        else:
+            print_json_lines(rows, out)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """One on each line; those without a value are left out."""
+    width = max(16, *map(len, facts))
+    for name, value in facts.items():
+        if value is not None:
+            print(f"{name.replace('_', ' '):{width}} {human(name, value) if 'bytes' in name else value}")
+
+
 def print_report(report: Report) -> None:
     """Status, version and what was counted, on a few lines."""
+    from rich.text import Text
+
     out = console()
     colour = {"success": "green", "no_action": "dim", "partial": "yellow"}.get(str(report.status), "red")
     version = f", version {report.version}" if report.version is not None else ""
@@ -111,6 +224,19 @@ def print_report(report: Report) -> None:
         out.print(Text("  would: " + _step(step)))
     for warning in report.warnings:
         out.print(Text(f"  warning: {warning}", style="yellow"))
+
+
+def print_findings(findings: Sequence[dict[str, str]]) -> None:
+    from rich.text import Text
+
+    out = console()
+    colours = {"error": "red", "warning": "yellow"}
+    for finding in findings:
+        severity = finding["severity"]
+        out.print(Text.assemble((severity, colours.get(severity, "dim")), f"  {finding['code']}: {finding['message']}"))
+        out.print(Text(f"  mend it with: {finding['fix']}"))
+    if not findings:
+        print("no findings")
 
 
 def _step(step: Any) -> str:
@@ -141,6 +267,9 @@ class Reporter:
     @contextmanager
     def step(self, text: str) -> Iterator[Progress | None]:
         if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
             with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
                 progress.add_task(text, total=None)

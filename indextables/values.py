@@ -7,11 +7,12 @@ a zone.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
-Scalar = bool | int | float | str | date | datetime
+Scalar = bool | int | float | str | date | datetime | Decimal
 
 
 def encode_value(value: Scalar, kind: pa.DataType) -> str:
@@ -27,6 +28,9 @@ def encode_value(value: Scalar, kind: pa.DataType) -> str:
         return text + "Z" if kind.tz else text
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        digits = format(value, "f")
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
     return str(value)
 
 
@@ -43,6 +47,8 @@ def decode_value(text: str, kind: pa.DataType) -> Scalar:
         return int(text)
     if pa.types.is_floating(kind):
         return float(text)
+    if pa.types.is_decimal(kind):
+        return _decode_decimal(text, kind)
     if pa.types.is_date(kind):
         return date.fromisoformat(text)
     if pa.types.is_timestamp(kind):
@@ -50,7 +56,17 @@ def decode_value(text: str, kind: pa.DataType) -> Scalar:
     return _bad(text, kind)
 
 
+def _decode_decimal(text: str, kind: pa.DataType) -> Scalar:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return _bad(text, kind)
+    return number if number.is_finite() and number.adjusted() <= kind.precision else _bad(text, kind)
+
+
 def _decode_timestamp(text: str, kind: pa.DataType) -> datetime:
+    if text[4:5] != "-":  # Python reads 1612010112345, which is milliseconds to other writers, as 23:45 of a day in 1612
+        raise ValueError(f"{text!r} is not a value of type {kind}")
     moment = datetime.fromisoformat(text)
     if kind.tz:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -19,7 +19,7 @@ FILES_PER_TASK = 500
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--older-than", default="7d", metavar="D", help="keep what was live within this time (7d)")
-    parser.add_argument("--log-retention", default="30d", metavar="D", help="keep version files this long (30d)")
+    parser.add_argument("--log-retention", metavar="D", help="keep version files this long (purge.txLogRetentionHours: 30d)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace, session: LazySession) -> Report:
     from indextables.operations.purge import purge
     from indextables.table.context import TableContext
 
-    for text in (arguments.older_than, arguments.log_retention):
+    for text in filter(None, (arguments.older_than, arguments.log_retention)):
         parse_duration(text)
     context = TableContext.at(arguments.table, options_of(arguments))
     executor = SparkExecutor(session, items_per_task=FILES_PER_TASK, fewest=FILES_FOR_SPARK)

@@ -6,16 +6,21 @@ import io
 import json
 import subprocess
 import sys
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import indextables as it
 from indextables.cli import main
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
+
+AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
@@ -50,6 +55,8 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert as_json(capsys, "count", t, "--where", "level = 'ERROR'") == {"count": 26}
     assert len(as_json(capsys, "files", t)) == 4
     assert len(as_json(capsys, "files", t, "--where", "date = '2024-01-01'")) == 2
+    explained = as_json(capsys, "explain", t, "--where", "date = '2024-01-01' AND id > 38", "--query", "refused")
+    assert [explained[name] for name in ("files_considered", "files_pruned_by_partition", "files_skipped_by_stats")] == [4, 2, 2]
     found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", "id,message")
     assert set(found[0]) == {"id", "message", "_score"}
     scanned = as_json(capsys, "scan", t, "--where", "id = 7", "--columns", "id,ts,date,latency")
@@ -60,11 +67,11 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert as_json(capsys, "merge-splits", t)["version"] == 3
     assert as_json(capsys, "merge-splits", t)["status"] == "no_action"
     assert as_json(capsys, "checkpoint", t)["metrics"]["num_files"] == 2
-    assert {step["kind"] for step in as_json(capsys, "purge", t, "--older-than", "0s", "--dry-run")["plan"]} == {"split"}
-    assert as_json(capsys, "purge", t, "--older-than", "0s")["metrics"]["files_deleted"] == 4
+    assert {step["kind"] for step in as_json(capsys, "purge", t, *AT_ONCE, "--dry-run")["plan"]} == {"split"}
+    assert as_json(capsys, "purge", t, *AT_ONCE)["metrics"]["files_deleted"] == 4
     described = as_json(capsys, "describe", t)
     assert set(described) == {
-        "path", "version", "num_files", "num_records", "size_bytes", "partition_columns", "schema", "protocol", "configuration",
+        "path", "version", "num_files", "num_records", "size_bytes", "partition_columns", "schema", "protocol", "configuration", "metrics",
     }  # fmt: skip
     assert (described["num_records"], described["version"]) == (80, 3)
     assert as_json(capsys, "describe", t, "--version", 1)["num_records"] == 40
@@ -77,13 +84,14 @@ def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("files", t): "splits/split-",
         ("history", t): "create",
         ("describe", t): "partitioned by   date",
+        ("explain", t, "--where", "date = '2024-01-01'"): "files pruned by partition 2",
         ("search", t, "refused"): "_score",
         ("scan", t, "--limit", 2): "message",
         ("count", t): "20",
         ("merge-splits", t, "--dry-run"): "would: merge 2 splits of date=2024-01-01, 10 rows",
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
-        ("purge", t, "--older-than", "0s", "--dry-run"): "would: delete date=",
+        ("purge", t, *AT_ONCE, "--dry-run"): "would: delete date=",
         ("purge", t): "no_action  purge",
     }
     for argv, expected in expectations.items():
@@ -96,8 +104,6 @@ def test_append_can_create_and_reads_every_format(tmp_path: Path, data: Path, ca
     expected = pq.ParquetFile(data).read().to_pylist()
     lines = [{k: v.isoformat() if hasattr(v, "isoformat") else v for k, v in row.items()} for row in expected]
     (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(row) for row in lines))
-    from pyarrow import csv
-
     csv.write_csv(pq.ParquetFile(data).read(), tmp_path / "data.csv")
     for form in ("parquet", "jsonl", "csv"):
         t = tmp_path / form
@@ -142,10 +148,12 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "'nosuch'", ["scan", "{t}", "--columns", "id,nosuch"]),
     (2, "level", ["scan", "{t}", "--where", "level = = 'x'"]),
     (2, "nosuch", ["count", "{t}", "--where", "nosuch = 1"]),
+    (2, "nosuch", ["explain", "{t}", "--query", "nosuch:word"]),
     (2, "-1", ["scan", "{t}", "--limit", "-1"]),
     (2, "'lots'", ["merge-splits", "{t}", "--target-size", "lots"]),
     (2, "level", ["merge-splits", "{t}", "--where", "level = 'x'"]),
     (2, "'soon'", ["purge", "{t}", "--older-than", "soon"]),
+    (2, "purge.retentionCheckEnabled=false", ["purge", "{t}", "--older-than", "23h"]),
     (2, "not allowed with", ["create", "{new}", "--schema", "x", "--like", "y"]),
     (2, "data.xyz", ["append", "{t}", "{tmp}/data.xyz"]),
     (1, "no file", ["append", "{t}", "{tmp}/nosuch.parquet"]),
@@ -161,6 +169,12 @@ BAD: list[tuple[int, str, list[str]]] = [
     (78, "is a file", ["count", "{tmp}/data.parquet"]),
     (78, "is a file", ["append", "{tmp}/data.xyz", "{tmp}/data.parquet", "--create"]),
     (78, "no transaction log", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
+    (2, "FUNCTION:COLUMN", ["aggregate", "{t}", "--agg", "n=count"]),
+    (2, "'median'", ["aggregate", "{t}", "--agg", "n=median:id"]),
+    (2, "COLUMN:SIZE", ["aggregate", "{t}", "--agg", "n=count:*", "--group-by", "h=histogram:id"]),
+    (2, "do not go together", ["scan", "{t}", "--json", "--format", "csv"]),
+    (2, "'xml'", ["scan", "{t}", "--format", "xml"]),
+    (2, "snippets", ["search", "{t}", "x", "--snippets", "id"]),
     (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),
     (78, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
     (78, "'many'", ["append", "{t}", "{tmp}/data.parquet", "-o", "transaction.retry.maxAttempts=many"]),
@@ -238,3 +252,95 @@ def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.Captu
     assert as_json(capsys, "count", tmp_path / "t", "--timestamp", moments[2]) == {"count": 20}
     code, _, err = run(capsys, "count", tmp_path / "t", "--timestamp", "10000000000")
     assert (code, "no version yet" in err) == (1, True)
+
+
+FORMS: dict[str, Any] = {
+    "jsonl": lambda data: [json.loads(line)["id"] for line in data.splitlines()],
+    "json": lambda data: [row["id"] for row in json.loads(data)],
+    "csv": lambda data: csv.read_csv(io.BytesIO(data)).column("id").to_pylist(),
+    "parquet": lambda data: pq.read_table(io.BytesIO(data)).column("id").to_pylist(),
+    "arrow": lambda data: pa.ipc.open_file(io.BytesIO(data)).read_all().column("id").to_pylist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_results_in_every_format(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], form: str) -> None:
+    """To a file by its name, to a pipe by `--format`; an arrow pipe is a stream, which needs no end to be read."""
+    make(tmp_path / "t", appends=2, partition_by=[])
+    to = tmp_path / f"out.{form}"
+    assert main(["scan", str(tmp_path / "t"), "--output", str(to), "--limit", "15"]) == 0
+    assert FORMS[form](to.read_bytes()) == list(range(15))
+    assert main(["search", str(tmp_path / "t"), "*", "--limit", "3", "--format", form]) == 0
+    out = capfdbinary.readouterr().out
+    assert (pa.ipc.open_stream(out).read_all().column("id").to_pylist() if form == "arrow" else FORMS[form](out)) == [0, 1, 2]
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_a_failed_output_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "t", appends=2, partition_by=[])
+    (tmp_path / "old.parquet").write_bytes(b"as it was")
+    sorted((tmp_path / "t").rglob("*.split"))[1].unlink()
+    before = tree(tmp_path)
+    code, out, err = run(capsys, "scan", tmp_path / "t", "--output", tmp_path / "old.parquet")
+    assert (code, out, err.startswith("error: split")) == (1, "", True)
+    code, _, err = run(capsys, "count", tmp_path / "t", "--output", "x")
+    assert code == 2
+    code, _, err = run(capsys, "scan", tmp_path / "t", "--output", tmp_path / "no" / "x.csv")
+    assert (code, "cannot be written" in err) == (2, True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for form in ("arrow", "parquet"):
+        code, out, err = run(capsys, "scan", tmp_path / "t", "--format", form)
+        assert (code, out, err) == (2, "", f"error: {form} is not for a terminal; give --output FILE or send it to another program\n")
+    assert tree(tmp_path) == before
+
+
+def test_aggregate_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    t = tmp_path / "t"
+    make(t, appends=2)
+    words = ["aggregate", t, "--agg", "n=count:*", "--agg", "slow=max:latency", "--where", "id < 12"]
+    assert as_json(capsys, *words) == [{"n": 12, "slow": 2.5}]
+    found = as_json(capsys, *words, "--group-by", "level,ten=histogram:id:10,m=date_histogram:ts:1m", "--query", "message:*")
+    assert [(row["level"], row["ten"], row["m"], row["n"]) for row in found if row["level"] == "INFO"] == [
+        ("INFO", 0, "2024-01-01T00:00:00Z", 4)
+    ]
+    code, out, _ = run(capsys, *words, "--group-by", "level")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[3:-1]] == ["ERROR", "INFO", "WARN"]
+
+
+def test_snippets_and_long_tables_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path / "t", appends=1, each=2300)
+    (best,) = as_json(capsys, "search", tmp_path / "t", "refused AND disk", "--snippets", "message", "--limit", 1)
+    assert best["_snippet"].count("**") == 4
+    code, out, _ = run(capsys, "scan", tmp_path / "t", "--columns", "id,message")
+    assert (code, out.count("message")) == (0, 3)  # a head for each page of 1,000 rows
+    assert len(out.splitlines()) > 2300
+
+
+def test_every_type_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = {
+        "money": (pa.decimal128(20, 2), Decimal("12345678901234567.50"), "12345678901234567.50"),
+        "raw": (pa.binary(), b"\x00\xff", "00ff"),
+        "tags": (pa.list_(pa.date32()), [date(2024, 1, 31), None], ["2024-01-31", None]),
+        "inner": (pa.struct([("m", pa.map_(pa.string(), pa.binary()))]), {"m": [("k", b"a")]}, {"m": {"k": "61"}}),
+        "map": (pa.map_(pa.string(), pa.float64()), [("a", float("nan"))], {"a": "NaN"}),
+        "none": (pa.null(), None, None),
+    }
+    schema = pa.schema([(name, kind) for name, (kind, _, _) in kinds.items()])
+    it.create(tmp_path / "t", schema).append([{name: value for name, (_, value, _) in kinds.items()}, {}])
+    assert main(["scan", str(tmp_path / "t"), "--json"]) == 0
+    shown = {name: text for name, (_, _, text) in kinds.items()}
+    assert json.loads(capsys.readouterr().out) == [shown, dict.fromkeys(kinds)]
+    assert main(["scan", str(tmp_path / "t")]) == 0
+    assert "12345678901234567.50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "n,x\n9223372036854775809,1.5\n5,2\n"), ("a.jsonl", '{"n":9223372036854775809,"x":1.5}\n{"n":5,"x":2}\n')]
+)
+def test_integers_beyond_64_bits_stay_exact(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / name), "--create"]) == 0
+    table = it.open(tmp_path / "t")
+    assert table.schema.field("n").type == pa.decimal128(38, 0)
+    assert table.scan().read_all().to_pylist() == [{"n": Decimal(9223372036854775809), "x": 1.5}, {"n": Decimal(5), "x": 2.0}]

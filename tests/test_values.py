@@ -88,3 +88,10 @@ def test_spellings_of_other_writers(spelling: str, kind: pa.DataType, value: Sca
 def test_what_is_no_value_of_the_type_is_refused(spelling: str, kind: pa.DataType) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(spelling))):
         decode_value(spelling, kind)
+
+
+@pytest.mark.parametrize("text", ["1612010112345", "20240101T000000", "1704067200000"])
+def test_digits_alone_are_no_timestamp(text: str) -> None:
+    """Other writers spell milliseconds, which would read as a day centuries ago."""
+    with pytest.raises(ValueError, match=text):
+        decode_value(text, LOCAL)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import msgspec
 
+from indextables import limits
 from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
+from indextables.actions.spellings import SPELLINGS, AddBlock
 from indextables.errors import LogCorrupted
+from indextables.paths import NULL_PARTITION
 
 _WIRE_KEYS: dict[type[Action], str] = {
     Protocol: "protocol",
@@ -38,6 +43,9 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+# Nearly all lines of a log are adds spelt like this; what stands between must be one whole value, so the line is as good as checked.
+_ADD = msgspec.json.Decoder(Add)
+_INFO = msgspec.json.Decoder(CommitInfo)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -45,6 +53,12 @@ _ENCODER = msgspec.json.Encoder()
 class Decoded:
     actions: list[Action]
     unknown: int  # lines whose action we do not know
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedVersion:
+    items: Sequence[Action | AddBlock]  # in the order of the file
+    unknown: int
 
 
 def encode_action(action: Action) -> bytes:
@@ -62,18 +76,70 @@ def decode_action(line: bytes | str) -> Action:
     return action
 
 
-def decode_actions(data: bytes, source: str) -> Decoded:
-    """The actions of a version file; LogCorrupted names the source and line where one is malformed."""
+def decode_version(data: bytes, source: str, version: int) -> DecodedVersion:
+    """What `decode_actions` gives and refuses, but adds that are spelt like others before them stay as they are, in blocks."""
+    try:
+        text = data.decode()
+        pieces = SPELLINGS.split(text, version) if NULL_PARTITION not in text else []
+        items: list[Action | AddBlock] = []
+        unknown = 0
+        for piece in pieces:
+            if isinstance(piece, AddBlock):
+                items.append(piece)
+            elif (info := _info(piece)) is not None:
+                items.append(info)
+            else:
+                decoded = decode_actions(piece.encode(), source, version)
+                items.extend(decoded.actions)
+                unknown += decoded.unknown
+        if pieces:
+            return DecodedVersion(items, unknown)
+    except (UnicodeDecodeError, LogCorrupted):
+        pass  # all in one piece it is said which line is wrong
+    whole = decode_actions(data, source, version)
+    return DecodedVersion(whole.actions, whole.unknown)
+
+
+def decode_actions(data: bytes, source: str, version: int | None = None) -> Decoded:
+    """The actions of a version file, whose adds say that they came with it; LogCorrupted names the source and line that is malformed."""
     actions: list[Action] = []
-    unknown = 0
+    unknown = adds = 0
+    last_add = b""
+    decode_add = _ADD.decode
     for number, line in numbered_lines(data, source):
+        if line[:7] == b'{"add":' and line[-2:] == b"}\n":
+            try:
+                actions.append(decode_add(line[7:-2]))
+                adds += 1
+                last_add = line
+                continue
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                pass  # the long way says what is wrong with it
         found = _decode_line(line, f"{source}, line {number}")
         actions.extend(found)
         unknown += not found
     if not _says_nothing_else(data, actions):
         for number, line in numbered_lines(data, source):
             refuse_duplicate_keys(line, f"{source}, line {number}")
+    if adds:
+        SPELLINGS.learn(last_add[:-1].decode(errors="replace"), adds)
+    if version is not None:
+        for action in actions:
+            if type(action) is Add:
+                msgspec.structs.force_setattr(action, "added_at_version", version)  # no one else has it yet
     return Decoded(actions, unknown)
+
+
+def _info(text: str) -> CommitInfo | None:
+    """That of a text which is one line with nothing else, as every commit of ours begins; None says nothing."""
+    is_one_line = text.startswith('{"commitInfo":') and text.endswith("}\n") and text.find("\n") == len(text) - 1
+    if not is_one_line or "\\" in text or len(text) > limits.LINE_CHECKED_BYTES // 4:
+        return None
+    try:
+        info = _INFO.decode(text[14:-2])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return info if text.count('"') == 2 + _ENCODER.encode(info).count(b'"') else None
 
 
 def _decode_line(line: bytes, place: str) -> Sequence[Action]:
@@ -89,9 +155,13 @@ def _decode_line(line: bytes, place: str) -> Sequence[Action]:
 def _says_nothing_else(data: bytes, actions: Sequence[Action]) -> bool:
     """Whether every key of the text is one of the actions', once: then it has as many quotes as the actions when they are written again.
 
-    Whatever decoding dropped (the first of two equal keys, an unknown key, a null) had quotes; only `\\u0022` and what metadata leaves
-    out could add some. Exact in what it accepts, and cheap: our own files are never parsed twice.
+    Whatever decoding dropped (the first of two equal keys, an unknown key, a null) had quotes; only `\\u0022` could add some, and what is
+    always written: such actions must be there as we would write them. Exact in what it accepts, and cheap: our own files are never parsed
+    twice.
     """
-    if b"\\u" in data or any(type(action) is Metadata for action in actions):
+    if b"\\u" in data:
+        return False
+    whole = [encode_action(action) + b"\n" for action in actions if isinstance(action, Metadata | Remove)]
+    if whole and not Counter(whole) <= Counter(BytesIO(data)):
         return False
     return data.count(b'"') == 2 * len(actions) + _ENCODER.encode(actions).count(b'"')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # what a long of the other readers holds
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -24,6 +24,9 @@ class Protocol(_Wire, frozen=True):
     writer_features: list[str] | None = None
 
 
+MAPPING_PREFIX = "docMappingSchema."  # of keys of the configuration that hold doc mappings, by their hash
+
+
 class FileFormat(Struct, frozen=True):
     provider: str = "indextables"
     options: dict[str, str] = field(default_factory=dict)
@@ -40,6 +43,13 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
     created_time: Int64 | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
+
+    def following(self, old: Metadata | None) -> Metadata:
+        """As it stands after another: the doc mappings of the old one stay, since files refer to them whoever wrote the new one."""
+        kept = {key: text for key, text in old.configuration.items() if key.startswith(MAPPING_PREFIX)} if old is not None else {}
+        if kept.keys() <= self.configuration.keys():
+            return self
+        return structs.replace(self, configuration={**kept, **self.configuration})
 
 
 class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
@@ -67,8 +77,8 @@ class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
         )
 
 
-class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A split that belongs to the table from this version on."""
+class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+    """A split that belongs to the table from this version on. It cannot be part of a cycle, so the collector need not visit it."""
 
     path: str
     partition_values: dict[str, str]  # a null value has no key
@@ -96,7 +106,7 @@ class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     added_at_version: Int64 | None = None  # set by replay and kept in checkpoints; never in a version file
 
 
-class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A split that no longer belongs to the table; its file stays until purge."""
 
     path: str
@@ -124,6 +134,10 @@ class Skip(_Wire, frozen=True):
     def count(self) -> int:
         return 1 if self.skip_count is None else self.skip_count
 
+    def is_cooling(self, now_ms: int) -> bool:
+        """Whether the split is still to be left alone (SKP-03)."""
+        return self.retry_after is not None and self.retry_after > now_ms
+
 
 class CommitInfo(_Wire, frozen=True):
     """Who made this commit; other readers ignore it, and we recognise our own by its id."""
@@ -137,6 +151,7 @@ class CommitInfo(_Wire, frozen=True):
     attempt: Int32 | None = None
     read_version: Int64 | None = None
     metrics: dict[str, Any] | None = None
+    new_paths: bool | None = None  # whether the writer made up the path of every add, so that no reader need look for it in the table
 
 
 class Txn(_Wire, frozen=True):

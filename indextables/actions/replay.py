@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
-from indextables.actions.model import Action, Add, Metadata, Protocol, Remove, Skip, Txn
-from indextables.paths import NULL_PARTITION
+from indextables.actions.live import EMPTY, LiveFiles
+from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
+from indextables.actions.spellings import AddBlock
+from indextables.paths import NULL_PARTITION, are_plain
 
+_WITH_PATH = (Add, Remove)
 Normalise = Callable[[str], str]  # a path of the log -> relative to the table; raises UnsafePath
 
 
@@ -21,42 +24,62 @@ class Replay:
         *,
         protocol: Protocol | None = None,
         metadata: Metadata | None = None,
-        files: Mapping[str, Add] | None = None,
+        files: LiveFiles = EMPTY,
         txns: Mapping[str, Txn] | None = None,
         skips: Mapping[str, Skip] | None = None,
     ) -> None:
         self._normalise = normalise
         self.protocol = protocol
         self.metadata = metadata
-        self.files: dict[str, Add] = dict(files or {})
+        self._files = files.edit()
         self.txns: dict[str, Txn] = dict(txns or {})
         self.skips: dict[str, Skip] = dict(skips or {})  # by path, all skips of a path in one
 
-    def apply(self, version: int, actions: Iterable[Action]) -> None:
+    def apply(self, version: int, actions: Sequence[Action | AddBlock]) -> None:
+        # Usually all paths are plain, which is found out for all of them at once. Those of blocks are.
+        paths = [action.path for action in actions if isinstance(action, _WITH_PATH)]
+        is_plain = bool(paths) and are_plain(paths)
+        put = self._files.put
+        # Only of a commit in the place where it was made: one that was copied there may say what is no longer true.
+        self._files.are_new = any(isinstance(a, CommitInfo) and a.new_paths and a.read_version == version - 1 for a in actions)
         for action in actions:
-            if isinstance(action, Add):
-                self.put(structs.replace(action, added_at_version=version))
+            if isinstance(action, AddBlock):
+                self._files.put_block(action)
+            elif isinstance(action, Add):
+                if is_plain and action.added_at_version == version and NULL_PARTITION not in action.partition_values.values():
+                    put(action.path, action)  # as our version files have it
+                else:
+                    self.put(structs.replace(action, added_at_version=version))
             elif isinstance(action, Remove):
-                path = self._normalise(action.path)
-                self.files.pop(path, None)
+                path = action.path if is_plain else self._normalise(action.path)
+                self._files.remove(path)
                 self.skips.pop(path, None)
             elif isinstance(action, Protocol):
                 self.protocol = action
             elif isinstance(action, Metadata):
-                self.metadata = action
+                self.metadata = action.following(self.metadata)
             elif isinstance(action, Txn):
                 self.put_txn(action)
             elif isinstance(action, Skip):
                 self.put_skip(action)
+        self._files.are_new = False
 
     def put(self, add: Add) -> None:
         """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
         path = self._normalise(add.path)
-        self.files.pop(path, None)
         if NULL_PARTITION in add.partition_values.values():  # other writers' spelling of null; a null value has no key
             values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
             add = structs.replace(add, partition_values=values)
-        self.files[path] = add if add.path == path else structs.replace(add, path=path)
+        self._files.put(path, add if add.path == path else structs.replace(add, path=path))
+
+    def put_all(self, adds: Sequence[Add]) -> None:
+        """`put` of each; usually all paths are plain, which is found out for all of them at once."""
+        is_plain = are_plain([add.path for add in adds])
+        for add in adds:
+            if is_plain and NULL_PARTITION not in add.partition_values.values():
+                self._files.put(add.path, add)
+            else:
+                self.put(add)
 
     def put_txn(self, txn: Txn) -> None:
         known = self.txns.get(txn.app_id)
@@ -70,3 +93,11 @@ class Replay:
         count = max(skip.count, known.count if known else 0)
         times = [time for time in (skip.retry_after, known.retry_after if known else None) if time is not None]
         self.skips[path] = structs.replace(skip, path=path, skip_count=count, retry_after=max(times, default=None))
+
+    @property
+    def num_files(self) -> int:
+        return len(self._files)
+
+    def files(self) -> LiveFiles:
+        """What is live now; the replay ends with it."""
+        return self._files.done()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from indextables.airflow.settings import airflow_environment
+from indextables.config import environment_name
 from indextables.errors import ConfigError, IndexTablesError
 
 TABLE = "demo_logs"
@@ -59,7 +60,8 @@ def run(root: Path) -> None:
             _run_dag(dags[WRITE], {"source": str(batch)}, log)
     before = _facts(path)
     with step(f"{MAINTAIN}: merge splits, checkpoint, purge", log):
-        # The default keeps what was live in the last 7 days; a demo cannot wait that long.
+        # The default keeps what was live in the last 7 days, and less than one is refused; a demo cannot wait, and is alone.
+        os.environ[environment_name("purge.retentionCheckEnabled")] = "false"
         states = _run_dag(dags[MAINTAIN], {"older_than": "0s"}, log)
     say("     " + ", ".join(f"{task} {state}" for task, state in states.items()) + "\n")
     _show(path, before, _facts(path))
@@ -172,7 +174,7 @@ def _facts(path: Path) -> dict[str, int]:
         "live bytes": described["size_bytes"],
         "splits on disk": len(on_disk),
         "bytes on disk": sum(on_disk),
-        "checkpoints": len(list((path / "_transaction_log").glob("*.checkpoint.json"))),
+        "checkpoints": len(list((path / "_transaction_log").glob("state-v*"))),
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from indextables.actions import Txn
 from indextables.errors import ConcurrentConflict
 
 
-def require_live(operation: str, sources: Iterable[str], live: Collection[str], base_version: int) -> None:
+def require_live(operation: str, sources: Iterable[str], live: Container[str], base_version: int) -> None:
     """Every split an operation replaces must still be live: otherwise rows would come back or be doubled."""
     gone = [path for path in sources if path not in live]
     if gone:

@@ -19,6 +19,24 @@ def pack(text: bytes, *, compress: bool) -> bytes:
     return gzip.compress(text, compresslevel=6, mtime=0) if compress else text
 
 
+class Packer:
+    """`pack` of a text that comes piece by piece: only the packed bytes are kept."""
+
+    def __init__(self, *, compress: bool) -> None:
+        self._packer = zlib.compressobj(6, zlib.DEFLATED, 31) if compress else None
+        self._packed = bytearray()
+        self.text_size = 0
+
+    def write(self, text: bytes) -> None:
+        self.text_size += len(text)
+        self._packed += text if self._packer is None else self._packer.compress(text)
+
+    def finish(self) -> bytes:
+        if self._packer is not None:
+            self._packed += self._packer.flush()
+        return bytes(self._packed)
+
+
 def expanded_limit(size: int) -> int:
     """How many bytes a compressed log file of `size` bytes may expand to: a bomb is small and expands a thousandfold."""
     return min(limits.VERSION_FILE_BYTES, max(limits.EXPANDED_FLOOR, size * limits.EXPANDED_RATIO))
@@ -36,8 +54,19 @@ def unpack(data: bytes, source: str) -> bytes:
     return text
 
 
+def pieces(data: bytes, source: str) -> Iterator[bytes]:
+    """The text of a log file that we wrote, piece by piece; LogCorrupted."""
+    if data.startswith(_GZIP):
+        yield from _chunks(data, source)
+    else:
+        yield from (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
+
+
 def _expand(data: bytes, source: str) -> bytes:
     """Every gzip member, with length and checksum verified by zlib; never more than the limit in memory."""
+    small = _small(data)
+    if small is not None:
+        return small
     most = expanded_limit(len(data))
     if most > limits.EXPANDED_FLOOR:
         # What may take a lot of memory is measured first: a bomb shows itself before anything is kept.
@@ -45,6 +74,16 @@ def _expand(data: bytes, source: str) -> bytes:
     chunks: list[bytes] = []
     _refuse_above(most, _chunks(data, source), source, chunks)
     return b"".join(chunks)
+
+
+def _small(data: bytes) -> bytes | None:
+    """A single member of less than a chunk, as nearly all version files are; None for everything else."""
+    member = zlib.decompressobj(wbits=31)
+    try:
+        text = member.decompress(data, _CHUNK)
+    except zlib.error:
+        return None  # which is said by those who look again
+    return text if member.eof and not member.unused_data and len(text) <= expanded_limit(len(data)) else None
 
 
 def _refuse_above(most: int, chunks: Iterator[bytes], source: str, kept: list[bytes] | None = None) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from indextables.paths import LOG_FOLDER
+from indextables.storage import Entry
 
 POINTER = "_last_checkpoint"
 _VERSION = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
 _PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9a-fA-F-]{1,36})\.([0-9]{5})\.json")
 _STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
+PARQUET_FOLDER = "_checkpoints"
+_PARQUET = re.compile(r"_checkpoints/([0-9]{20})\.checkpoint\.json")
+_CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..+")
 _LARGEST = 2**63 - 1  # versions are longs everywhere
 
 
@@ -22,6 +27,21 @@ def version_path(version: int) -> str:
 
 def checkpoint_path(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020d}.checkpoint.json"
+
+
+def parquet_metadata_path(version: int) -> str:
+    return f"{LOG_FOLDER}/{PARQUET_FOLDER}/{version:020d}.checkpoint.json"
+
+
+def parquet_path(version: int, part: int | None = None) -> str:
+    """The only file of a Parquet checkpoint, or one of its parts, counted from 1."""
+    middle = "" if part is None else f"{part:05d}."
+    return f"{LOG_FOLDER}/{PARQUET_FOLDER}/{version:020d}.checkpoint.{middle}parquet"
+
+
+def part_path(version: int, unique: str, part: int) -> str:
+    """A part of a multi-part JSON checkpoint, counted from 1."""
+    return f"{LOG_FOLDER}/{version:020d}.checkpoint.{unique}.{part:05d}.json"
 
 
 def state_folder(version: int) -> str:
@@ -46,12 +66,34 @@ class LogListing:
     checkpoints: tuple[int, ...]  # ascending; JSON, in one file or with parts
     has_pointer: bool
     states: tuple[int, ...] = ()  # ascending; folders with a state manifest
+    parquets: tuple[int, ...] = ()  # ascending; Parquet checkpoints that have their metadata
+    stamps: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # size and time of every file, by its path in the log folder
+    since: int = 0  # versions and JSON checkpoints before this one were not looked at
+
+    @classmethod
+    def of_entries(cls, entries: Iterable[Entry], since: int = 0) -> LogListing:
+        stamps = {entry.path.removeprefix(LOG_FOLDER + "/"): (entry.size, entry.modified_ms) for entry in entries}
+        found = cls.of(stamps)
+        return cls(found.versions, found.checkpoints, found.has_pointer, found.states, found.parquets, stamps, since)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> LogListing:
         """From paths relative to the log folder."""
         seen = list(names)
-        return cls(_numbers(_VERSION, seen), _numbers(_CHECKPOINT, seen), POINTER in seen, _numbers(_STATE, seen))
+        versions, checkpoints, states, parquets = (_numbers(p, seen) for p in (_VERSION, _CHECKPOINT, _STATE, _PARQUET))
+        return cls(versions, checkpoints, POINTER in seen, states, parquets)
+
+    def before(self, version: int) -> LogListing:
+        """What comes before the files of a version, by name; pointer, states and Parquet checkpoints come after all of them."""
+        end = f"{version:020d}"
+        stamps = {name: stamp for name, stamp in self.stamps.items() if name < end}
+        return LogListing(_below(self.versions, version), _below(self.checkpoints, version), False, stamps=stamps, since=self.since)
+
+    def followed_by(self, later: LogListing) -> LogListing:
+        """With names that all come after these."""
+        stamps = {**self.stamps, **later.stamps}
+        versions, checkpoints = self.versions + later.versions, self.checkpoints + later.checkpoints
+        return LogListing(versions, checkpoints, later.has_pointer, later.states, later.parquets, stamps, self.since)
 
     @property
     def is_empty(self) -> bool:
@@ -61,13 +103,26 @@ class LogListing:
     @property
     def bases(self) -> tuple[int, ...]:
         """Versions that a checkpoint or state stands for, ascending."""
-        return tuple(sorted({*self.checkpoints, *self.states}))
+        return tuple(sorted({*self.checkpoints, *self.states, *self.parquets}))
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        """Size and time of a file of the log, if it is there."""
+        return self.stamps.get(path.removeprefix(LOG_FOLDER + "/"))
+
+    def checkpoint_files(self, version: int) -> list[str]:
+        """The paths of all that was written for the JSON and Parquet checkpoints of a version, whole or not; ascending."""
+        matches = ((path, _CHECKPOINT_FILE.fullmatch(path)) for path in self.stamps)
+        return sorted(f"{LOG_FOLDER}/{path}" for path, match in matches if match is not None and int(match[1]) == version)
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:
         """The unbroken versions after `base`, and the first missing one if later versions follow it (a gap)."""
         after = [v for v in self.versions if v > base]
         unbroken = tuple(v for index, v in enumerate(after) if v == base + 1 + index)
         return unbroken, (base + 1 + len(unbroken) if len(unbroken) < len(after) else None)
+
+
+def _below(numbers: tuple[int, ...], end: int) -> tuple[int, ...]:
+    return numbers[: bisect_left(numbers, end)]
 
 
 def _numbers(pattern: re.Pattern[str], names: list[str]) -> tuple[int, ...]:

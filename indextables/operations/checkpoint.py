@@ -1,58 +1,141 @@
-"""Checkpoint: the table at its newest version in one file, so that readers need not replay the whole log."""
+"""Checkpoint: the table at its newest version in files of their own, so that readers need not replay the whole log."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from indextables.actions import Action, Protocol
+from indextables.operations.cleanup import cleanup
 from indextables.operations.report import Report, Status, reporter
-from indextables.state.json_checkpoint import CheckpointDocument, write_checkpoint
+from indextables.state import formats
+from indextables.state.contents import Contents, Written
+from indextables.state.options import StateOptions
 from indextables.state.pointer import write_pointer
+from indextables.state.registry import NEEDED, Registry, registered
 from indextables.table.context import TableContext
-from indextables.table.protocol import LEGACY, check_owned
-from indextables.table.snapshot import Snapshot
+from indextables.table.protocol import LEGACY, check_owned, has_registry, is_foreign, raised, taken_over
+from indextables.table.snapshot import Snapshot, on_newest_state, without_broken_states
+from indextables.table.transaction import Draft, transact
 
 logger = logging.getLogger("indextables")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPlan:
-    snapshot: Snapshot
-    document: CheckpointDocument | None  # None: the newest version has a valid checkpoint
+def plan(snapshot: Snapshot, now_ms: int, txn_retention_ms: int) -> Contents | None:
+    """Pure. What the checkpoint is to hold; None where the newest version has a valid one.
+
+    The snapshot was read from the newest valid base, never from surviving versions alone.
+    """
+    return None if snapshot.checkpoint == snapshot.version else _contents(snapshot, now_ms, txn_retention_ms)
 
 
-def plan(snapshot: Snapshot, now_ms: int, txn_retention_ms: int) -> CheckpointPlan:
-    """Pure. The snapshot was read from the newest valid base, never from surviving versions alone."""
-    remembered = [txn for txn in snapshot.txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
-    if snapshot.checkpoint == snapshot.version:
-        return CheckpointPlan(snapshot, None)
-    document = CheckpointDocument(
-        version=snapshot.version,
-        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
-        meta_data=snapshot.metadata,
-        add=list(snapshot.files.values()),
-        txn=remembered or None,
+def _contents(snapshot: Snapshot, now_ms: int, txn_retention_ms: int) -> Contents:
+    protocol = None if snapshot.protocol is LEGACY else snapshot.protocol
+    return Contents.of(
+        snapshot.version,
+        protocol,
+        snapshot.metadata,
+        snapshot.files,
+        snapshot.txns,
+        snapshot.skips,
+        now_ms=now_ms,
+        txn_retention_ms=txn_retention_ms,
     )
-    return CheckpointPlan(snapshot, document)
 
 
-def run(context: TableContext, checkpoint_plan: CheckpointPlan) -> Report:
+@dataclass(frozen=True, slots=True)
+class _Prepare:
+    """What the table must say before the checkpoint of its files can be written: nothing, most of the time."""
+
+    context: TableContext
+
+    def __call__(self, base: Snapshot) -> Draft:
+        options = StateOptions.of(self.context.config)
+        retention = int(self.context.config.get("transaction.txnRetention"))
+        needed = formats.needed_protocol(_contents(base, self.context.clock.now_ms(), retention), options)
+        protocol = base.protocol if needed is None else _claimed(base.protocol, raised(base.protocol, needed))
+        metadata = base.metadata
+        if has_registry(protocol):
+            known = {} if base.files.base is None else base.files.base.mappings  # a state of another program has them to itself
+            metadata = registered(metadata, {**known, **Registry.of(metadata).missing(base.files, options.renormalize_threshold)})
+            protocol = protocol if metadata is base.metadata else raised(protocol, NEEDED)
+        news: list[Action] = [] if protocol is base.protocol else [protocol]
+        return Draft(news if metadata is base.metadata else [*news, metadata])
+
+
+def _claimed(old: Protocol, new: Protocol) -> Protocol:
+    """A table that a checkpoint of ours raises is ours: a program that could not read it whole is to refuse it, not to miss rows."""
+    return taken_over(new) if is_foreign(new) and not is_foreign(old) else new
+
+
+def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> Snapshot:
+    """The snapshot to make a checkpoint of. One that needs a newer protocol commits the upgrade first, as a version of its own (PRT-08).
+
+    An Avro state goes on from the newest one before it, unless that one is damaged and the new one is to stand `alone`.
+    """
+    if snapshot.checkpoint == snapshot.version:
+        return snapshot
+    if not alone and StateOptions.of(context.config).format == "avro":
+        snapshot = on_newest_state(context.log, snapshot)
+    return transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock).snapshot
+
+
+def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
+    """The plan with this table's options, now; mappings that the table knows are referred to (SDD-05, SDD-06)."""
+    contents = plan(snapshot, context.clock.now_ms(), int(context.config.get("transaction.txnRetention")))
+    if contents is None:
+        return None
+    threshold = int(context.config.get("state.schema.renormalizeThreshold"))
+    return replace(contents, files=Registry.of(contents.metadata).normalised(contents.files, threshold))
+
+
+def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *, compact: bool = False) -> Report:
     report = reporter("checkpoint", str(context.root), context.clock)
-    snapshot = checkpoint_plan.snapshot
     metrics = {"num_files": len(snapshot.files), "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
-    if checkpoint_plan.document is None:
-        return report(Status.NO_ACTION, metrics, base_version=snapshot.version)
-    compress = bool(context.config.get("transaction.compression.enabled"))
-    written = write_checkpoint(context.store, checkpoint_plan.document, compress=compress)
+    if contents is None:
+        cleaned = cleanup(context, snapshot)
+        status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
+        return report(status, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
+    started = context.clock.now_ms()
+    written = formats.write(context.log, contents, StateOptions.of(context.config), compact=compact)
+    context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
-    logger.info("Created checkpoint at version %s: %s entries, %.2fMB", written.version, written.num_actions, written.size / 1_000_000)
-    return report(Status.SUCCESS, {**metrics, "bytes_written": written.size}, base_version=snapshot.version)
+    metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
+    cleaned = cleanup(context, snapshot)
+    return report(Status.SUCCESS, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
+
+
+def _measured(context: TableContext, written: Written, duration_ms: int) -> dict[str, int]:
+    """Logs and counts the checkpoint (OBS-01, 02, 05)."""
+    context.metrics.checkpoint_created(duration_ms, written.size, written.compression_percent)
+    measures = {"duration_ms": duration_ms, "size_bytes": written.size, "compression_percent": written.compression_percent}
+    logger.info(
+        "Created checkpoint at version %s: %s entries, %.2fMB",
+        written.version,
+        written.num_actions,
+        written.size / 1_000_000,
+        extra={"event": "checkpoint_created", "table": str(context.root), "version": written.version, **measures},
+    )
+    return measures
+
+
+def _is_in_format(context: TableContext, version: int) -> bool:
+    listing = context.log.look(version - 1)
+    there = {"avro": listing.states, "json": listing.checkpoints, "parquet": listing.parquets}
+    return version in there[StateOptions.of(context.config).format]
 
 
 def checkpoint(context: TableContext) -> Report:
-    """Of the newest version, read afresh, so that a broken checkpoint of it is seen and mended."""
+    """Of the newest version, read afresh: a broken checkpoint of it, or a broken state that the new one would lean on, is mended."""
+    context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_owned(snapshot.protocol)
     bound = context.for_table(snapshot)
-    return run(bound, plan(snapshot, context.clock.now_ms(), int(bound.config.get("transaction.txnRetention"))))
+    is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
+    is_broken = snapshot.checkpoint is not None and not formats.is_valid(context.log, snapshot.checkpoint, remembering=is_new)
+    whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
+    if whole.checkpoint == whole.version and not _is_in_format(bound, whole.version):
+        whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
+    ready = prepare(bound, whole, alone=is_broken)
+    return run(bound, ready, contents_of(bound, ready))

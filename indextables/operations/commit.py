@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.actions.codec import decode_actions
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
 from indextables.log.conflicts import require_live
+from indextables.operations.after_commit import after_commit
 from indextables.schema import from_spark_json
 from indextables.table.context import TableContext
 from indextables.table.protocol import check_writable
@@ -70,7 +71,8 @@ def commit_actions(context: TableContext, known: Snapshot, actions: Iterable[Act
         if isinstance(action, Add | Skip):
             _checked_path(context, action)
     build = _Given(parsed, operation, frozenset(path for path in removed if path in base.files))
-    return transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock)
+    outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock)
+    return replace(outcome, snapshot=after_commit(context, outcome.snapshot)[0])
 
 
 def _checked_path(context: TableContext, action: Add | Remove | Skip) -> str:

@@ -10,10 +10,11 @@ import pyarrow as pa
 from indextables.actions import Metadata
 from indextables.config import PREFIX, Config, table_options
 from indextables.errors import SchemaMismatch, TableExists
+from indextables.predicates.spellings import has_keys
 from indextables.schema import canonical_schema, to_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
-from indextables.table.protocol import CURRENT
+from indextables.table.protocol import CURRENT, WITH_STATES
 
 
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
@@ -21,7 +22,8 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
     columns = canonical_schema(schema)
     check_partition_columns(columns, partition_by)
     configuration = table_options(options)
-    DocMapping.for_table(columns, partition_by, Config.of(configuration).typemap())
+    config = Config.of(configuration)
+    DocMapping.for_table(columns, partition_by, config.typemap(), config.tokenizers())
     return Metadata(
         id=context.clock.new_id(),
         schema_string=to_spark_json(columns),
@@ -33,8 +35,10 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
 
 def create_table(context: TableContext, metadata: Metadata) -> None:
     """TableExists if there is one, or the remains of one."""
-    compress = bool(Config.of(context.config.options, metadata.configuration).get("transaction.compression.enabled"))
-    if not context.log.listing().is_empty or not context.log.write(0, [CURRENT, metadata], compress=compress):
+    config = Config.of(context.config.options, metadata.configuration)
+    protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
+    compress = bool(config.get("transaction.compression.enabled"))
+    if not context.log.listing().is_empty or not context.log.write(0, [protocol, metadata], compress=compress):
         raise TableExists(f"there is a table at {context.root} already")
 
 
@@ -42,6 +46,9 @@ def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> N
     missing = [name for name in partition_by if name not in schema.names]
     if missing:
         raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema")
+    for name in partition_by:
+        if not has_keys(schema.field(name).type):
+            raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot name partitions")
     if len(set(partition_by)) < len(partition_by):
         raise SchemaMismatch(f"partition columns {', '.join(partition_by)} name a column twice")
     if len(partition_by) == len(schema.names):

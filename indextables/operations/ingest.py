@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
-from indextables.schema import canonical_type
+from indextables.operations.sources import open_source
+from indextables.schema import canonical_type, is_array, is_nested
 
 DICT_CHUNK = 10_000
+_ALL_INTEGERS = pa.decimal128(20, 0)
 
 
 def to_batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """From an Arrow stream (pyarrow, pandas, polars, duckdb …), record batches, or dicts by column name."""
+    """From an Arrow stream (pyarrow, pandas, polars, duckdb …), a file's name, record batches, or dicts by column name."""
     row = 0
     for batch in _batches(data, schema):
         yield conform(batch, schema, row)
@@ -28,6 +31,8 @@ def _batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield data
     elif isinstance(data, pa.RecordBatchReader):
         yield from data  # not through the C stream, which turns what a reader raises into an ArrowInvalid
+    elif isinstance(data, os.PathLike):
+        yield from open_source(os.fspath(data), None, schema)
     elif hasattr(data, "__arrow_c_stream__"):
         yield from pa.RecordBatchReader.from_stream(data)
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
@@ -87,12 +92,38 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.
 def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     """The batch; SchemaMismatch where a string is not UTF-8, which other programs' files and buffers may hold."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_string(field.type):
+        if pa.types.is_string(field.type) or is_nested(field.type):
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
-                raise SchemaMismatch(f"column {field.name!r}, from row {first_row}: {error}") from error
+                row, reason = _first_bad(column, lambda part: part.validate(full=True))
+                raise SchemaMismatch(f"row {first_row + row}, column {field.name!r}: {reason}") from error
     return batch
+
+
+def _first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, str]:
+    """The first row of a column that does not pass the check as a whole, and why."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _complaint(_only(column, low, middle), check) is None:
+            low = middle
+        else:
+            high = middle
+    return low, _complaint(_only(column, low, low + 1), check) or "it does not fit"
+
+
+def _only(column: pa.Array, start: int, end: int) -> pa.Array:
+    """A copy: a slice of lists still has the elements of all of them."""
+    return column.take(pa.array(range(start, end), pa.int64())) if is_nested(column.type) else column.slice(start, end - start)
+
+
+def _complaint(part: pa.Array, check: Callable[[pa.Array], Any]) -> str | None:
+    try:
+        check(part)
+    except (pa.ArrowException, OverflowError) as error:
+        return str(error)
+    return None
 
 
 def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
@@ -108,30 +139,61 @@ def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
         raise SchemaMismatch(f"the data has no column {missing[0]!r}, which the table has")
     for field in schema:
         found = given.field(field.name).type
-        if not _can_become(found, field):
+        if not _can_become(found, field.type):
             raise SchemaMismatch(f"column {field.name!r} is {found} in the data and {field.type} in the table")
 
 
-def _can_become(found: pa.DataType, field: pa.Field) -> bool:
+def _can_become(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether Arrow's cast keeps every value or refuses it by itself."""
     if pa.types.is_null(found):
         return True
-    if pa.types.is_integer(found) and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
+    if pa.types.is_dictionary(found):
+        return _can_become(found.value_type, kind)
+    exact = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    if (exact or pa.types.is_floating(kind)) and pa.types.is_integer(found):
+        return True
+    if exact and pa.types.is_decimal(found):  # whether each value fits shows value by value
         return True
     # Pandas makes integers with nulls floating; whether nothing is lost shows value by value.
-    if pa.types.is_floating(found) and (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+    if pa.types.is_floating(found) and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         return True
+    if is_nested(kind):
+        return _can_become_nested(found, kind)
     try:
-        return bool(canonical_type(field.name, found) == field.type)
+        return bool(canonical_type("", found) == kind)
     except SchemaMismatch:
         return False
 
 
+def _can_become_nested(found: pa.DataType, kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        pairs = [(found.key_type, kind.key_type), (found.item_type, kind.item_type)] if pa.types.is_map(found) else None
+    elif pa.types.is_struct(kind):
+        names = {field.name for field in kind}
+        alike = pa.types.is_struct(found) and {field.name for field in found} == names and found.num_fields == len(names)
+        pairs = [(found.field(name).type, kind.field(name).type) for name in names] if alike else None
+    else:
+        pairs = [(found.value_type, kind.value_type)] if is_array(found) and not pa.types.is_map(found) else None
+    return pairs is not None and all(_can_become(a, b) and not _rounds(a, b) for a, b in pairs)
+
+
+def _rounds(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a cast may give another value silently; of columns that are not nested it is found out value by value."""
+    return pa.types.is_floating(found) and pa.types.is_floating(kind) and bool(found.bit_width > kind.bit_width)
+
+
 def _cast(column: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
+        column = column.cast(_ALL_INTEGERS)  # or Arrow refuses every value, since some would not fit
     try:
         cast = column.cast(field.type)
-    except pa.ArrowInvalid as error:
-        raise SchemaMismatch(f"column {field.name!r}, from row {first_row}: {error}") from error
-    if pa.types.is_floating(column.type) and column.type.bit_width > field.type.bit_width:
+    except (pa.ArrowException, OverflowError) as error:
+        row, reason = _first_bad(column, lambda part: part.cast(field.type))
+        shown = _shown(column, row)
+        raise SchemaMismatch(
+            f"row {first_row + row}, column {field.name!r}: {shown} is not a value of type {field.type}: {reason}"
+        ) from error
+    if _rounds(column.type, field.type):
         _refuse_lost_precision(column, cast, field, first_row)
     if not field.nullable and cast.null_count:
         row = first_row + pc.index(cast.is_null(), pa.scalar(True)).as_py()
@@ -139,8 +201,16 @@ def _cast(column: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
     return cast
 
 
+def _shown(column: pa.Array, row: int) -> str:
+    try:
+        return repr(column[row].as_py())[:80]
+    except (ValueError, OverflowError):  # a moment that Python has no value for
+        return str(column[row])[:80]
+
+
 def _refuse_lost_precision(column: pa.Array, cast: pa.Array, field: pa.Field, first_row: int) -> None:
-    same = pc.or_(pc.equal(cast.cast(column.type), column), pc.is_nan(column))
+    back = cast.cast(column.type)
+    same = pc.or_(pc.equal(back, column), pc.is_nan(column))
     at = pc.index(pc.fill_null(same, True), pa.scalar(False)).as_py()
     if at >= 0:
         raise SchemaMismatch(f"row {first_row + at}, column {field.name!r}: {column[at].as_py()!r} does not fit {field.type} exactly")

@@ -12,9 +12,10 @@ from typing import IO, Any
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SourceUnreadable
+from indextables.operations.formats import FORMATS
 from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP
 
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+LARGE_INTEGER = pa.decimal128(38, 0)
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
 
 
@@ -66,6 +67,10 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
     reader = csv.open_csv(source, csv.ReadOptions(block_size=BLOCK), parse, convert)
+    if schema is None:
+        first = next(iter(reader), None)
+        convert.column_types = dict.fromkeys(_large_integers(first), LARGE_INTEGER) if first is not None else {}
+        reader = csv.open_csv(_rewound(source), csv.ReadOptions(block_size=BLOCK), parse, convert)
     return _guarded(reader.schema, iter(reader), source)
 
 
@@ -74,9 +79,8 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
     from pyarrow import json
 
     blocks = json.ReadOptions(block_size=BLOCK)
-    known = schema or json.read_json(source, blocks).schema
-    if not isinstance(source, str):
-        source.seek(0)
+    known = schema or _inferred(json.read_json(source, blocks))
+    source = _rewound(source)
     as_text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in known])
     table = json.read_json(source, blocks, parse_options=json.ParseOptions(explicit_schema=as_text))
     for field in known:
@@ -85,6 +89,29 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
             texts = table.column(at)
             table = table.set_column(at, field.name, texts.cast(field.type if schema else _temporal_type(texts)))
     return _guarded(table.schema, iter(table.to_batches(10_000)), source)
+
+
+def _inferred(table: pa.Table) -> pa.Schema:
+    large = _large_integers(table)
+    return pa.schema([pa.field(f.name, LARGE_INTEGER) if f.name in large else f for f in table.schema])
+
+
+def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
+    """Columns that Arrow took for doubles, which would round them: all are integers, and not all fit 64 bits."""
+    import pyarrow.compute as pc
+
+    def is_one(column: Any) -> bool:
+        whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e38))
+        return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py() and pc.all(whole).as_py())
+
+    columns = zip(rows.schema.names, rows.columns, strict=True)
+    return [name for name, column in columns if pa.types.is_float64(column.type) and is_one(column)]
+
+
+def _rewound(source: IO[bytes] | str) -> IO[bytes] | str:
+    if not isinstance(source, str):
+        source.seek(0)
+    return source
 
 
 def _temporal_type(texts: pa.ChunkedArray) -> pa.DataType:

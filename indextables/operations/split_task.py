@@ -16,10 +16,11 @@ from indextables.actions import Add
 from indextables.errors import SchemaMismatch, UnsafePath
 from indextables.operations.ingest import conform
 from indextables.paths import partition_folder, split_path
-from indextables.splits import DocMapping, SplitInfo, SplitWriter
+from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
 from indextables.storage import Store, StoreSpec
 from indextables.values import Scalar, encode_value
 
+_STEP_ROWS = 16 * limits.ROW_BATCH
 PartitionKey = tuple[Scalar | None, ...]
 
 
@@ -33,6 +34,8 @@ class SplitTask:
     mapping: DocMapping
     stats_length: int = limits.STATS_CHARACTERS
     split_bytes: int = limits.SPLIT_BYTES  # of row store: a split that has as many is finished, and the next one begun
+    split_rows: int = limits.SPLIT_ROWS  # likewise
+    compression: str = "lz4"  # of the row store
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
         """Writes the rows as splits under names no one else uses and tells what to commit.
@@ -44,7 +47,9 @@ class SplitTask:
             try:
                 row = 0
                 for batch in batches:
-                    router.write(conform(batch, self.schema, row))
+                    checked = conform(batch, self.schema, row)
+                    refuse_unindexable(checked, self.mapping, row)
+                    router.write(checked)
                     row += batch.num_rows
                 router.finish_all()
                 self._check_places(router)
@@ -95,6 +100,8 @@ def publish_split(
         min_values=info.min_values,
         max_values=info.max_values,
         num_records=info.num_records,
+        time_range_start=info.time_range_start,
+        time_range_end=info.time_range_end,
         footer_start_offset=info.footer_start,
         footer_end_offset=info.footer_end,
         hotcache_start_offset=info.hotcache_start,
@@ -117,9 +124,16 @@ class _Router:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for key, rows in _by_partition(batch, self.task.partition_columns):
+            self._write(key, rows)
+
+    def _write(self, key: PartitionKey, rows: pa.RecordBatch) -> None:
+        """In steps, so that no split gets more rows than it is to have, nor much more bytes, however large the batch."""
+        while rows.num_rows:
             writer = self._writer(key)
-            writer.write(rows)
-            if writer.num_rows >= limits.SPLIT_ROWS or writer.num_bytes >= self.task.split_bytes:
+            step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
+            writer.write(rows.slice(0, step))
+            rows = rows.slice(step)
+            if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
                 self._finish(key)
 
     def finish_all(self) -> None:
@@ -137,7 +151,12 @@ class _Router:
                 self._finish(max(self.open, key=lambda k: self.open[k].num_rows))
             task = self.task
             self.open[key] = SplitWriter(
-                task.schema, task.mapping, self.folder, stats_length=task.stats_length, partition_columns=task.partition_columns
+                task.schema,
+                task.mapping,
+                self.folder,
+                stats_length=task.stats_length,
+                partition_columns=task.partition_columns,
+                compression=task.compression,
             )
         return self.open[key]
 

@@ -21,7 +21,7 @@ class _Upgrade:
         new = upgraded(base.protocol, self.reader, self.writer)
         if new is base.protocol:
             return Draft([])
-        ours = not base.files or any(is_our_split(path) for path in base.files)
+        ours = not base.files or any(map(is_our_split, base.files.paths()))
         return Draft([taken_over(new) if is_foreign(new) and not is_foreign(base.protocol) and ours else new])
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.actions import Add, Metadata, Remove, Txn
-from indextables.config import TYPEMAP_PREFIX
+from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
 from indextables.log.conflicts import is_already_committed
+from indextables.operations.after_commit import after_commit
 from indextables.operations.create import create_table, new_metadata
 from indextables.operations.ingest import check_columns, to_batches
 from indextables.operations.report import Report, Status, reporter
@@ -20,7 +21,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
-from indextables.table.files import partition_row
+from indextables.table.files import narrow, partition_row, rows_of_partitions
 from indextables.table.protocol import check_owned, is_foreign, taken_over
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
@@ -79,11 +80,19 @@ def prepare(
         has = ", ".join(metadata.partition_columns) or "nothing"
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
-    mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap())
+    mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
     if base is not None:
         _check_typemap(context, base)
-    length = int(config.get("stats.truncation.maxLength"))
-    task = SplitTask(context.store.spec, schema, tuple(metadata.partition_columns), mapping, length)
+    task = SplitTask(
+        context.store.spec,
+        schema,
+        tuple(metadata.partition_columns),
+        mapping,
+        stats_length=int(config.get("stats.truncation.maxLength")),
+        split_bytes=int(config.get("write.targetSplitSize")),
+        split_rows=int(config.get("write.targetSplitRows")),
+        compression=str(config.get("split.rowStore.compression")),
+    )
     predicate = _replace_where(where, schema, metadata) if where is not None else None
     return PreparedWrite(replace(context, config=config), base, metadata, task, mode, predicate, _txn(txn, context))
 
@@ -105,17 +114,20 @@ def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) ->
     outcome = transact(
         context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
     )
-    return _report(report, outcome, prepared, context), outcome.snapshot
+    if outcome.version is None:
+        return _report(report, outcome, prepared, context, ()), outcome.snapshot
+    snapshot, warnings = after_commit(context, outcome.snapshot)
+    return _report(report, outcome, prepared, context, warnings), snapshot
 
 
-def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: TableContext) -> Report:
+def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: TableContext, warnings: Sequence[str]) -> Report:
     if outcome.draft is None:
         first = _version_of(context, prepared.txn, outcome.snapshot.version)
         note = f"{prepared.txn.app_id} {prepared.txn.version} was committed before" if prepared.txn else ""
         result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=[note])
         return result
     status = Status.NO_ACTION if outcome.version is None else Status.SUCCESS
-    done: Report = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version)
+    done: Report = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
     return done
 
 
@@ -137,7 +149,8 @@ class _Build:
 
     def _removes(self, base: Snapshot) -> list[Remove]:
         where = self.prepared.where
-        old = [add for add in base.files.values() if where is None or where.matches(partition_row(add.partition_values, base.schema))]
+        view = narrow(base, where)
+        old = view.adds(None if where is None else rows_of_partitions(view, where))
         now = self.prepared.context.clock.now_ms()
         return [removal(add, now, data_change=True) for add in old]
 
@@ -147,7 +160,7 @@ def removal(add: Add, now_ms: int, *, data_change: bool) -> Remove:
 
 
 def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:
-    return Draft([*removes, *adds], _metrics(removes, adds))
+    return Draft([*removes, *adds], _metrics(removes, adds), new_paths=True)
 
 
 def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
@@ -164,7 +177,7 @@ def _check_typemap(context: TableContext, base: Snapshot) -> None:
     """Splits of one table are indexed in one way: a search would miss rows of those that are not."""
     table = context.for_table(base).config.table
     for key, word in context.config.options.items():
-        if key.startswith(TYPEMAP_PREFIX) and table.get(key) != word:
+        if key.startswith(COLUMN_PREFIXES) and table.get(key) != word:
             raise ConfigError(f"option {key} = {word!r} differs from the table's, which was settled when it was created")
 
 

@@ -42,13 +42,13 @@ def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schem
         case Flag(name):
             return _column(batch, name, kinds.field(name).type)
         case Compare(operator, name, value):
-            return _compare(operator, _column(batch, name, _wide(kinds.field(name).type)), value)
+            return _compare(operator, _column(batch, name, wide_type(kinds.field(name).type)), value)
         case CompareColumns(operator, left, right, common):
             return _compare_columns(operator, _lifted(batch, left, kinds, common), _lifted(batch, right, kinds, common))
         case Always(name, value):
             return _unless_null(_column(batch, name, kinds.field(name).type), _TRUE if value else _FALSE)
         case In():
-            return _in(expression, _column(batch, expression.column, _wide(kinds.field(expression.column).type)))
+            return _in(expression, _column(batch, expression.column, wide_type(kinds.field(expression.column).type)))
         case Like(name, prefix, only_prefix, regex):
             column = _column(batch, name, kinds.field(name).type)
             return pc.starts_with(column, prefix) if only_prefix else pc.match_substring_regex(column, regex)
@@ -72,7 +72,7 @@ def _column(batch: pa.RecordBatch | pa.Table, name: str, kind: pa.DataType) -> A
     return column if column.type == kind else column.cast(kind)
 
 
-def _wide(kind: pa.DataType) -> pa.DataType:
+def wide_type(kind: pa.DataType) -> pa.DataType:
     """The type literals are compared in: they may be out of range of the narrower ones."""
     return pa.int64() if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
 

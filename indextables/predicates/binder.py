@@ -29,7 +29,7 @@ from indextables.predicates.expressions import (
 from indextables.predicates.like import like
 from indextables.predicates.literals import Placed, Written, as_number, place
 from indextables.predicates.tokens import excerpt
-from indextables.schema import UTC_TIMESTAMP, canonical_type
+from indextables.schema import UTC_TIMESTAMP, canonical_type, is_nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Binder:
             raise self.error(message, literal.position) from cause
 
     def _common(self, left: Column, right: Column) -> pa.DataType:
-        if left.kind == right.kind:
+        if left.kind == right.kind and not (is_nested(left.kind) or pa.types.is_null(left.kind)):
             return left.kind
         kinds = (left.kind, right.kind)
         if all(pa.types.is_integer(k) for k in kinds):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
@@ -28,6 +29,10 @@ def typed_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         for at, value in enumerate(values):
             bits[at // 8] |= int(value) << at % 8
         return _from_buffers(kind, len(values), bytes(bits))
+    if pa.types.is_decimal(kind):
+        return _from_buffers(
+            kind, len(values), b"".join(_unscaled(value, kind.scale).to_bytes(16, "little", signed=True) for value in values)
+        )
     if pa.types.is_date(kind):
         return _from_buffers(kind, len(values), array("i", [day.toordinal() - _EPOCH_DAY for day in values]))
     if pa.types.is_timestamp(kind):
@@ -41,6 +46,16 @@ def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 def _from_buffers(kind: pa.DataType, length: int, *buffers: Any) -> pa.Array:
     return pa.Array.from_buffers(kind, length, [None, *(pa.py_buffer(buffer) for buffer in buffers)])
+
+
+def _unscaled(value: Decimal, scale: int) -> int:
+    """Exact, whatever the precision of decimal's context."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)  # a number, and no NaN
+    written = int("".join(map(str, digits)))
+    shift = exponent + scale
+    magnitude: int = written * 10**shift if shift >= 0 else written // 10**-shift
+    return -magnitude if sign else magnitude
 
 
 def _microseconds(moment: datetime) -> int:

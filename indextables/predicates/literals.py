@@ -7,7 +7,7 @@ import re
 import struct
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ _DATE_ONLY = re.compile(_DATE)
 _TIMESTAMP = re.compile(rf"{_DATE}(?:[ T]{_TIME}(?: ?{_ZONE})?)?", re.IGNORECASE)
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "+inf": math.inf, "+infinity": math.inf}
 _SPECIAL |= {"-inf": -math.inf, "-infinity": -math.inf}
+_EXACT_DIGITS = 100  # more than a decimal column has
 _INT_MIN, _INT_MAX = Decimal(-(2**63)), Decimal(2**63 - 1)
 
 
@@ -101,8 +102,12 @@ def place(literal: Any, kind: pa.DataType) -> Placed:
         return _place_integer(as_number(literal))
     if pa.types.is_floating(kind):
         return _place_float(as_number(literal, special=True))
+    if pa.types.is_decimal(kind):
+        return _place_decimal(as_number(literal), kind)
     if pa.types.is_date(kind):
         return _place_date(parse_date(literal) if isinstance(literal, str) else literal)
+    if not pa.types.is_timestamp(kind):
+        raise ValueError("only IS NULL and IS NOT NULL are for columns of this type")
     return _place_timestamp(literal, kind)
 
 
@@ -139,6 +144,20 @@ def _place_integer(number: Any) -> Placed:
         return Placed(None)
     floor = number.to_integral_value(ROUND_FLOOR)
     return Placed(int(floor), after=bool(floor != number))
+
+
+def _place_decimal(number: Any, kind: pa.DataType) -> Placed:
+    # Compared before it is expanded, as above.
+    bound = Decimal(10) ** (kind.precision - kind.scale)
+    if number >= bound:
+        return Placed(None, after=True)
+    if number <= -bound:
+        return Placed(None)
+    with localcontext(prec=_EXACT_DIGITS):
+        floor = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_FLOOR) if number.as_tuple().exponent < -kind.scale else number
+    if floor <= -bound:  # between the smallest value and the next that would be one
+        return Placed(None)
+    return Placed(floor, after=bool(floor != number))
 
 
 def _place_float(number: Decimal | float) -> Placed:

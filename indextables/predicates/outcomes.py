@@ -1,21 +1,18 @@
-"""What a predicate can come to, when of each column only a range is known.
+"""What a predicate can come to for many files at once, when of each column only a range is known.
 
-An outcome set is a union of TRUE, FALSE and NULL. It holds every answer that some row within the ranges can get; it may hold more where
-the same column is used twice. With every column known exactly it holds exactly one.
+The outcomes of a file are some of true, false and null: every answer that a row within its ranges can get, and perhaps more where the
+same column is used twice. With every column known exactly there is exactly one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import reduce
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from indextables.predicates.constants import typed_scalar
 from indextables.predicates.expressions import (
     Always,
     And,
@@ -31,142 +28,175 @@ from indextables.predicates.expressions import (
     Not,
     Operator,
     Or,
-    order_key,
 )
-from indextables.predicates.literals import midnight
+from indextables.predicates.keys import Integers, Key, Keys, Mask, Texts, between, exceeds, key_of, lifted, same
 
-TRUE, FALSE, NULL = 1, 2, 4
-_OUTCOME: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
+YES: Mask = np.array(True)  # for every file: masks of one element stretch to any number
+NO: Mask = np.array(False)
+TRUE, FALSE, NULL = 1, 2, 4  # answers that are wanted; comparing a million texts takes milliseconds, so the others are not looked for
+_ANY = TRUE | FALSE | NULL
+_BIT: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
+_OPPOSITE: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """What is known of a column's values: each that is not null lies between the bounds, both included."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """What is known of a column in each file: its values that are not null lie between the bounds, both included."""
 
-    low: Any = None  # None: not known
-    high: Any = None
-    may_be_null: bool = True
-    may_be_value: bool = True
+    kind: pa.DataType
+    low: Keys | None = None  # None: not known of any file
+    high: Keys | None = None
+    null: Mask = field(default_factory=lambda: YES)  # whether a row may be null,
+    value: Mask = field(default_factory=lambda: YES)  # and whether one may not
 
     @property
-    def point(self) -> bool:
-        """Whether only one value is possible, besides null."""
-        return self.low is not None and self.high is not None and order_key(self.low) == order_key(self.high)
+    def point(self) -> Mask:
+        """Where only one value is possible, besides null."""
+        return NO if self.low is None or self.high is None else same(self.low, self.high)
 
-    def outcomes(self, true: bool, false: bool) -> int:
-        """The answers possible for a value, and null for null."""
-        of_value = (TRUE if true else 0) | (FALSE if false else 0) if self.may_be_value else 0
-        return of_value | (NULL if self.may_be_null else 0)
+    def take(self, rows: Integers) -> Ranges:
+        """The same of some of the files."""
+        low = None if self.low is None else self.low.take(rows)
+        high = low if self.high is self.low else None if self.high is None else self.high.take(rows)
+        null, value = (mask.take(rows) if mask.ndim else mask for mask in (self.null, self.value))
+        return Ranges(self.kind, low, high, null, value)
+
+    @property
+    def nbytes(self) -> int:
+        bounds = (self.low,) if self.low is self.high else (self.low, self.high)
+        return sum(keys.nbytes for keys in bounds if keys is not None) + self.null.nbytes + self.value.nbytes
 
 
-UNKNOWN = Domain()
-ONLY_NULL = Domain(may_be_value=False)
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """For each file, which answers its rows may get."""
+
+    true: Mask
+    false: Mask
+    null: Mask
+
+    def inverted(self) -> Outcomes:
+        return Outcomes(self.false, self.true, self.null)
+
+    def both(self, other: Outcomes) -> Outcomes:
+        """AND: false wins over null, null over true."""
+        null = (self.null | other.null) & (self.true | self.null) & (other.true | other.null)
+        return Outcomes(self.true & other.true, self.false | other.false, null)
+
+    def of(self, answer: bool | None) -> Mask:
+        return self.null if answer is None else self.true if answer else self.false
+
+    def other_than(self, answer: bool | None) -> Mask:
+        return self.true | self.false if answer is None else self.null | (self.false if answer else self.true)
 
 
-def exactly(value: Any) -> Domain:
-    return ONLY_NULL if value is None else Domain(value, value, may_be_null=False)
-
-
-def outcomes(expression: Expr, domain: Callable[[str], Domain]) -> int:
+def outcomes(expression: Expr, ranges: Callable[[str], Ranges], wanted: int = _ANY) -> Outcomes:
+    """Masks of one element, or of as many as the ranges have. An answer that is not wanted may be said to be possible where it is not."""
     match expression:
         case Constant(value):
-            return _OUTCOME[value]
+            return Outcomes(*(YES if value is answer else NO for answer in (True, False, None)))
         case Flag(name):
-            return _compare("=", domain(name), exactly(True))
+            return _compare("=", ranges(name), True, wanted)
         case Compare(operator, name, value):
-            return _compare(operator, domain(name), exactly(value))
+            return _compare(operator, ranges(name), value, wanted)
         case CompareColumns(operator, left, right, common):
-            return _compare(operator, _lifted(domain(left), common), _lifted(domain(right), common))
+            return _compare_columns(operator, _lifted(ranges(left), common), _lifted(ranges(right), common))
         case Always(name, value):
-            return domain(name).outcomes(value, not value)
+            return _answers(ranges(name), YES if value else NO, NO if value else YES)
         case In():
-            return _in(expression, domain(expression.column))
+            return _in(expression, ranges(expression.column), wanted)
         case Like():
-            return _like(expression, domain(expression.column))
+            return _like(expression, ranges(expression.column))
         case IsNull(name):
-            known = domain(name)
-            return (TRUE if known.may_be_null else 0) | (FALSE if known.may_be_value else 0)
+            return Outcomes(ranges(name).null, ranges(name).value, NO)
         case Is(operand, value):
-            found = outcomes(operand, domain)
-            return (TRUE if found & _OUTCOME[value] else 0) | (FALSE if found & ~_OUTCOME[value] else 0)
+            asked = (_BIT[value] if wanted & TRUE else 0) | (_ANY & ~_BIT[value] if wanted & FALSE else 0)
+            found = outcomes(operand, ranges, asked)
+            return Outcomes(found.of(value), found.other_than(value), NO)
         case Not(operand):
-            return _inverted(outcomes(operand, domain))
+            return outcomes(operand, ranges, _swapped(wanted)).inverted()
         case And(operands):
-            found = TRUE
-            for operand in operands:
-                found = _both(found, outcomes(operand, domain))
-            return found
+            asked = wanted | (TRUE if wanted & NULL else 0)
+            return _all(outcomes(operand, ranges, asked) for operand in operands)
         case Or(operands):
-            found = TRUE
-            for operand in operands:
-                found = _both(found, _inverted(outcomes(operand, domain)))
-            return _inverted(found)
+            asked = wanted | (FALSE if wanted & NULL else 0)
+            return _all(outcomes(operand, ranges, asked).inverted() for operand in operands).inverted()
 
 
-def _inverted(found: int) -> int:
-    return (found & NULL) | (TRUE if found & FALSE else 0) | (FALSE if found & TRUE else 0)
+def _all(found: Iterable[Outcomes]) -> Outcomes:
+    return reduce(Outcomes.both, found)
 
 
-def _both(left: int, right: int) -> int:
-    """AND of two sets: false wins over null, null over true."""
-    true = left & right & TRUE
-    false = (left | right) & FALSE
-    null = NULL if (left | right) & NULL and left & ~FALSE and right & ~FALSE else 0
-    return true | false | null
+def _swapped(wanted: int) -> int:
+    return (wanted & NULL) | (TRUE if wanted & FALSE else 0) | (FALSE if wanted & TRUE else 0)
 
 
-def _below(left: Any, right: Any, or_equal: bool) -> bool:
-    """Whether a bound can lie below another; an unknown one can."""
-    if left is None or right is None:
-        return True
-    a, b = order_key(left), order_key(right)
-    return a <= b if or_equal else a < b
+def _answers(known: Ranges, true: Mask, false: Mask) -> Outcomes:
+    """The answers possible for a value, and null for null."""
+    return Outcomes(true & known.value, false & known.value, known.null)
 
 
-def _compare(operator: Operator, left: Domain, right: Domain) -> int:
-    if operator in ("<>", ">", ">="):
-        opposite: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
-        return _inverted(_compare(opposite[operator], left, right))
+def _compare(operator: Operator, known: Ranges, value: object, wanted: int) -> Outcomes:
+    if known.low is None and known.high is None:
+        return _answers(known, YES, YES)
+    if operator in _OPPOSITE:
+        return _compare(_OPPOSITE[operator], known, value, _swapped(wanted)).inverted()
+    key = key_of(value)
     if operator == "=":
-        true = _below(left.low, right.high, or_equal=True) and _below(right.low, left.high, or_equal=True)
-        false = not (left.point and right.point and true)
-    else:
-        strict = operator == "<"
-        true = _below(left.low, right.high, or_equal=not strict)
-        false = _below(right.low, left.high, or_equal=strict)
-    of_both = Domain(may_be_null=left.may_be_null or right.may_be_null, may_be_value=left.may_be_value and right.may_be_value)
-    return of_both.outcomes(true, false)
+        true = ~(_above(known.low, key) | _below(known.high, key))
+        return _answers(known, true, ~(known.point & true) if wanted & FALSE else YES)
+    strict = operator == "<"
+    true = ~_above(known.low, key, or_equal=strict) if wanted & TRUE else YES
+    return _answers(known, true, ~_below(known.high, key, or_equal=not strict) if wanted & FALSE else YES)
 
 
-def _lifted(known: Domain, common: pa.DataType) -> Domain:
-    return Domain(_lift(known.low, common), _lift(known.high, common), known.may_be_null, known.may_be_value)
+def _above(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
+    return NO if keys is None else keys.above(key, or_equal)
 
 
-def _lift(value: Any, common: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_floating(common):
-        return float(value)
-    if common == pa.timestamp("us", tz="UTC"):
-        return value.replace(tzinfo=UTC) if isinstance(value, datetime) else midnight(value)
-    return value
+def _below(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
+    return NO if keys is None else keys.below(key, or_equal)
 
 
-def _in(expression: In, known: Domain) -> int:
-    values = expression.values
-    at = 0 if known.low is None else bisect_left(values, order_key(known.low), key=order_key)
-    true = at < len(values) and _below(values[at], known.high, or_equal=True)
-    found = known.outcomes(true, not (true and known.point))
-    return (found & ~FALSE) | NULL if expression.has_null and found & FALSE else found
+def _compare_columns(operator: Operator, left: Ranges, right: Ranges) -> Outcomes:
+    if operator in _OPPOSITE:
+        return _compare_columns(_OPPOSITE[operator], left, right).inverted()
+    both = Ranges(left.kind, null=left.null | right.null, value=left.value & right.value)
+    if operator == "=":
+        true = ~(_exceeds(left.low, right.high) | _exceeds(right.low, left.high))
+        return _answers(both, true, ~(left.point & right.point & true))
+    strict = operator == "<"
+    return _answers(both, ~_exceeds(left.low, right.high, or_equal=strict), ~_exceeds(right.low, left.high, or_equal=not strict))
 
 
-def _like(expression: Like, known: Domain) -> int:
-    prefix = expression.prefix
-    low, high = known.low, known.high
-    if known.point and not expression.only_prefix:
-        matches = bool(pc.match_substring_regex(typed_scalar(low, pa.string()), expression.regex).as_py())
-        return known.outcomes(matches, not matches)
-    true = (high is None or high >= prefix) and (low is None or low[: len(prefix)] <= prefix)
-    # Strings between two that share a prefix share it too.
-    all_match = expression.only_prefix and low is not None and high is not None and low.startswith(prefix) and high.startswith(prefix)
-    return known.outcomes(true, not all_match)
+def _exceeds(left: Keys | None, right: Keys | None, or_equal: bool = False) -> Mask:
+    return NO if left is None or right is None else exceeds(left, right, or_equal)
+
+
+def _lifted(known: Ranges, common: pa.DataType) -> Ranges:
+    low, high = (None if keys is None else lifted(keys, known.kind, common) for keys in (known.low, known.high))
+    return Ranges(common, low, high, known.null, known.value)
+
+
+def _in(expression: In, known: Ranges, wanted: int) -> Outcomes:
+    is_known = known.low is not None or known.high is not None
+    true = between([key_of(value) for value in expression.values], known.low, known.high) if is_known else np.array(bool(expression.values))
+    found = _answers(known, true, ~(true & known.point) if wanted & (FALSE | NULL) else YES)
+    return Outcomes(found.true, NO, found.null | found.false) if expression.has_null else found
+
+
+def _like(expression: Like, known: Ranges) -> Outcomes:
+    prefix, low, high = expression.prefix, known.low, known.high
+    assert isinstance(low, Texts | None), "LIKE is for strings"
+    assert isinstance(high, Texts | None), "LIKE is for strings"
+    below_low = NO if low is None else low.above(prefix) & ~low.starts_with(prefix)
+    true = ~(_below(high, prefix) | below_low)
+    if low is None or high is None:
+        return _answers(known, true, YES)
+    if expression.only_prefix:  # strings between two that share a prefix share it too
+        return _answers(known, true, ~(low.starts_with(prefix) & high.starts_with(prefix)))
+    point = known.point
+    if not point.any():
+        return _answers(known, true, YES)
+    matches = low.matches(expression.regex, point)
+    return _answers(known, np.where(point, matches, true), ~(point & matches))

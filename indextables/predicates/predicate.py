@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.predicates.arrow import true_rows
+from indextables.predicates.arrow import true_rows, wide_type
 from indextables.predicates.binder import Binder
+from indextables.predicates.constants import typed_array
 from indextables.predicates.expressions import Expr
 from indextables.predicates.literals import single
-from indextables.predicates.outcomes import TRUE, Domain, exactly, outcomes
 from indextables.predicates.parser import Parser
 
 
@@ -41,11 +41,9 @@ class Predicate:
 
     def matches(self, row: Mapping[str, Any]) -> bool:
         """The same for one row of Python values; a column that is missing is null."""
-
-        def domain(name: str) -> Domain:
-            return exactly(_canonical(row.get(name), self.schema.field(name).type))
-
-        return outcomes(self.expression, domain) == TRUE
+        columns = [_one(_canonical(row.get(field.name), field.type), field.type) for field in self.schema]
+        batch = pa.RecordBatch.from_arrays([*columns, pa.nulls(1)], [*self.schema.names, ""])  # one row, whatever it holds
+        return bool(self.mask(batch)[0].as_py())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse_predicate, (self.text, self.schema)
@@ -60,6 +58,10 @@ def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | 
     binder = Binder(text, schema, allowed, purpose, {})
     expression = Parser(binder).parse()
     return Predicate(text, expression, pa.schema([(name, kind) for name, kind in binder.used.items()]))
+
+
+def _one(value: Any, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(1, kind) if value is None else typed_array([value], wide_type(kind))
 
 
 def _canonical(value: Any, kind: pa.DataType) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from indextables import logs
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
 from indextables.spark.session import LazySession, under_spark_submit
@@ -57,7 +57,7 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     arguments: argparse.Namespace | None = None
     try:
         arguments = _parser(job).parse_args(given)
-        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+        logs.configure(sys.stderr, verbose=False)
         check_report_path(arguments.report)
         report = job.run(arguments, session).to_dict()
         session.stop()

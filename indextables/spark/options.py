@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from indextables.config import TYPEMAP_PREFIX, checked_options, parse_size
+from indextables.config import COLUMN_PREFIXES, checked_options, parse_size
 from indextables.errors import ConfigError, InvalidArgument
 
 READING = ("version", "where", "query", "columns")
@@ -66,13 +66,14 @@ class SourceOptions:
 
     def config_for(self, schema: pa.Schema) -> dict[str, str]:
         """The configuration, with the column in `indexing.typemap.<column>` as the table spells it: Spark has lower-cased the keys."""
-        spelled: dict[str, str] = {}
-        for key, value in self.config.items():
-            column = key.removeprefix(TYPEMAP_PREFIX)
-            matches = [name for name in schema.names if name.lower() == column.lower()]
-            known = key.startswith(TYPEMAP_PREFIX) and column not in schema.names and len(matches) == 1
-            spelled[TYPEMAP_PREFIX + matches[0] if known else key] = value
-        return spelled
+        return {_spelled(key, schema): value for key, value in self.config.items()}
+
+
+def _spelled(key: str, schema: pa.Schema) -> str:
+    prefix = next((prefix for prefix in COLUMN_PREFIXES if key.startswith(prefix)), None)
+    column = key.removeprefix(prefix or "")
+    matches = [name for name in schema.names if name.lower() == column.lower()]
+    return key if prefix is None or column in schema.names or len(matches) != 1 else prefix + matches[0]
 
 
 def split_size(given: str | int | None) -> int | None:

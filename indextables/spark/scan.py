@@ -81,7 +81,7 @@ def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
 def bound_query(context: TableContext, snapshot: Snapshot, query: str | None) -> ParsedQuery | None:
     if query is None:
         return None
-    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, context.config.typemap())
+    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, context.config.typemap(), context.config.tokenizers())
     return parse_query(query, snapshot.schema, mapping)
 
 

@@ -35,10 +35,6 @@ class LazySession:
     name: str
     _session: Any = field(default=None, init=False)
 
-    @property
-    def is_started(self) -> bool:
-        return self._session is not None
-
     def __call__(self) -> Any:
         """The session; ConfigError where there is no Java for it."""
         if self._session is None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from indextables import limits
 from indextables.errors import SplitCorrupted
-from indextables.splits.reader import SplitReader
+from indextables.splits.reader import SplitPlace, SplitReader
 
-_Key = tuple[str, int, int, int]  # path, inode, size, time: another file under the same name is another split
+SplitKey = tuple[str, int, int, int]  # path, inode, size, time: another file under the same name is another split
 
 
 class _SharedReader(SplitReader):
@@ -22,12 +22,15 @@ class _SharedReader(SplitReader):
 
 
 _lock = threading.Lock()
-_readers: OrderedDict[_Key, _SharedReader] = OrderedDict()
+_readers: OrderedDict[SplitKey, _SharedReader] = OrderedDict()
 
 
-def open_split(path: Path) -> SplitReader:
-    """A reader from the cache of the OPEN_SPLITS last used. It need not be closed: that does nothing."""
-    key = _key(path)
+def open_split(path: SplitPlace) -> SplitReader:
+    """A reader from the cache of the OPEN_SPLITS last used. It need not be closed: that does nothing.
+
+    FileNotFoundError with the name of a partial file that the store does not have.
+    """
+    key = split_key(path)
     with _lock:
         if key in _readers:
             _readers.move_to_end(key)
@@ -41,9 +44,11 @@ def open_split(path: Path) -> SplitReader:
     return reader
 
 
-def _key(path: Path) -> _Key:
+def split_key(path: SplitPlace) -> SplitKey:
+    if not isinstance(path, Path):  # it changes while it fills
+        return str(path.local), path.inode, path.size, 0
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError as cause:
         raise SplitCorrupted(f"split {path} is missing") from cause
     return str(path), status.st_ino, status.st_size, status.st_mtime_ns
@@ -57,5 +62,5 @@ def _after_fork() -> None:
     _readers = OrderedDict()
 
 
-_inherited: list[OrderedDict[_Key, _SharedReader]] = []
+_inherited: list[OrderedDict[SplitKey, _SharedReader]] = []
 os.register_at_fork(after_in_child=_after_fork)

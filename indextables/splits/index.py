@@ -3,56 +3,50 @@
 =========  ==================================================================================================================
 mapping    field
 =========  ==================================================================================================================
-text       indexed with positions; words are runs of letters and digits, lowercased (the analyzer `words`; unlike tantivy's default
-           it keeps words of 40 bytes and more, such as hashes)
+text       indexed with positions, in words as its tokenizer cuts them (analyzers.py); words of 40 bytes and more stay, such as hashes
 string     indexed whole
+json       tantivy's JSON object, words as by default, dots in keys are steps; strings are never taken for dates
+ip         fast and indexed IPv6, in which IPv4 is mapped
 i64, f64   fast only, -0.0 as 0.0; a range query on the column answers `=` as well
+decimal    fast i64: the value without its point
 bool       indexed
 date       fast i64: days for dates, microseconds for timestamps, which unlike tantivy's date has room for every value
+stored     no field
 =========  ==================================================================================================================
 
-Words and strings are cut to one character more than a query may have. `_null` holds the names of the columns that are null in a
-document. `_row` is a fast i64: a random number at the first document, one more at each following, which tells after a merge where a
-document came from.
+An array of strings is a field with several values. Words and strings are cut to one character more than a query may have. `_null` holds
+the names of the columns that are null in a document. `_row` is a fast i64: a random number at the first document, one more at each
+following, which tells after a merge where a document came from.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tantivy
 
 from indextables import limits
-from indextables.errors import IndexTablesError, StorageError
+from indextables.errors import IndexTablesError, InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits import mapping as kinds
+from indextables.splits.analyzers import analyzer_name, register
+from indextables.splits.documents import prepared
 from indextables.splits.mapping import DocMapping
 
 ROW = "_row"
 NULLS = "_null"
-WORDS = "words"
-_HEAP_PER_BYTE = 4  # of Arrow data; 3.5 kept 200-byte rows in one segment
+_HEAP_PER_BYTE = 4  # of Arrow data, besides the least heap; without that, splits of 15,000 to 25,000 log lines had two segments
 _CHUNK = 65_536
-# tantivy leaves out words of more than 65,530 bytes. Cut above the length of any query they are found by every prefix, and equal none.
-_CUT = limits.QUERY_CHARACTERS + 1
-_SHORT = 20_000  # bytes that cannot be too long, also when lowercase takes more of them
-
-_Add = Callable[[Any, str, Any], None]
-_ADD: dict[str, _Add] = {
-    kinds.TEXT: tantivy.Document.add_text,
-    kinds.STRING: tantivy.Document.add_text,
-    kinds.INTEGER: tantivy.Document.add_integer,
-    kinds.FLOAT: tantivy.Document.add_float,
-    kinds.BOOLEAN: tantivy.Document.add_boolean,
-    kinds.DATE: tantivy.Document.add_integer,
-}
+_TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip_addr"}
 
 
 @contextmanager
@@ -68,27 +62,26 @@ def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
         raise
 
 
-def words_analyzer() -> Any:
-    """A new one for each user: two threads must not share it."""
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase()).build()
-
-
 @lru_cache(maxsize=64)
 def index_schema(mapping: DocMapping) -> Any:
     """tantivy's schema for a mapping; the builder cannot express it all, its JSON form can."""
-    fields = [_field(name, kind) for name, kind in mapping.fields]
+    fields = [_field(name, kind, mapping.tokenizer(name)) for name, kind in mapping.fields if kind != kinds.STORED]
     hidden = [_field(NULLS, kinds.STRING), _field(ROW, kinds.INTEGER)]
     return tantivy.Schema._internal_from_pythonized({"inner": fields + hidden})
 
 
-def _field(name: str, kind: str) -> dict[str, Any]:
-    if kind in (kinds.TEXT, kinds.STRING):
-        text = kind == kinds.TEXT
-        indexing = {"record": "position" if text else "basic", "fieldnorms": text, "tokenizer": WORDS if text else "raw"}
+def _field(name: str, kind: str, tokenizer: str = kinds.DEFAULT) -> dict[str, Any]:
+    if kind in (kinds.TEXT, kinds.JSON):
+        indexing = {"record": "position", "fieldnorms": True, "tokenizer": analyzer_name(tokenizer)}
+        options = {"indexing": indexing, "stored": False, "fast": False}
+        if kind == kinds.JSON:
+            return {"name": name, "type": "json_object", "options": {**options, "expand_dots_enabled": True}}
+        return {"name": name, "type": "text", "options": options}
+    if kind == kinds.STRING:
+        indexing = {"record": "basic", "fieldnorms": False, "tokenizer": "raw"}
         return {"name": name, "type": "text", "options": {"indexing": indexing, "stored": False, "fast": False}}
-    boolean = kind == kinds.BOOLEAN
-    options = {"indexed": boolean, "fieldnorms": False, "fast": not boolean, "stored": False}
-    return {"name": name, "type": kinds.INTEGER if kind == kinds.DATE else kind, "options": options}
+    options = {"indexed": kind in (kinds.BOOLEAN, kinds.IP), "fieldnorms": False, "fast": kind != kinds.BOOLEAN, "stored": False}
+    return {"name": name, "type": _TYPES.get(kind, kind), "options": options}
 
 
 def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBatch], data_bytes: int) -> int:
@@ -97,11 +90,11 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     Usually there is one segment and document n is row n; where the data outgrew the heap there are several, and `_row` tells.
     """
     first_row = secrets.randbelow(1 << 62)
-    heap = min(max(_HEAP_PER_BYTE * data_bytes, limits.INDEX_HEAP_MIN), limits.INDEX_HEAP_MAX)
+    heap = min(_HEAP_PER_BYTE * data_bytes + limits.INDEX_HEAP_MIN, limits.INDEX_HEAP_MAX)
     folder.mkdir(parents=True)
     with translated(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
-        index.register_tokenizer(WORDS, words_analyzer())
+        register(index, {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)})
         # More threads would each make a segment. Used without `with`, which would swallow a failed commit.
         writer = index.writer(heap_size=heap, num_threads=1)
         row = first_row
@@ -113,17 +106,20 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 
 
 def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
-    columns = [(name, *_prepared(batch.column(name), kind)) for name, kind in mapping.fields]
-    adders = [(add, name) for name, add, _ in columns]
+    """Row by row: a document is in the processor's cache while it is filled, which column by column took twice the time."""
+    fields = [(name, *prepared(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
+    wanted = [(name, add, values) for name, add, values in fields if values]
+    adders = [(add or _ignore, name) for name, add, _ in wanted]
     new, add_text, add_integer, add_document = (
         tantivy.Document,
         tantivy.Document.add_text,
         tantivy.Document.add_integer,
         writer.add_document,
     )
-    for values in zip(*(values for _, _, values in columns), strict=True):
+    rows = zip(*(values for _, _, values in wanted), strict=True) if wanted else repeat((), batch.num_rows)
+    for values in rows:
         document = new()
-        for (add, name), value in zip(adders, values, strict=True):
+        for (add, name), value in zip(adders, values):  # noqa: B905  # as long as each other; a check would be one per row
             if value is None:
                 add_text(document, NULLS, name)
             else:
@@ -134,36 +130,8 @@ def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> 
     return row
 
 
-def _prepared(column: pa.Array, kind: str) -> tuple[_Add, list[Any]]:
-    """The values of a column as the index takes them, and the way they get into a document."""
-    if kind in (kinds.TEXT, kinds.STRING):
-        short = (pc.max(pc.binary_length(column)).as_py() or 0) <= _SHORT
-        return (_ADD[kind] if short else _add_long_text if kind == kinds.TEXT else _add_long_string), column.to_pylist()
-    if kind == kinds.INTEGER:
-        column = column.cast(pa.int64())
-    elif kind == kinds.FLOAT:
-        column = column.cast(pa.float64())
-        # One spelling each of zero (Spark: -0.0 = 0.0) and NaN (above all numbers, as in Spark).
-        column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan")), pc.add(column, pa.scalar(0.0)))
-    elif kind == kinds.DATE:
-        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
-    return _ADD[kind], column.to_pylist()
-
-
-def _add_long_string(document: Any, name: str, value: str) -> None:
-    document.add_text(name, value[:_CUT])
-
-
-def _add_long_text(document: Any, name: str, value: str) -> None:
-    analyzer = words_analyzer()
-    if all(len(word) <= _CUT for word in analyzer.analyze(value)):
-        document.add_text(name, value)
-        return
-    words = [
-        tantivy.Token(word.text[:_CUT], word.position, word.char_offset_from, word.char_offset_to)
-        for word in analyzer.pre_tokenize(value).tokens
-    ]
-    document.add_pre_tokenized_text(name, tantivy.PreTokenizedString(value, words))
+def _ignore(document: Any, name: str, value: Any) -> None:
+    """A column that has no field: only its nulls are known."""
 
 
 def open_searcher(folder: Path) -> Any:
@@ -171,17 +139,58 @@ def open_searcher(folder: Path) -> Any:
     return tantivy.Index.open(str(folder)).searcher()
 
 
+def found_by(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
+    """Scores and addresses of the best `limit` hits after `offset`, best first, equal ones by address; InvalidQuery, SplitCorrupted.
+
+    tantivy allocates for `limit + offset` hits in every segment: the caller bounds them by the number of documents.
+    """
+    with _searching(text):
+        hits: list[tuple[float, Any]] = searcher.search(compiled, limit=limit, count=False, offset=offset).hits
+    return hits
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What tantivy says of a numeric column in the rows that match. It computes in doubles: exactly while everything stays below 2^53."""
+
+    count: int  # of rows that are not null
+    total: float = 0.0
+    low: float = math.nan
+    high: float = math.nan
+
+
+def numbers_by(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
+    """The number of hits, and the numbers of these fast columns in them; InvalidQuery, SplitCorrupted."""
+    wanted = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
+    with _searching(text):
+        found = searcher.aggregate(compiled, wanted)
+    numbers = [found[f"c{n}"] for n in range(len(columns))]
+    known = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in numbers]
+    return int(found["hits"]["value"]), dict(zip(columns, known, strict=True))
+
+
+@contextmanager
+def _searching(text: str) -> Iterator[None]:
+    with translated(SplitCorrupted, "a split is damaged: its index cannot be searched"):
+        try:
+            yield
+        except ValueError as cause:
+            raise InvalidQuery(f"the query cannot be searched: {cause}", text) from cause
+
+
+def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[int | float | None]:
+    """A fast column in these documents of a one-segment index."""
+    return list(searcher.fast_field_values(column, [tantivy.DocAddress(0, document) for document in documents]))
+
+
 def row_at(searcher: Any, document: int) -> int:
     """`_row` of a document of a one-segment index."""
-    value = searcher.fast_field_values(ROW, [tantivy.DocAddress(0, document)])[0]
+    value = numbers_at(searcher, ROW, [document])[0]
     return -1 if value is None else int(value)
 
 
 def all_rows(searcher: Any) -> np.ndarray:
     """`_row` of all documents of a one-segment index, in document order."""
     total = searcher.num_docs
-    parts = [
-        searcher.fast_field_values(ROW, [tantivy.DocAddress(0, n) for n in range(start, min(start + _CHUNK, total))])
-        for start in range(0, total, _CHUNK)
-    ]
+    parts = [numbers_at(searcher, ROW, range(start, min(start + _CHUNK, total))) for start in range(0, total, _CHUNK)]
     return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])

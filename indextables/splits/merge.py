@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,15 +13,27 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
+from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.splits.bundle import ROW_STORE, Hotcache
-from indextables.splits.index import open_searcher, row_at, translated
-from indextables.splits.mapping import DocMapping
+from indextables.splits.documents import prepared
+from indextables.splits.index import numbers_at, open_searcher, row_at, translated
+from indextables.splits.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, DocMapping
 from indextables.splits.reader import SplitReader
-from indextables.splits.rowstore import RowStoreWriter
+from indextables.splits.rowstore import RowStore, RowStoreWriter
 from indextables.splits.segments import IndexMeta, combine_metas, merge_segments
 from indextables.splits.stats import merge_statistics
 from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
+
+_SAMPLE = 64  # documents of a merged index that are compared with their rows
+_NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
+
+
+class BrokenSource(SplitCorrupted):
+    """A source of a merge is damaged; the others may be merged without it."""
+
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +44,12 @@ class _Source:
     index_meta: IndexMeta
 
 
-def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path) -> SplitInfo:
-    """One split with exactly the rows of `sources`. All of them are verified first: a damaged one raises SplitCorrupted naming it.
+def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, compression: str = "lz4") -> SplitInfo:
+    """One split with exactly the rows of `sources`. All of them are verified first: a damaged one raises BrokenSource naming it.
 
     Nothing is at `destination` unless all went well, and nothing stays in `work_dir`. Where the indexes cannot be merged (other mappings,
-    the same split twice, a failed child process) the rows are indexed again, with the mapping of the first source.
+    the same split twice, a failed child process, documents that are not their rows) the rows are indexed again, with the mapping of the
+    first source. That gives one segment as well: a split with several would save that rare work and cost every reader.
     """
     if not sources:
         raise InvalidArgument(f"split {destination} would be merged from no splits")
@@ -46,9 +60,8 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path) -> 
         parts = [_verified(path, index) for path in sources]
         _check_schemas(parts)
         ordered = _merge_indexes(index, parts)
-        if ordered is None:
-            return _index_again(parts, destination, folder)
-        return _assemble(index, ordered, destination, folder)
+        merged = None if ordered is None else _assemble(index, ordered, destination, folder, compression)
+        return _index_again(parts, destination, folder, compression) if merged is None else merged
     except OSError as cause:
         raise StorageError(f"splits could not be merged into {destination}: {cause}") from cause
     finally:
@@ -57,10 +70,13 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path) -> 
 
 def _verified(path: Path, index: Path) -> _Source:
     """Check all of a source and put its index files, whose names are unique, into the common folder. One is open at a time."""
-    with SplitReader(path) as reader:
-        reader.verify()
-        reader.extract(index)
-        return _Source(path, reader.schema, reader.footer.hotcache, reader.index_meta())
+    try:
+        with SplitReader(path) as reader:
+            reader.verify()
+            reader.extract(index)
+            return _Source(path, reader.schema, reader.footer.hotcache, reader.index_meta())
+    except SplitCorrupted as error:
+        raise BrokenSource(str(error), path) from error
 
 
 def _check_schemas(parts: Sequence[_Source]) -> None:
@@ -99,8 +115,9 @@ def _rows(parts: Sequence[_Source]) -> Iterator[pa.RecordBatch]:
             yield from reader.batches()
 
 
-def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: Path) -> SplitInfo:
-    store = RowStoreWriter(folder / ROW_STORE, parts[0].schema)
+def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo | None:
+    """The split of the merged index; None where its documents are not the rows."""
+    store = RowStoreWriter(folder / ROW_STORE, parts[0].schema, compression)
     for batch in _rows(parts):
         store.write(batch)
     merged = msgspec.structs.replace(
@@ -111,10 +128,27 @@ def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: 
         statistics=_statistics(parts),
         row_store=store.finish(),
     )
+    rows = RowStore(pa.memory_map(str(store.path)).read_buffer(), parts[0].schema, merged.row_store, merged.num_records, store.path)
+    if not _sample_agrees(index, rows, merged):
+        return None
     return bundle_split(index, store.path, merged, destination)
 
 
-def _index_again(parts: Sequence[_Source], destination: Path, folder: Path) -> SplitInfo:
+def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
+    """Whether documents picked at random have the numbers of their rows."""
+    picked = sorted(random.sample(range(merged.num_records), min(_SAMPLE, merged.num_records)))
+    numeric = [(name, kind) for name, kind in DocMapping.from_json(merged.doc_mapping).fields if kind in _NUMERIC]
+    sample = rows.take(picked, [name for name, _ in numeric])
+    with translated(StorageError, f"the merged index in {index} does not read"):
+        searcher = open_searcher(index)
+        return all(
+            [repr(value) for value in numbers_at(searcher, name, picked)]  # NaN is itself
+            == [repr(value) for value in prepared(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
+            for name, kind in numeric
+        )
+
+
+def _index_again(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
     first = parts[0].hotcache
     writer = SplitWriter(
         parts[0].schema,
@@ -122,6 +156,7 @@ def _index_again(parts: Sequence[_Source], destination: Path, folder: Path) -> S
         folder,
         stats_length=first.stats_characters,
         partition_columns=first.partition_columns,
+        compression=compression,
     )
     for batch in _rows(parts):
         writer.write(batch)

@@ -1,4 +1,7 @@
-"""One open split: its rows from the memory-mapped file, its index from a private copy, which tantivy needs as files of their own."""
+"""One open split: its rows from the memory-mapped file, its index from a private copy, which tantivy needs as files of their own.
+
+Of a split in a remote store the mapped file is sparse, and what is read of it is fetched before (partial.py, sparse.py).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,20 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, InvalidQuery, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.schema import from_spark_json
 from indextables.splits.bundle import INDEX_META, ROW_STORE, Footer, read_footer
-from indextables.splits.index import open_searcher, translated
-from indextables.splits.mapping import DocMapping
+from indextables.splits.index import ROW, Numbers, found_by, numbers_by, open_searcher, translated
+from indextables.splits.mapping import FLOAT, INTEGER, DocMapping
+from indextables.splits.partial import PartialSplit, Piece
 from indextables.splits.query import ParsedQuery
 from indextables.splits.rowstore import RowStore
 from indextables.splits.segments import IndexMeta, parse_meta
+from indextables.splits.sparse import FAST, Need, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
+from indextables.storage.partial import PartialFile
+
+SplitPlace = Path | PartialFile
 
 
 class SplitReader:
@@ -30,10 +38,12 @@ class SplitReader:
     Safe to use from several threads. The index is opened with the first search. `close`, or leaving the `with` block, frees what it holds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, where: SplitPlace) -> None:
+        path = where if isinstance(where, Path) else where.local
         self.path = path
-        self._data = _map(path)
-        self.footer: Footer = read_footer(memoryview(self._data), path)
+        self._partial = None if isinstance(where, Path) else PartialSplit(where)
+        self._data = _map(path) if self._partial is None else self._partial.data
+        self.footer: Footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
         hotcache = self.footer.hotcache
         try:
             self.schema: pa.Schema = from_spark_json(hotcache.schema)
@@ -42,11 +52,13 @@ class SplitReader:
             raise SplitCorrupted(f"split {path} is damaged: {cause}") from cause
         self.num_records = hotcache.num_records
         self.info: SplitInfo = split_info(self.footer)
-        where = self.footer.files[ROW_STORE]
-        rows = self._data.slice(where.start, where.end - where.start)
-        self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path)
+        place = self.footer.files[ROW_STORE]
+        rows = self._data.slice(place.start, place.end - place.start)
+        provide = self._provide_rows if self._partial is not None else None
+        self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path, provide)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
+        self._searchable: frozenset[Need] = frozenset()
 
     def __enter__(self) -> Self:
         return self
@@ -75,17 +87,23 @@ class SplitReader:
         if most == 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         compiled = query.compile(self.schema, self.mapping)
-        searcher = self._searcher()
-        with translated(SplitCorrupted, f"split {self.path} is damaged: its index cannot be searched"):
-            try:
-                hits = searcher.search(compiled, limit=most, count=False).hits
-            except ValueError as cause:
-                raise InvalidQuery(f"the query cannot be searched: {cause}", query.text) from cause
+        hits = found_by(self._searcher(compiled.needs), compiled.query, query.text, most)
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
+    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
+        """How many rows match, and what the index knows of these columns in them; None where it does not have them as numbers."""
+        kinds = dict(self.mapping.fields)
+        if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
+            return None
+        compiled = query.compile(self.schema, self.mapping)
+        searcher = self._searcher(compiled.needs | {(name, FAST) for name in (ROW, *columns)})
+        return numbers_by(searcher, compiled.query, query.text, columns)
+
     def verify(self) -> None:
         """Compare the checksums of all files, and that there is nothing between them; SplitCorrupted names the first that is wrong."""
+        if self._partial is not None:
+            raise InvalidArgument(f"split {self.path} is not here as a whole, and cannot be verified")
         position = 0
         for name, where in self.footer.files.items():
             if any(memoryview(self._data)[position : where.start]):
@@ -94,8 +112,17 @@ class SplitReader:
             position = where.end
         self._rows.verify()
 
-    def extract(self, folder: Path) -> None:
-        """Write the checked files of the index into `folder`."""
+    @property
+    def is_partial(self) -> bool:
+        """Whether an index of it has only what was asked for."""
+        return self._partial is not None
+
+    def extract(self, folder: Path, needs: frozenset[Need] = frozenset()) -> None:
+        """Write the checked files of the index into `folder`; of a split that is not here as a whole, what `needs` takes of them."""
+        if self._partial is not None:
+            fields = [str(field.get("name")) for field in self.index_meta().schema]
+            write_sparse(self._partial, self.footer, fields, needs, folder)
+            return
         for name in self.footer.files:
             if name != ROW_STORE:
                 (folder / name).write_bytes(self._checked_file(name))
@@ -111,22 +138,32 @@ class SplitReader:
     def _checked_file(self, name: str) -> memoryview:
         where = self.footer.files[name]
         data = memoryview(self._data)[where.start : where.end]
+        if self._partial is not None:  # which reads no other file as a whole
+            data = memoryview(self.footer.hotcache.tails.get(name, b""))
         if zlib.crc32(data) != self.footer.hotcache.files[name]:
             raise SplitCorrupted(f"split {self.path} is damaged: the checksum of its file {name} does not fit")
         return data
 
-    def _searcher(self) -> Any:
+    def _provide_rows(self, sections: Sequence[int]) -> None:
+        assert self._partial is not None  # only such a row store asks
+        start, store = self.footer.files[ROW_STORE].start, self.footer.hotcache.row_store
+        ends = [0, *store.ends]
+        self._partial.provide(Piece(start + ends[n], start + ends[n + 1], store.crc32[n]) for n in sections)
+
+    def _searcher(self, needs: frozenset[Need]) -> Any:
         with self._lock:
-            if self._open_searcher is None:
-                self._open_searcher = self._open_index()
+            if self._open_searcher is None or (self.is_partial and not needs <= self._searchable):
+                wanted = self._searchable | needs
+                self._open_searcher = self._open_index(wanted)
+                self._searchable = wanted
             return self._open_searcher
 
-    def _open_index(self) -> Any:
+    def _open_index(self, needs: frozenset[Need]) -> Any:
         """tantivy maps files of its own: copies, whose names go as soon as they are mapped, so that no process leaves any behind."""
         self.index_meta()
         try:
             with tempfile.TemporaryDirectory(prefix="indextables-index-", ignore_cleanup_errors=True) as folder:
-                self.extract(Path(folder))
+                self.extract(Path(folder), needs)
                 with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
                     searcher = open_searcher(Path(folder))
         except OSError as cause:

@@ -10,7 +10,14 @@ from indextables.errors import InvalidQuery
 
 SPACE = " \t\r\n\f\v\u3000"
 ENDS_WORD = frozenset(SPACE + '()[]{}"^')
+_MESSAGE = 200  # characters
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def refusal(message: str, text: str, position: int) -> InvalidQuery:
+    """One line that names the value, or as much of it as one can read."""
+    short = message if len(message) <= _MESSAGE else f"{message[: _MESSAGE // 2]} … {message[-_MESSAGE // 2 :]}"
+    return InvalidQuery(f"{short} at position {position} of the query", text, position)
 
 
 class Scanner:
@@ -22,7 +29,7 @@ class Scanner:
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         place = self.at if position is None else position
-        raise InvalidQuery(f"{message} at position {place} of the query", self.text, place)
+        raise refusal(message, self.text, place)
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]

@@ -25,9 +25,10 @@ import msgspec
 
 from indextables import limits
 from indextables.splits.bundle import INDEX_META
+from indextables.splits.tails import FOOTER_MAGIC, body_end
 
-_FOOTER_MAGIC = 1337
 _LOG = logging.getLogger(__name__)
+_WORKER = Path(__file__).with_name("merge_worker.py")
 
 
 class Deletes(msgspec.Struct, frozen=True):
@@ -111,12 +112,10 @@ def _ask_for_merge(folder: Path, meta: IndexMeta) -> None:
 
 
 def _footer_version(path: Path) -> Any:
-    """The version object in the footer of one of tantivy's files: JSON, its length, a magic number."""
-    data = path.read_bytes()[-4096:]
-    length, magic = struct.unpack("<II", data[-8:])
-    if magic != _FOOTER_MAGIC:
-        raise ValueError(f"{path} has no tantivy footer")
-    return json.loads(data[-8 - length : -8])["version"]
+    """The version object in the footer of one of tantivy's files."""
+    data = memoryview(path.read_bytes())
+    end, _ = body_end(data)
+    return json.loads(bytes(data[end:-8]))["version"]
 
 
 def _all_alive(documents: int, version: Any) -> bytes:
@@ -125,12 +124,13 @@ def _all_alive(documents: int, version: Any) -> bytes:
     bits = b"\xff" * (8 * words) + (struct.pack("<Q", (1 << rest) - 1) if rest else b"")
     body = struct.pack("<I", documents) + bits
     footer = json.dumps({"version": version, "crc": zlib.crc32(body)}, separators=(",", ":")).encode()
-    return body + footer + struct.pack("<II", len(footer), _FOOTER_MAGIC)
+    return body + footer + struct.pack("<II", len(footer), FOOTER_MAGIC)
 
 
 def _run_worker(folder: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    command = [sys.executable, "-P", "-m", "indextables.splits.merge_worker", str(folder)]
+    # As a file: as a module it would import its package, and with it all of Arrow, which takes longer than a small merge.
+    command = [sys.executable, "-P", str(_WORKER), str(folder)]
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.MERGE_SECONDS, check=False

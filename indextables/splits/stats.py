@@ -1,7 +1,8 @@
 """Smallest and largest value of each column, gathered batch by batch. The bounds never exclude a row that is there.
 
-Nulls do not count. A float column with a NaN has no bounds, since NaN has no place between numbers; nor has a column with a moment
-outside the years 1 to 9999, which the log cannot spell. Strings compare by code point, which is the order of their UTF-8 bytes.
+Nulls do not count. Binaries, arrays, maps and structs have no bounds. A float column with a NaN has none either, since NaN has no place
+between numbers; nor has a column with a moment outside the years 1 to 9999, which the log cannot spell. Strings compare by code point,
+which is the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.schema import has_order
 from indextables.splits.bundle import ColumnStatistics
 from indextables.values import Scalar, decode_value, encode_value
 
@@ -25,7 +27,7 @@ class _Column:
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
         self.nulls = 0
-        self.bounded = True
+        self.bounded = has_order(kind)
         self.low: Any = None
         self.high: Any = None
 

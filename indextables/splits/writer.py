@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
-from indextables.schema import to_spark_json
+from indextables.schema import from_spark_json, to_spark_json
 from indextables.splits.bundle import (
     FORMAT_VERSION,
     ROW_STORE,
@@ -44,11 +44,14 @@ class SplitInfo:
     hotcache_start: int
     hotcache_length: int
     uncompressed_size: int  # bytes of the files before the footer
+    time_range_start: str | None  # of the first timestamp column, where it has bounds; as the log spells timestamps
+    time_range_end: str | None
     doc_mapping_json: str
 
 
 def split_info(footer: Footer) -> SplitInfo:
     statistics = footer.hotcache.statistics
+    times = _times(footer.hotcache)
     return SplitInfo(
         num_records=footer.hotcache.num_records,
         size=footer.footer_end,
@@ -59,8 +62,16 @@ def split_info(footer: Footer) -> SplitInfo:
         hotcache_start=footer.hotcache_start,
         hotcache_length=footer.hotcache_length,
         uncompressed_size=footer.footer_start,
+        time_range_start=times.min,
+        time_range_end=times.max,
         doc_mapping_json=footer.hotcache.doc_mapping,
     )
+
+
+def _times(hotcache: Hotcache) -> ColumnStatistics:
+    """Statistics of the first timestamp column."""
+    names = [field.name for field in from_spark_json(hotcache.schema) if pa.types.is_timestamp(field.type)]
+    return hotcache.statistics.get(names[0], ColumnStatistics(0)) if names else ColumnStatistics(0)
 
 
 class SplitWriter:
@@ -74,11 +85,13 @@ class SplitWriter:
         *,
         stats_length: int = limits.STATS_CHARACTERS,
         partition_columns: Sequence[str] = (),
+        compression: str = "lz4",
     ) -> None:
         self._schema = schema
         self._mapping = mapping
         self._folder = work_dir / f"split-{uuid.uuid4().hex}"
-        self._store = RowStoreWriter(self._folder / ROW_STORE, schema)
+        self._compression = compression
+        self._store = RowStoreWriter(self._folder / ROW_STORE, schema, compression)
         self._stats = StatsCollector(schema, stats_length, partition_columns)
         self._stats_length = stats_length
         self._partition_columns = list(partition_columns)
@@ -154,7 +167,7 @@ class SplitWriter:
             numbers = all_rows(open_searcher(self._index)) - first_row
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
             raise StorageError(f"the merged index in {self._index} does not hold each of the {self.num_rows} rows once")
-        store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema)
+        store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._compression)
         for batch in _in_order(self._rows(sections), numbers):
             store.write(batch)
         ordered = store.finish()

@@ -6,14 +6,17 @@ no references (whose data can nest without end), no items of zero bytes (of whic
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from indextables import limits
@@ -24,25 +27,101 @@ _SYNC_BYTES = 16
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
+LENGTHS = b"indextables.lengths"  # of all records, in our manifests: 32 bits each, little-endian, zstd
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """The parts of a container file; nothing is expanded yet."""
 
-    schema: Any  # rebuilt from known shapes
-    codec: str
+    header: Mapping[bytes, bytes]
     blocks: tuple[tuple[int, bytes], ...]  # number of records, bytes
+
+    @property
+    def codec(self) -> str:
+        return self.header.get(b"avro.codec", b"null").decode("ascii", "replace")
+
+    @property
+    def schema_text(self) -> bytes:
+        return self.header.get(b"avro.schema", b"")
+
+    @property
+    def num_records(self) -> int:
+        return sum(count for count, _ in self.blocks)
 
 
 def records(data: bytes, source: str, *, most_bytes: int, most_records: int) -> Iterator[dict[str, Any]]:
     """The records of a container file, one after the other; LogCorrupted names the source where it is damaged or beyond the bounds."""
-    container = _parse(data, source)
-    if sum(count for count, _ in container.blocks) > most_records:
+    container = parse(data, source)
+    schema = _safe_schema(container.schema_text, source)
+    if container.num_records > most_records:
         raise LogCorrupted(f"{source} has more than {most_records} records")
-    left = most_bytes
+    for count, block in expanded(container, most_bytes, source):
+        yield from _decode(block, count, schema, source)
+
+
+def expanded(
+    container: Container, most_bytes: int, source: str, lengths: npt.NDArray[np.uint32] | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """The number of records of each block, and their bytes; LogCorrupted as soon as all together are more than `most_bytes`.
+
+    With the `lengths` of all records a block must have just the bytes that they add up to; its size is known then before it is expanded.
+    """
+    left, start = most_bytes, 0
     for count, packed in container.blocks:
-        block = _expand(container.codec, packed, left, source)
-        left -= len(block)
-        yield from _decode(block, count, container.schema, source)
+        size = None if lengths is None else int(lengths[start : start + count].sum())
+        block = _expand(container.codec, packed, left, source, size)
+        left, start = left - len(block), start + count
+        yield count, block
+
+
+def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | None:
+    """How long each record is, where the file says it; it is a hint, and may be wrong."""
+    packed = container.header.get(LENGTHS)
+    if packed is None:
+        return None
+    text = _expand("zstandard", packed, 4 * container.num_records, source)
+    return np.frombuffer(text, np.uint32) if len(text) == 4 * container.num_records else None
+
+
+def pack(block: bytes, codec: str, level: int) -> bytes:
+    """A block as it stands in a file; `codec` is null, snappy or zstandard."""
+    if codec == "null":
+        return block
+    if codec == "snappy":
+        packed: bytes = pa.Codec("snappy").compress(block, asbytes=True)
+        return packed + zlib.crc32(block).to_bytes(4, "big")
+    found: bytes = pa.Codec("zstd", compression_level=level).compress(block, asbytes=True)
+    return found
+
+
+def assemble(schema_text: bytes, codec: str, blocks: Sequence[tuple[int, bytes]], lengths: npt.NDArray[np.uint32] | None = None) -> bytes:
+    """A container file of packed blocks. Equal contents give equal bytes: the marks between blocks are a digest of what is in them."""
+    header = {b"avro.schema": schema_text, b"avro.codec": codec.encode()}
+    if lengths is not None:
+        header[LENGTHS] = pack(lengths.astype("<u4").tobytes(), "zstandard", 3)
+    digest = hashlib.sha256(b"".join(header.values()))
+    for _, packed in blocks:
+        digest.update(packed)
+    sync = digest.digest()[:_SYNC_BYTES]
+    parts = [_MAGIC, _long(len(header))]
+    for key, value in header.items():
+        parts += [_long(len(key)), key, _long(len(value)), value]
+    parts += [_long(0), sync]
+    for count, packed in blocks:
+        parts += [_long(count), _long(len(packed)), packed, sync]
+    return b"".join(parts)
+
+
+def _long(value: int) -> bytes:
+    """Zigzag of a number that is not negative."""
+    value <<= 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 def _decode(block: bytes, count: int, schema: Any, source: str) -> Iterator[dict[str, Any]]:
@@ -57,7 +136,8 @@ def _decode(block: bytes, count: int, schema: Any, source: str) -> Iterator[dict
         raise LogCorrupted(f"{source} is damaged: {len(block) - stream.tell()} bytes follow the records of a block")
 
 
-def _parse(data: bytes, source: str) -> Container:
+def parse(data: bytes, source: str) -> Container:
+    """LogCorrupted unless the file is whole: a header, and blocks that end where they should."""
     cursor = _Cursor(data, source)
     if cursor.take(len(_MAGIC)) != _MAGIC:
         raise LogCorrupted(f"{source} is not an Avro file")
@@ -75,8 +155,7 @@ def _parse(data: bytes, source: str) -> Container:
         if count < 0 or cursor.take(_SYNC_BYTES) != sync:
             raise LogCorrupted(f"{source} is damaged: a block does not end where it should")
         blocks.append((count, packed))
-    codec = header.get(b"avro.codec", b"null").decode("ascii", "replace")
-    return Container(_safe_schema(header.get(b"avro.schema", b""), source), codec, tuple(blocks))
+    return Container(header, tuple(blocks))
 
 
 @dataclass(slots=True)
@@ -109,9 +188,12 @@ class _Cursor:
         raise LogCorrupted(f"{self.source} is damaged: a number has more than 10 bytes")
 
 
-def _expand(codec: str, packed: bytes, most: int, source: str) -> bytes:
-    """A block's bytes; never more than `most` in memory."""
+def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None = None) -> bytes:
+    """A block's bytes; never more than `most` in memory. With `size` it must have just that many."""
     try:
+        if codec == "zstandard" and size is not None and size <= most:
+            known: bytes = pa.Codec("zstd").decompress(packed, decompressed_size=size, asbytes=True)
+            return known
         if codec == "null":
             block = packed
         elif codec == "deflate":

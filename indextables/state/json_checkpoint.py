@@ -1,168 +1,176 @@
-"""JSON checkpoints: the table at one version as one object, `{version, protocol, metaData, add: […], txn: […], digest}`, gzip.
+"""JSON checkpoints: a version of the table as one gzipped object, `{version, protocol, metaData, add, txn, mergeskip, digest}`.
 
-The digest covers everything else, so that a file that was cut, edited, or copied over another is noticed and ignored. Other writers
-left JSON lines of actions under the same name, without a digest, or a list of parts with such lines; those are read too.
+Each add has a line of its own, so that neither writer nor reader ever holds more than a batch of them. The digest covers everything
+else. Other writers left JSON lines of actions under the same name, without a digest, or a list of parts (`multipart`); those are read too.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
-from indextables import limits
-from indextables.actions import Action, Add, Metadata, Protocol, Skip, Txn
+from indextables.actions import Action, Add, Protocol, Skip, Txn
 from indextables.actions.codec import decode_actions
+from indextables.actions.model import WireMetadata
 from indextables.actions.replay import Normalise, Replay
-from indextables.errors import CheckpointError, LogCorrupted, UnsafePath
+from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
-from indextables.paths import LOG_FOLDER, check_relative
+from indextables.state.contents import Contents, Format, Written
+from indextables.state.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
-_SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}$')
+T = TypeVar("T")
+BATCH = 1000  # adds that are encoded at a time (CKP-11)
+_DECODED_BYTES = 4 * 1024 * 1024  # of adds that are decoded at a time
+_OPENED, _CLOSED = b'"add":[\n', b"\n]"  # a text within JSON has no bare newline, so they are found without parsing
 
 
-class CheckpointDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     version: int | None = None
     protocol: Protocol | None = None
-    meta_data: Metadata | None = None
+    meta_data: WireMetadata | None = None
     add: list[Add]
     txn: list[Txn] | None = None
     mergeskip: list[Skip] | None = None
 
 
 # At import, for the reason in splits/bundle.py.
-_DOCUMENT = msgspec.json.Decoder(CheckpointDocument)
+_DOCUMENT = msgspec.json.Decoder(_Document)
+_ADDS = msgspec.json.Decoder(list[Add])
+_ENCODER = msgspec.json.Encoder()
 
 
-class _PartList(msgspec.Struct, frozen=True):
-    """The manifest of a multi-part checkpoint."""
-
-    parts: list[str]
-
-
-# At import, for the reason in splits/bundle.py.
-_PART_LIST = msgspec.json.Decoder(_PartList)
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while some := list(islice(iterator, size)):
+        yield some
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCheckpoint:
-    version: int
-    num_files: int
-    num_actions: int
-    size: int
-
-
-def write_checkpoint(store: Store, document: CheckpointDocument, *, compress: bool = True) -> WrittenCheckpoint:
-    """Writes and reads back; an equal or valid one that is there already is kept, a broken one is replaced."""
-    if document.version is None:
-        raise CheckpointError("a checkpoint needs the version it stands for")
-    data = files.pack(_sealed(msgspec.json.encode(document)), compress=compress)
-    path = names.checkpoint_path(document.version)
-    if not store.create(path, data) and _try_decode(store.read(path), document.version) is None:
+def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
+    """Writes and reads back; memory is that of the packed file and a batch of adds. Whatever was there under its name is replaced."""
+    path = names.checkpoint_path(contents.version)
+    packer = files.Packer(compress=compress)
+    for piece in _encoded(contents):
+        packer.write(piece)
+    data = packer.finish()
+    if not store.create(path, data):
         store.replace(path, data)
     stored = store.read(path)
-    found = _try_decode(stored, document.version)
-    if found is None or len(found.add) != len(document.add):
-        raise CheckpointError(f"checkpoint {document.version} does not read back as it was written")
-    return WrittenCheckpoint(document.version, len(found.add), len(found.add) + 2 + len(found.txn or []), len(stored))
+    _validate(stored, contents)
+    size = len(stored)
+    return Written(contents.version, Format.JSON, len(contents.files), contents.num_actions, size, size, unpacked_size=packer.text_size)
 
 
-def read_checkpoint(store: Store, version: int, normalise: Normalise) -> Replay:
-    """The state a checkpoint holds; LogCorrupted if it is damaged, or is not the checkpoint of that version."""
+def _encoded(contents: Contents) -> Iterator[bytes]:
+    """The object piece by piece, with the digest of all pieces in the last."""
+    digest = hashlib.sha256()
+    for piece in _pieces(contents):
+        digest.update(piece)
+        yield piece
+    digest.update(b"}")
+    yield seal_of(digest.hexdigest())
+
+
+def _pieces(contents: Contents) -> Iterator[bytes]:
+    head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
+    yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
+    opening = b"\n"
+    for adds in batches(contents.files.adds(), BATCH):
+        yield opening + b",\n".join(map(_ENCODER.encode, adds))
+        opening = b",\n"
+    yield _CLOSED if len(contents.files) else b"]"
+    for key, said in (("txn", contents.txns), ("mergeskip", contents.skips)):
+        if said:
+            yield f',"{key}":'.encode() + _ENCODER.encode(said)
+
+
+def _validate(data: bytes, contents: Contents) -> None:
+    """Count and digest of what the store gives back, without holding its text."""
+    source = f"checkpoint {contents.version}"
+    digest, lines, last = hashlib.sha256(), 0, b""
     try:
-        data = store.read(names.checkpoint_path(version))
-    except FileNotFoundError:
-        raise LogCorrupted(f"checkpoint {version} is gone") from None
-    text = files.unpack(data, f"checkpoint {version}")
-    parts = _part_list(text)
-    document = _decode_text(text, version) if parts is None else _decode_parts(store, parts, version)
-    replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data)
-    for add in document.add:
-        replay.put(add)
-    for txn in document.txn or []:
-        replay.put_txn(txn)
-    for skip in document.mergeskip or []:
-        replay.put_skip(skip)
+        for piece in files.pieces(data, source):
+            lines += piece.count(b"\n")
+            whole = last + piece
+            digest.update(whole[:-SEAL_BYTES])
+            last = whole[-SEAL_BYTES:]
+    except LogCorrupted as error:
+        raise CheckpointValidationError(contents.version, str(error)) from error
+    digest.update(b"}")
+    if last != seal_of(digest.hexdigest()):
+        raise CheckpointValidationError(contents.version, "its digest is another")
+    if lines != (len(contents.files) + 1 if len(contents.files) else 0):
+        raise CheckpointValidationError(contents.version, f"it does not have {len(contents.files)} files")
+
+
+def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
+    """What an object or lines of actions hold; LogCorrupted if they are damaged, or not the checkpoint of that version."""
+    source = f"checkpoint {version}"
+    if has_seal(text) and not is_sealed(text):
+        raise LogCorrupted(f"{source} does not match its digest")
+    rest, adds = _apart(text) if has_seal(text) else (text, iter(()))
+    try:
+        document = _DOCUMENT.decode(rest)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return replay_of_lines([text], source, normalise)
+    if document.meta_data is None:
+        raise LogCorrupted(f"{source} has no metaData")
+    if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
+        raise LogCorrupted(f"{source} is not of that version, or has no digest")
+    replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
+    replay.put_all(document.add)
+    for batch in adds:
+        replay.put_all(_decoded_adds(batch, source))
+    put_all(replay, document.txn or (), document.mergeskip or ())
     return replay
 
 
-def _try_decode(data: bytes, version: int) -> CheckpointDocument | None:
+def put_all(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
+    for txn in txns:
+        replay.put_txn(txn)
+    for skip in skips:
+        replay.put_skip(skip)
+
+
+def _apart(text: bytes) -> tuple[bytes, Iterator[bytes]]:
+    """An object of ours without its adds, and lines of adds in batches; whole where they have no lines of their own."""
+    start, end = text.find(_OPENED), text.rfind(_CLOSED)
+    if start < 0 or end < start + len(_OPENED):
+        return text, iter(())
+    first = start + len(_OPENED)
+    return text[: first - 1] + text[end + 1 :], _batches(text, first, end)
+
+
+def _batches(text: bytes, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        stop = text.find(b",\n", start + _DECODED_BYTES, end)
+        stop = end if stop < 0 else stop
+        yield b"[" + text[start:stop] + b"]"
+        start = stop + 2
+
+
+def _decoded_adds(text: bytes, source: str) -> list[Add]:
     try:
-        return _decode_text(files.unpack(data, f"checkpoint {version}"), version)
-    except LogCorrupted:
-        return None
+        return _ADDS.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
-def _decode_text(text: bytes, version: int) -> CheckpointDocument:
-    source = f"checkpoint {version}"
-    try:
-        document = _DOCUMENT.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return _decode_lines(text, source)
-    if document.meta_data is None:
-        raise LogCorrupted(f"{source} has no metaData")
-    if document.version is not None and (document.version != version or not _is_sealed(text)):
-        raise LogCorrupted(f"{source} does not match its digest")
-    return document
-
-
-def _part_list(text: bytes) -> list[str] | None:
-    """None where the text is no list of parts; a quick look tells most of them apart, and keeps endless lists out of memory."""
-    if b'"parts"' not in text or text.count(b",") > 2 * limits.CHECKPOINT_PARTS:
-        return None
-    try:
-        return _PART_LIST.decode(text).parts
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def _decode_parts(store: Store, parts: list[str], version: int) -> CheckpointDocument:
-    """The parts in order; one that is missing or is not a part of this checkpoint makes it unreadable."""
-    source = f"checkpoint {version}"
-    if not parts or len(parts) > limits.CHECKPOINT_PARTS or len(set(parts)) < len(parts):
-        raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS}, or one twice")
-    actions: list[Action] = []
-    for name in parts:
-        if "/" in check_relative(name):
-            raise UnsafePath(f"path {name!r} in {source} is not that of a part")
-        if not names.is_part_of(name, version):
-            raise LogCorrupted(f"{source} names {name!r}, which is not a part of it")
-        try:
-            data = store.read(f"{LOG_FOLDER}/{name}")
-        except FileNotFoundError:
-            raise LogCorrupted(f"part {name!r} of {source} is missing") from None
-        place = f"part {name!r} of {source}"
-        actions.extend(decode_actions(files.unpack(data, place), place).actions)
-    return _document(actions, source)
-
-
-def _decode_lines(text: bytes, source: str) -> CheckpointDocument:
-    return _document(decode_actions(text, source).actions, source)
-
-
-def _document(actions: list[Action], source: str) -> CheckpointDocument:
-    replay = Replay(lambda path: path)
-    replay.apply(-1, actions)
+def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise) -> Replay:
+    """Actions as lines, one text after the other."""
+    replay = Replay(normalise)
+    for text in texts:
+        others: list[Action] = []
+        for action in decode_actions(text, source).actions:
+            if isinstance(action, Add):
+                replay.put(action)
+            else:
+                others.append(action)
+        replay.apply(-1, others)
     if replay.metadata is None:
         raise LogCorrupted(f"{source} has no metaData")
-    adds = [msgspec.structs.replace(add, added_at_version=None) for add in replay.files.values()]
-    return CheckpointDocument(
-        protocol=replay.protocol,
-        meta_data=replay.metadata,
-        add=adds,
-        txn=list(replay.txns.values()),
-        mergeskip=list(replay.skips.values()),
-    )
-
-
-def _sealed(text: bytes) -> bytes:
-    """The object with a digest of itself as its last key."""
-    return text[:-1] + b',"digest":"' + hashlib.sha256(text).hexdigest().encode() + b'"}'
-
-
-def _is_sealed(text: bytes) -> bool:
-    seal = _SEAL.search(text)
-    return seal is not None and hashlib.sha256(text[: seal.start()] + b"}").hexdigest().encode() == seal[1]
+    return replay

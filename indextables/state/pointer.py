@@ -8,12 +8,12 @@ import msgspec
 
 from indextables.actions.model import Int64
 from indextables.log import names
-from indextables.state.json_checkpoint import WrittenCheckpoint
+from indextables.state.contents import Written
 from indextables.storage import Store
 
 
 class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Other fields (`parts`, `checkpointId`, `stateDir`) say where the checkpoint lies, which its version tells as well."""
+    """Where the newest checkpoint lies, which its version tells as well."""
 
     version: Int64
     size: int | None = None  # actions
@@ -21,13 +21,16 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
     num_files: int | None = None
     created_time: int | None = None
     format: str | None = None
+    parts: int | None = None
+    checkpoint_id: str | None = None
+    state_dir: str | None = None
 
 
 # At import, for the reason in splits/bundle.py.
 _POINTER = msgspec.json.Decoder(Pointer)
 
 
-def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collection[int], now_ms: int) -> None:
+def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], now_ms: int) -> None:
     """Points to `checkpoint`, unless what is there points to a later one of the existing checkpoints."""
     known = read_pointer(store)
     if known is not None and known.version > checkpoint.version and known.version in existing:
@@ -38,7 +41,10 @@ def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collect
         size_in_bytes=checkpoint.size,
         num_files=checkpoint.num_files,
         created_time=now_ms,
-        format="json",
+        format=checkpoint.format.value,
+        parts=checkpoint.parts,
+        checkpoint_id=checkpoint.checkpoint_id,
+        state_dir=checkpoint.state_dir,
     )
     store.replace(names.pointer_path(), msgspec.json.encode(pointer))
 

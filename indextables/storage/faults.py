@@ -6,8 +6,9 @@ Texts of client libraries name addresses, headers and signatures; what we say is
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -42,27 +43,30 @@ _BY_STATUS = {404: Kind.MISSING, 412: Kind.EXISTS}
 # Botocore's and aiohttp's, by name so that neither need be imported to tell.
 # EndpointConnectionError is not among them: it may stand for a connection that broke after the request was sent.
 _UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
-_NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError"}
+_NO_CREDENTIALS = {
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError",
+    "DefaultCredentialsError", "CredentialUnavailableError", "ClientAuthenticationError",
+}  # fmt: skip
 _MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError", "InvalidEndpointConfigurationError", "SSLError"}
 
 
 def fault_of(error: BaseException) -> Fault:
     """Whatever a request raised, read from the innermost answer that is known."""
+    if isinstance(error, FileExistsError):  # Azure says so with a 409, which elsewhere is not yet decided
+        return Fault(Kind.EXISTS, "it is there already")
     chain = list(_chain(error))
     for link in chain:
-        response = getattr(link, "response", None)
-        if isinstance(response, dict):
-            return _answered(response)
+        answer = _answer(link)
+        if answer is not None:
+            return _answered(*answer)
     names = {name for link in chain for name in _names(link)}
     if names & _NO_CREDENTIALS:
         return Fault(Kind.REFUSED, "no credentials were found in the environment, a profile or the instance")
     if names & _MISCONFIGURED:
         return Fault(Kind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
-    if isinstance(error, FileExistsError):
-        return Fault(Kind.EXISTS, "it is there already")
     if isinstance(error, FileNotFoundError):
         return Fault(Kind.MISSING, "it is not there")
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) or (type(error) is OSError and str(error).startswith("Forbidden: ")):  # the latter is gcsfs
         return Fault(Kind.REFUSED, "the store denies access")
     if names & _UNSENT:
         return Fault(Kind.UNSENT, "the store could not be reached")
@@ -71,11 +75,22 @@ def fault_of(error: BaseException) -> Fault:
     return Fault(Kind.LOST, "the connection to the store broke off")
 
 
-def _answered(response: dict[str, Any]) -> Fault:
-    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
-    code = re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:64]
+def _answer(error: BaseException) -> tuple[int, str] | None:
+    """Status and code of the store's answer, as botocore, gcsfs or Azure's library keep it; None: it did not answer."""
+    response: Any = getattr(error, "response", None)
+    if isinstance(response, dict):
+        return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0), str(response.get("Error", {}).get("Code", ""))
+    # By name: what aiohttp raises of an answer that was cut has a `code` too, of its own making.
+    status = getattr(error, "code" if type(error).__name__ == "HttpError" else "status_code", None)
+    if isinstance(status, int) and 400 <= status < 600:
+        return status, str(getattr(error, "error_code", None) or "")
+    return None
+
+
+def _answered(status: int, told: str) -> Fault:
+    code = re.sub(r"[^A-Za-z0-9]", "", told)[:64]
     shown = " ".join(part for part in (str(status or ""), code if code != str(status) else "") if part)
-    if code == "NoSuchBucket":
+    if code in ("NoSuchBucket", "ContainerNotFound"):
         return Fault(Kind.REFUSED, "there is no such bucket")
     if code == "PreconditionFailed":
         return Fault(Kind.EXISTS, "it is there already")
@@ -84,6 +99,14 @@ def _answered(response: dict[str, Any]) -> Fault:
         return Fault(Kind.LOST, f"the store answered {shown}")
     kind = _BY_STATUS.get(status, Kind.REFUSED)
     return Fault(kind, f"the store refused with {shown}" if kind is Kind.REFUSED else f"the store answered {shown}")
+
+
+def quieten(libraries: Sequence[str]) -> None:
+    """Whoever sets a level for one of these loggers hears it all; a program that only sets the root's does not."""
+    for name in libraries:
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

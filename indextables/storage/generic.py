@@ -11,7 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from indextables.errors import ConfigError
+from indextables.clock import UNKNOWN_MS
+from indextables.errors import ConfigError, StorageRefused
+from indextables.storage.faults import quieten
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
 from indextables.storage.spec import StoreSpec
@@ -20,7 +22,15 @@ from indextables.storage.store import Entry
 # Conditional by the store itself: ifGenerationMatch=0, and If-None-Match: *.
 _CONDITIONAL = frozenset({"gs", "abfss"})
 _PROTOCOLS = {"abfss": "abfs"}
-_PACKAGES = {"gs": "indextables[gcs]", "abfss": "indextables[azure]", "hdfs": "pyarrow with libhdfs", "sftp": "paramiko", "ssh": "paramiko"}
+_PACKAGES = {
+    "gs": "gcsfs (pip install 'indextables[gs]')",
+    "abfss": "adlfs (pip install 'indextables[azure]')",
+    "hdfs": "libhdfs of Hadoop, for pyarrow",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+# Below a warning, they write addresses, headers and what they found of credentials.
+_TALKATIVE = ("fsspec", "gcsfs", "google", "adlfs", "azure", "msal", "aiohttp", "urllib3", "paramiko")
 
 
 class FsspecBackend:
@@ -91,7 +101,7 @@ class FsspecBackend:
             return getattr(fs, method)(*places, **options)
         future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(coroutine(*places, **options), seconds), fs.loop)
         try:
-            return future.result()
+            return future.result(seconds + 0.1)  # Azure's library may go on after it was cancelled
         except BaseException:
             future.cancel()
             raise
@@ -102,17 +112,29 @@ class FsspecBackend:
             self._lock = threading.Lock() if self._process else self._lock
             with self._lock:
                 if self._process != os.getpid():
-                    protocol = _PROTOCOLS.get(self.spec.root.scheme, self.spec.root.scheme)
-                    settings = self._class._get_kwargs_from_urls(f"{protocol}://{self.spec.root.path}")
-                    self._open = self._class(**settings, skip_instance_cache=True, use_listings_cache=False)
+                    self._open = self._connected()
                     self._process = os.getpid()
         return self._open
+
+    def _connected(self) -> Any:
+        """StorageRefused where the library lacks an address or credentials; what it says of them is not repeated."""
+        quieten(_TALKATIVE)
+        try:
+            settings = self._class._get_kwargs_from_urls(self._key(""))
+            return self._class(**settings, skip_instance_cache=True, use_listings_cache=False)
+        except Exception:
+            pass
+        raise StorageRefused(f"{str(self.spec.root)!r}: the store cannot be opened with the credentials and settings of the environment")
 
 
 def _implementation(scheme: str) -> Any:
     import fsspec
 
     try:
+        if scheme == "gs":  # not the class of that name outside: for every bucket it asks another service first, of what kind it is
+            from gcsfs.core import GCSFileSystem
+
+            return GCSFileSystem
         return fsspec.get_filesystem_class(_PROTOCOLS.get(scheme, scheme))
     except ImportError:
         needed = _PACKAGES.get(scheme, f"the package of fsspec for {scheme}")
@@ -122,13 +144,13 @@ def _implementation(scheme: str) -> Any:
 
 
 def _entry(path: str, info: dict[str, Any]) -> Entry:
-    """Unknown age is the future: purge keeps it."""
+    """An age that is not known is no age: purge keeps it. Stores say 1970 of what is only a prefix, or where they do not know."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
         value = info.get(name)
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         if isinstance(value, datetime):
-            return Entry(path, int(info["size"]), int(value.timestamp() * 1000))
-        if isinstance(value, int | float):
+            value = value.timestamp()
+        if isinstance(value, int | float) and value > 0:
             return Entry(path, int(info["size"]), int(value * 1000))
-    return Entry(path, int(info["size"]), 2**62)
+    return Entry(path, int(info["size"]), UNKNOWN_MS)

@@ -18,6 +18,7 @@ from indextables.errors import CommitUnknown, ConfigError, StorageError, Storage
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads, cache_folder
 from indextables.storage.faults import Fault, Kind, fault_of
+from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
 from indextables.storage.retry import OURS, Deadline, retrying
 from indextables.storage.spec import StoreSpec
@@ -94,9 +95,15 @@ class RemoteStore:
         return retrying(path, self.spec.timeout, partial(self.backend.get, path, start=start, end=end))
 
     def local_path(self, path: str, size: int) -> Path:
-        spec = self.spec
-        downloads = Downloads(cache_folder() / "splits", f"{spec.root}\0{spec.endpoint}")
-        return downloads.get(path, size, partial(self._download, size))
+        return self._downloads().get(path, size, partial(self._download, size))
+
+    def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
+        if size <= limits.WHOLE_BYTES or not 0 < size - tail_start <= min(size, limits.PART_BYTES):
+            return None  # small, or its tail is too large to be read at once
+        return self._downloads().partial(path, size, tail_start, partial(self.read_range, path))
+
+    def _downloads(self) -> Downloads:
+        return Downloads(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}")
 
     def _download(self, size: int, path: str, target: Path) -> None:
         """In parts, each with a timeout of its own. What lies beyond the size the log gives is asked for too, and found missing."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from indextables.paths import TableRoot
+from indextables.storage.partial import PartialFile
 
 if TYPE_CHECKING:
     from indextables.storage.spec import StoreSpec
@@ -74,6 +75,9 @@ class Store(Protocol):
 
         UnsafePath if it would lie outside of the root, SplitCorrupted if its size is another.
         """
+
+    def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
+        """The same for who needs some of the bytes, and those from `tail_start` on first; None where `local_path` is no more work."""
 
     def delete(self, path: str) -> None:
         """It is gone afterwards, or was before."""

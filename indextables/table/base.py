@@ -12,8 +12,9 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.log.log import TransactionLog
 from indextables.log.names import LogListing
-from indextables.state.avro_state import read_state, read_state_manifest, state_metadata, state_protocol
-from indextables.state.json_checkpoint import read_checkpoint
+from indextables.state import formats
+from indextables.state.avro_state import read_state_manifest, state_metadata, state_protocol
+from indextables.state.contents import Format
 from indextables.state.pointer import read_pointer
 
 AVRO_STATE_PROTOCOL = 4  # what a table with Avro states needs (PRT-01)
@@ -40,26 +41,25 @@ def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -
 
 
 def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Replay | None:
-    kinds = [read_state] if version in listing.states else []
-    kinds += [read_checkpoint] if version in listing.checkpoints else []
-    for read in kinds:
-        try:
-            replay = read(log.store, version, log.store.root.relative)
-        except UnsafePath:
-            raise
-        except LogCorrupted as error:
-            broken[version] = str(error)
-            continue
-        if read is read_state:
-            _complete(replay, log, listing, version, broken)
-        broken.pop(version, None)
-        return replay
-    return None
+    try:
+        replay, kind = formats.read(log, listing, version)
+    except UnsafePath:
+        raise
+    except LogCorrupted as error:
+        broken[version] = str(error)
+        return None
+    if kind is Format.AVRO:
+        _complete(replay, log, listing, version, broken)
+    return replay
 
 
 def _complete(replay: Replay, log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> None:
     """Adds the metadata and protocol that a state leaves out: the newest at or before it, in the log or in an older state."""
     state_protocol = replay.protocol
+    if replay.metadata is not None and state_protocol is not None:
+        return
+    if listing.since > 0:
+        raise LogCorrupted(f"state {version} leaves open what only the versions before {listing.since} can tell")
     for found in _earlier(log, listing, version, broken):
         if replay.metadata is not None and replay.protocol is not None:
             break

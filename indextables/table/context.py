@@ -10,9 +10,10 @@ from typing import Any
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import TableNotFound
-from indextables.log.log import TransactionLog
+from indextables.log.log import Reading, TransactionLog
 from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
+from indextables.table.metrics import Metrics, metrics_of
 from indextables.table.snapshot import Snapshot, advance, load_snapshot
 
 
@@ -29,7 +30,7 @@ class TableContext:
         root = TableRoot.parse(path)
         if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
             raise TableNotFound(f"{str(root)!r} is a file, not a table's folder")
-        return cls(TransactionLog(StoreSpec.of(root, config).open()), config, clock)
+        return cls(TransactionLog(StoreSpec.of(root, config).open(), Reading.of(config), clock), config, clock)
 
     @classmethod
     def of(cls, spec: StoreSpec) -> TableContext:
@@ -44,12 +45,18 @@ class TableContext:
     def root(self) -> TableRoot:
         return self.log.store.root
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
-        return load_snapshot(self.log, version)
+    @property
+    def metrics(self) -> Metrics:
+        """What this process did with the table so far."""
+        return metrics_of(self.store.spec)
 
-    def newest(self, known: Snapshot | None) -> Snapshot:
+    def snapshot(self, version: int | None = None, max_staleness: float = 0) -> Snapshot:
+        """`max_staleness` in seconds: the newest version may be one that this process saw no longer ago."""
+        return load_snapshot(self.log, version, int(max_staleness * 1000))
+
+    def newest(self, known: Snapshot | None, max_staleness: float = 0) -> Snapshot:
         """The newest version, reading only what `known` does not have."""
-        return load_snapshot(self.log) if known is None else advance(self.log, known)
+        return self.snapshot(None, max_staleness) if known is None else advance(self.log, known, int(max_staleness * 1000))
 
     def for_table(self, snapshot: Snapshot) -> TableContext:
         """With the table's own configuration under the call's options."""

@@ -16,6 +16,12 @@ FEATURES = frozenset(
     }
 )
 CURRENT = Protocol(min_reader_version=2, min_writer_version=2)
+WITH_STATES = Protocol(  # of tables whose checkpoints are Avro states (C-23)
+    min_reader_version=4,
+    min_writer_version=4,
+    reader_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
+    writer_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
+)
 LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # stands for none: of tables without a protocol action
 _FEATURE_FLAGS = 3  # the version that has them
 
@@ -35,7 +41,8 @@ def check_owned(protocol: Protocol, *, take_over: bool = False) -> None:
     if is_foreign(protocol) and not take_over:
         raise ProtocolUnsupported(
             f"this table has protocol {protocol.min_reader_version}/{protocol.min_writer_version} without the feature {OWN_SPLITS}: "
-            "the program that made it could no longer read it after this write; set storage.takeOver=true with an append if that is wanted"
+            "the program that made it could no longer read it after this write; "
+            "set storage.takeOver=true with an append or a merge if that is wanted"
         )
 
 
@@ -43,6 +50,11 @@ def is_foreign(protocol: Protocol) -> bool:
     """Whether another program made the table: ours carry a feature of their own as soon as the protocol has features."""
     flagged = max(protocol.min_reader_version, protocol.min_writer_version) >= _FEATURE_FLAGS
     return flagged and OWN_SPLITS not in (protocol.reader_features or ())
+
+
+def has_registry(protocol: Protocol) -> bool:
+    """Whether its adds may refer to doc mappings instead of spelling them out (SDD); older readers would miss them."""
+    return min(protocol.min_reader_version, protocol.min_writer_version) >= _FEATURE_FLAGS
 
 
 def taken_over(protocol: Protocol) -> Protocol:
@@ -57,14 +69,23 @@ def taken_over(protocol: Protocol) -> Protocol:
 
 def upgraded(protocol: Protocol, reader: int, writer: int) -> Protocol:
     """Never down: the same object where `protocol` is at or above already."""
-    if reader <= protocol.min_reader_version and writer <= protocol.min_writer_version:
-        return protocol
-    return Protocol(
-        min_reader_version=max(protocol.min_reader_version, reader),
-        min_writer_version=max(protocol.min_writer_version, writer),
-        reader_features=protocol.reader_features,
-        writer_features=protocol.writer_features,
+    return raised(protocol, Protocol(min_reader_version=reader, min_writer_version=writer))
+
+
+def raised(protocol: Protocol, needed: Protocol) -> Protocol:
+    """With all that is needed besides: never down, and the same object where nothing is missing."""
+    new = Protocol(
+        min_reader_version=max(protocol.min_reader_version, needed.min_reader_version),
+        min_writer_version=max(protocol.min_writer_version, needed.min_writer_version),
+        reader_features=_union(protocol.reader_features, needed.reader_features),
+        writer_features=_union(protocol.writer_features, needed.writer_features),
     )
+    return protocol if new == protocol else new
+
+
+def _union(features: list[str] | None, more: list[str] | None) -> list[str] | None:
+    missing = set(more or ()) - set(features or ())
+    return sorted({*(features or ()), *missing}) if missing else features
 
 
 def _check(verb: str, needed: int, features: list[str] | None) -> None:

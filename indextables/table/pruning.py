@@ -1,56 +1,45 @@
-"""Which files can hold a row that matches: decided from partition values and min/max statistics alone (pure)."""
+"""Which files can hold a row that matches: decided from partition values and min/max statistics alone, for all files at once (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from indextables.actions.columns import strings_of
+from indextables.actions.live import LiveFiles, Part, Segment
 from indextables.limits import STATS_CHARACTERS
+from indextables.paths import SPLIT_PATTERN
 from indextables.predicates import Predicate
-from indextables.predicates.expressions import order_key
-from indextables.predicates.literals import single
-from indextables.predicates.outcomes import TRUE, UNKNOWN, Domain, exactly, outcomes
-from indextables.values import decode_value
+from indextables.predicates.constants import typed_array, typed_scalar
+from indextables.predicates.keys import NAN, Keys, Mask, Texts, exceeds, mask_of
+from indextables.predicates.outcomes import TRUE, Ranges, outcomes
+from indextables.predicates.spellings import has_keys, keys_of
+
+_CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # characters at which other writers cut
+_FEW = 4  # where no more than one file in so many is left by its partition, min/max are compared of those alone
 
 
-class FileStats(Protocol):
-    """What the log says of a file, in the log's spelling."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Pruned:
+    """Which rows of `LiveFiles.table()` are left after each step."""
 
-    @property
-    def partition_values(self) -> Mapping[str, str]: ...  # a partition column that is missing is null
-    @property
-    def min_values(self) -> Mapping[str, str]: ...
-    @property
-    def max_values(self) -> Mapping[str, str]: ...
-    @property
-    def num_records(self) -> int | None: ...
+    in_partitions: Mask  # by partition values
+    remaining: Mask  # and by min/max: the files that may hold a matching row
 
 
-def may_match(
-    predicate: Predicate, stats: FileStats, schema: pa.Schema, partition_columns: Sequence[str], *, trusted_bounds: bool = True
-) -> bool:
-    """False only if no row of the file can match.
+def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_columns: Sequence[str]) -> Pruned:
+    """A file is left out only if no row of it can match.
 
-    `trusted_bounds` False is for files of other writers, whose string maxima may be cut off (decisions.md, C-51) and whose floating-point
-    maxima may leave NaN out.
+    Files of other writers are known by their paths: their string maxima may be cut off (decisions.md, C-51), their order of strings may be
+    that of UTF-16, and their floating-point maxima may leave NaN out.
     """
-    if stats.num_records == 0:
-        return False
-
-    @cache
-    def domain(name: str) -> Domain:
-        kind = schema.field(name).type
-        if kind != predicate.schema.field(name).type:
-            return UNKNOWN
-        if name in partition_columns:
-            return _partition_domain(stats.partition_values.get(name), kind)
-        high = _decoded(stats.max_values.get(name), kind)
-        return _range(_decoded(stats.min_values.get(name), kind), high if trusted_bounds or _is_bound(high) else None)
-
-    return bool(outcomes(predicate.expression, domain) & TRUE)
+    found = [_prune_part(part, predicate, schema, partition_columns) for part in files.all_parts]
+    none = np.zeros(0, bool)
+    return Pruned(*(np.concatenate([none, *masks]) for masks in zip(*found, strict=True))) if found else Pruned(none, none)
 
 
 def decided_by_partition(predicate: Predicate, partition_columns: Sequence[str]) -> bool:
@@ -58,32 +47,123 @@ def decided_by_partition(predicate: Predicate, partition_columns: Sequence[str])
     return predicate.columns <= set(partition_columns)
 
 
-def _partition_domain(text: str | None, kind: pa.DataType) -> Domain:
-    value = _decoded(text, kind)
-    return UNKNOWN if text is not None and value is None else exactly(value)
+def may_match_bounds(
+    predicate: Predicate,
+    bounds: Mapping[str, tuple[str | None, str | None]] | None,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    by_type: bool = True,
+) -> bool:
+    """False only if no file can match whose partition values lie within these bounds (min and max, null where not known).
+
+    Values may be null besides. `by_type` says that the bounds are the least and greatest in the order of the column's type
+    (`predicates.spellings.bounds_of`); other writers compare texts, where 10 comes before 9.
+    """
+    given = bounds or {}
+
+    def ranges(name: str) -> Ranges:
+        kind = schema.field(name).type
+        if name not in partition_columns or name not in given or not _is_comparable(predicate, name, kind):
+            return Ranges(kind)
+        low, high = given[name]
+        if not by_type and low != high and not _ordered_as_text(kind, low, high):
+            return Ranges(kind)
+        return _ranges(kind, keys_of(_texts(low), kind), keys_of(_texts(high), kind))
+
+    return bool(outcomes(predicate.expression, ranges, TRUE).true.any())
 
 
-def _range(low: Any, high: Any) -> Domain:
+def partition_ranges(texts: pa.Array, kind: pa.DataType) -> Ranges:
+    """A partition column that is missing is null; a value that does not decode may be anything."""
+    keys = keys_of(texts, kind)
+    is_null = mask_of(pc.is_null(texts))
+    return Ranges(kind, keys, keys, null=~keys.known, value=~is_null)
+
+
+def _prune_part(part: Part, predicate: Predicate, schema: pa.Schema, partition_columns: Sequence[str]) -> tuple[Mask, Mask]:
+    segment, size = part.segment, part.segment.num_rows
+
+    def by_partition(name: str) -> Ranges:
+        kind = schema.field(name).type
+        if name not in partition_columns or not _is_comparable(predicate, name, kind):
+            return Ranges(kind)
+        return partition_column(segment, name, kind)
+
+    def by_stats(name: str) -> Ranges:
+        kind = schema.field(name).type
+        if name in partition_columns or not _is_comparable(predicate, name, kind):
+            return by_partition(name)
+        ours = segment.derived("ours", _is_ours)
+        return segment.derived(("stats", name, kind), lambda rows: stats_ranges(rows, ours, name, kind))
+
+    in_partitions = _may_be_true(predicate, by_partition, size)
+    remaining = in_partitions & segment.derived("has rows", _has_rows)
+    if not decided_by_partition(predicate, partition_columns):
+        rows = np.flatnonzero(remaining)
+        if len(rows) * _FEW <= size:
+            remaining[rows] = _may_be_true(predicate, lambda name: by_stats(name).take(rows), len(rows))
+        else:
+            remaining &= _may_be_true(predicate, by_stats, size)
+    return (in_partitions, remaining) if part.live is None else (in_partitions[part.live], remaining[part.live])
+
+
+def _is_comparable(predicate: Predicate, name: str, kind: pa.DataType) -> bool:
+    """A column that changed its type, or whose type has no order, says nothing."""
+    return bool(kind == predicate.schema.field(name).type) and has_keys(kind)
+
+
+def partition_column(segment: Segment, name: str, kind: pa.DataType) -> Ranges:
+    """Its values in all rows of the segment, kept with it."""
+    return segment.derived(
+        ("partition", name, kind), lambda rows: partition_ranges(strings_of(rows.column("partition_values"), name), kind)
+    )
+
+
+def _may_be_true(predicate: Predicate, ranges: Callable[[str], Ranges], size: int) -> Mask:
+    return np.broadcast_to(outcomes(predicate.expression, ranges, TRUE).true, (size,))
+
+
+def _has_rows(files: pa.Table) -> Mask:
+    counts = files.column("num_records").combine_chunks()
+    return ~mask_of(pc.equal(counts, typed_scalar(0, pa.int64())))
+
+
+def stats_ranges(files: pa.Table, ours: Mask, name: str, kind: pa.DataType) -> Ranges:
+    """What min and max of a column say, for each file."""
+    texts = [strings_of(files.column(side), name) for side in ("min_values", "max_values")]
+    low, high = (keys_of(side, kind) for side in texts)
+    if not ours.all() and pa.types.is_floating(kind):
+        high = high.only(ours)
+    if not ours.all() and pa.types.is_string(kind):
+        low, high = (keys.only(ours | ~_is_beyond(side)) for keys, side in zip((low, high), texts, strict=True))
+        high = high.only(ours | ~mask_of(pc.greater_equal(pc.utf8_length(texts[1]), _CUT)))
+    return _ranges(kind, low, high)
+
+
+def _is_ours(files: pa.Table) -> Mask:
+    return mask_of(pc.match_substring_regex(files.column("path").combine_chunks(), rf"\A(?:{SPLIT_PATTERN})\z"))
+
+
+def _is_beyond(texts: pa.Array) -> Mask:
+    """Where there is a character that programs on the JVM, which compare UTF-16, sort otherwise: U+FFFF after U+10000."""
+    return mask_of(pc.match_substring_regex(texts, r"[\x{E000}-\x{10FFFF}]"))
+
+
+def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
     """No column has NaN for a bound, or bounds in the wrong order: such statistics are somebody's mistake and say nothing."""
-    if low != low or high != high:
-        return UNKNOWN
-    if low is not None and high is not None and order_key(low) > order_key(high):
-        return UNKNOWN
-    return Domain(low, high)
+    wrong = exceeds(low, high, or_equal=False)
+    if pa.types.is_floating(kind) and not isinstance(low, Texts) and not isinstance(high, Texts):
+        wrong = wrong | ((low.values == NAN) & low.known) | ((high.values == NAN) & high.known)
+    return Ranges(kind, low.only(~wrong), high.only(~wrong)) if wrong.any() else Ranges(kind, low, high)
 
 
-def _is_bound(high: Any) -> bool:
-    return not isinstance(high, float) and not (isinstance(high, str) and len(high) >= STATS_CHARACTERS)
+def _ordered_as_text(kind: pa.DataType, *bounds: str | None) -> bool:
+    """Dates and booleans have the same order as texts, and so have strings but for characters that the JVM sorts otherwise."""
+    if pa.types.is_string(kind):
+        return not any(_is_beyond(_texts(bound))[0] for bound in bounds)
+    return bool(pa.types.is_date(kind) or pa.types.is_boolean(kind))
 
 
-def _decoded(text: str | None, kind: pa.DataType) -> Any:
-    """None where nothing is known: there is no such statistic, or it is not a value of the column's type."""
-    if text is None:
-        return None
-    try:
-        if pa.types.is_string(kind):
-            text.encode()  # half a surrogate pair has no place in the order
-        value = decode_value(text, kind)
-        return single(float(value)) if pa.types.is_float32(kind) and isinstance(value, float) else value
-    except (ValueError, OverflowError):
-        return None
+def _texts(text: str | None) -> pa.Array:
+    return pa.nulls(1, pa.string()) if text is None else typed_array([text], pa.string())

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.actions import Action, Add, CommitInfo, Protocol, Remove, Txn
+from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.log.log import TransactionLog
-from indextables.table.protocol import CURRENT, LEGACY, check_writable
+from indextables.state.registry import NEEDED, deduplicated
+from indextables.table.protocol import CURRENT, LEGACY, check_writable, has_registry, is_foreign, raised, upgraded
 from indextables.table.snapshot import Snapshot, advance, committed, load_snapshot
 from indextables.version import ENGINE
 
@@ -25,6 +26,7 @@ class Draft:
 
     actions: Sequence[Action]
     metrics: Mapping[str, int] = field(default_factory=dict)
+    new_paths: bool = False  # every add has a path that was made up for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,15 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
-        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *draft.actions]
+        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *_with_refs(base, draft.actions)]
         made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
         if made and _took_effect(log, version, actions, info):
             return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
     raise ConcurrentConflict(
-        f"{operation} lost the race for the next version {attempts} times, last for version {base.version}; nothing was written"
+        f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
+        f"{operation} was outrun {attempts} times, and nothing was written"
     )
 
 
@@ -88,19 +91,35 @@ def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
     return [] if has_one else [CURRENT]
 
 
+def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:
+    """Doc mappings as references, where the protocol has them; what the table does not know yet comes along in this same commit.
+
+    It is decided on each base anew, so that no one's entry is lost. Tables of an older protocol keep their mappings spelt out: readers
+    that know nothing of references stay able to read them until a checkpoint, or someone, raises the protocol.
+    """
+    protocol = next((action for action in reversed(actions) if isinstance(action, Protocol)), base.protocol)
+    if not has_registry(protocol):
+        return actions
+    said, refers = deduplicated(actions, base.metadata)
+    needed = raised(protocol, NEEDED)
+    if not refers or needed is protocol or is_foreign(protocol):  # another program's protocol is left as it is
+        return said
+    return [needed, *(action for action in said if not isinstance(action, Protocol))]
+
+
 def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
     """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
 
     Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
     where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by.
     """
-    listing = log.listing()
+    listing = log.look(after=version)
     later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
     if not later:
         return True
     ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
-    live = load_snapshot(log).files
-    if any(path in live and live[path].added_at_version == version for path in ours) or _removed_later(log, version, ours):
+    newest = load_snapshot(log)
+    if _shows(newest, version, actions, ours, log) or _removed_later(log, version, ours):
         return True
     try:
         found = log.read(version).actions
@@ -112,6 +131,28 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
         raise CommitUnknown(f"version {version} was written and has expired at once; whether the table holds it cannot be told")
     log.withdraw(version)
     return False
+
+
+def _shows(newest: Snapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
+    """Whether the newest version holds what this one said: a split of it, or, of one that adds none, all else."""
+    found = [add for path in ours if (add := newest.files.get(path)) is not None]
+    if any(add.added_at_version is not None and add.added_at_version >= version for add in found):
+        return True
+    said = [_is_said(newest, action, log) for action in actions if not isinstance(action, CommitInfo)]
+    return not ours and all(said)
+
+
+def _is_said(newest: Snapshot, action: Action, log: TransactionLog) -> bool:
+    if isinstance(action, Remove):
+        return log.store.root.relative(action.path) not in newest.files
+    if isinstance(action, Skip):
+        known = newest.skips.get(log.store.root.relative(action.path))
+        return known is not None and known.skip_timestamp >= action.skip_timestamp
+    if isinstance(action, Txn):
+        return is_already_committed(action, newest.txns)
+    if isinstance(action, Protocol):
+        return upgraded(newest.protocol, action.min_reader_version, action.min_writer_version) is newest.protocol
+    return isinstance(action, Metadata) and action.configuration.items() <= newest.metadata.configuration.items()
 
 
 def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
@@ -140,6 +181,7 @@ def _commit_info(operation: str, read_version: int, draft: Draft, config: Config
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
         read_version=read_version,
         metrics=metrics or None,
+        new_paths=draft.new_paths or None,
     )
 
 

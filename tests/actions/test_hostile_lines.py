@@ -82,6 +82,16 @@ def test_refused_with_its_place(text: bytes) -> None:
         decode_actions(GOOD.encode() + b"\n\n" + text + b"\n", "version 7")
 
 
+@pytest.mark.parametrize("removes", [[{"path": "a"}], [{"path": "a", "dataChange": True}, {"path": "a"}], [{"path": "a"}] * 2])
+def test_what_a_remove_leaves_out_makes_up_for_nothing(removes: list[dict[str, Any]]) -> None:
+    """Written again they say `dataChange`: as many quotes more as a key that is said twice."""
+    text = "".join(json.dumps({"remove": remove}, separators=(",", ":")) + "\n" for remove in removes).encode()
+    assert len(decode_actions(text + GOOD.encode(), "x").actions) == len(removes) + 1
+    for twice in (line(',"size":2'), line(',"size":2,"size":3')):
+        with pytest.raises(LogCorrupted, match="the key 'size' twice"):
+            decode_actions(text + twice + b"\n", "x")
+
+
 ACCEPTED = {
     "carriage returns": GOOD.encode() + b"\r",
     "spaces around": b"  \t" + GOOD.encode() + b"  ",

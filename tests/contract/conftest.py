@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from indextables.config import Config
 from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
-from tests.support import plain_store
+from tests.support import clouds, plain_store
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import CREDENTIALS, Server, ministack, seaweedfs
 
@@ -52,7 +53,28 @@ def proxy(_proxy: FaultProxy) -> Iterator[FaultProxy]:
     _proxy.strip_condition = False
 
 
-KINDS = ("local", "memory", "ministack", "fsspec", "seaweedfs")
+@pytest.fixture(scope="session")
+def google(surroundings: Path) -> Iterator[clouds.Cloud]:
+    with clouds.google() as cloud, _surrounded_by(cloud):
+        yield cloud
+
+
+@pytest.fixture(scope="session")
+def azure(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clouds.Cloud]:
+    with clouds.azure(tmp_path_factory.mktemp("azure")) as cloud, _surrounded_by(cloud):
+        yield cloud
+
+
+@contextmanager
+def _surrounded_by(cloud: clouds.Cloud) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cloud.environment.items():
+            patch.setenv(name, value)
+        yield
+
+
+CLOUDS = (*(["google"] if clouds.HAS_GOOGLE else []), *(["azure"] if clouds.AZURITE else []))
+KINDS = ("local", "memory", "ministack", "fsspec", "seaweedfs", *CLOUDS)
 
 
 @pytest.fixture(params=KINDS)
@@ -66,6 +88,8 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
         case "fsspec":
             plain_store.register()
             return spec_of(f"plain:/{tmp_path}/t", **{"storage.singleWriter": "true"})
+        case "google" | "azure":
+            return spec_of(request.getfixturevalue(request.param).place())
         case kind:
             server: Server = request.getfixturevalue("mini" if kind == "ministack" else "weed")
             return spec_of(server.place(), **server.options)

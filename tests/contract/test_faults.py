@@ -142,51 +142,12 @@ def test_a_missing_bucket_is_named(mini: Server) -> None:
         store.create("x", b"")
 
 
-CASES = [("apply_reset", 1), ("apply_reset", 2), ("apply_503", 2), ("409", 2)]
-
-
-def test_every_put_of_every_operation_may_lose_its_answer(proxy: FaultProxy, mini: Server) -> None:
-    """R3 at the door: create, append, overwrite, merge, checkpoint, every put struck, once and twice."""
-    settings = options(proxy.url, "20s")
-    cases = 0
-    for fault, depth in CASES:
-        place = mini.place()
-        name = place.rpartition("/")[2]
-
-        def strike(fault: str = fault, depth: int = depth, name: str = name) -> None:
-            """The next operation's puts, of splits and of log files; two deep: what is tried after the fault fails too."""
-            proxy.clear()
-            for target in (r"splits/", rf"{name}/_transaction_log/0"):
-                proxy.rule(fault, method="PUT", path=target, times=depth)
-                proxy.rule("503", method="GET", path=target, times=depth - 1)
-
-        strike()
-        table = it.create(place, SCHEMA, partition_by=["date"], options=settings)
-        for number in range(2):
-            strike()
-            table.append(rows(number * 4, 4))
-        strike()
-        table.merge_splits()
-        strike()
-        table.checkpoint()
-        assert sum(r.action not in ("pass", "409") for r in proxy.log) >= (depth if fault != "409" else depth - 1)
-        strike()
-        table.overwrite(rows(100, 3))
-        cases += 6
-        proxy.clear()
-        assert ids(it.open(place, options=settings)) == [100, 101, 102]
-        assert ids(it.open(place, version=3, options=settings)) == list(range(8))
-        assert it.open(place, options=settings).version == 4
-        assert len({e["operation"] for e in it.open(place, options=settings).history().to_pylist()}) == 4
-    assert cases == 24
-
-
 def test_an_unknown_commit_leaves_its_splits(proxy: FaultProxy, mini: Server) -> None:
     place = mini.place()
     table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
     proxy.clear()
-    proxy.rule("apply_reset", method="PUT", path="_transaction_log/0")
-    proxy.rule("503", path="_transaction_log/0", times=1000)
+    proxy.rule("apply_reset", method="PUT", path=f"_transaction_log/{1:020d}")
+    proxy.rule("503", path=f"_transaction_log/{1:020d}", times=1000)
     with pytest.raises(CommitUnknown):
         table.append(rows(0, 5))
     assert "DELETE" not in {r.method for r in proxy.log}

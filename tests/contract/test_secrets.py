@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,8 @@ from indextables.cli import main
 from indextables.config import Config
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.paths import TableRoot
-from tests.contract.conftest import spec_of
+from tests.contract.conftest import CLOUDS, spec_of
+from tests.support.clouds import Cloud
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, options
 from tests.support.tables import SCHEMA, rows
@@ -50,7 +53,11 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(address: str, ca
     assert not any(canary in printed.out + printed.err for canary in CANARIES)
 
 
-SECRET_OPTIONS = ["s3.secretKey", "aws.accessKey", "spark.indextables.aws.sessionToken", "azure.accountKey", "gcs.credentials", "password"]
+SECRET_OPTIONS = [
+    "s3.secretKey", "s3.accessKey", "aws.accessKey", "spark.indextables.aws.sessionToken", "password",
+    "azure.accountKey", "azure.connectionString", "azure.sasToken", "azure.clientSecret", "fs.azure.account.oauth2.client.endpoint",
+    "gcs.credentials", "gs.token", "gs.serviceAccount", "fs.gs.auth.service.account.json.keyfile", "google.application_credentials",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("key", SECRET_OPTIONS)
@@ -115,3 +122,51 @@ def test_no_fault_shows_a_secret(proxy: FaultProxy, mini: Server) -> None:
 def test_a_config_and_a_table_do_not_show_the_endpoint(mini: Server) -> None:
     table = it.create(mini.place(), SCHEMA, options=mini.options)
     assert mini.url not in repr(Config.of(mini.options)) + repr(table._context) + repr(table.describe()) + repr(table.metadata)
+
+
+def cloud_canaries(kind: str, cloud: Cloud, proxy: FaultProxy, tmp_path: Path) -> tuple[dict[str, str], list[str]]:
+    """The environment of a store reached through the proxy, with every kind of credential its library looks for; and what must not show."""
+    if kind == "google":
+        key = tmp_path / "canaryfile.json"
+        key.write_text(
+            json.dumps(
+                {"type": "authorized_user", "client_id": "canaryclient", "client_secret": "canarysecret", "refresh_token": "canarytoken"}
+            )
+        )
+        return {"STORAGE_EMULATOR_HOST": proxy.url, "GOOGLE_APPLICATION_CREDENTIALS": str(key)}, [proxy.url, "canary"]
+    text = cloud.environment["AZURE_STORAGE_CONNECTION_STRING"]
+    account_key = text.partition("AccountKey=")[2].partition(";")[0]
+    around = {"AZURE_STORAGE_CONNECTION_STRING": text.replace(cloud.url, proxy.url), "AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=canarysas"}
+    return around, [proxy.url, account_key, "canary"]
+
+
+if CLOUDS:
+
+    @pytest.mark.parametrize("kind", CLOUDS)
+    def test_no_fault_of_another_store_shows_a_secret(
+        kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cloud: Cloud = request.getfixturevalue(kind)
+        host, _, port = cloud.url.removeprefix("http://").partition(":")
+        texts: list[str] = []
+        with FaultProxy((host, int(port))).running() as proxy, caplog.at_level(logging.DEBUG):
+            around, hidden = cloud_canaries(kind, cloud, proxy, tmp_path)
+            for name, value in around.items():
+                monkeypatch.setenv(name, value)
+            for fault in ("403", "503", "409", "reset", "truncate", "apply_503"):
+                store = spec_of(cloud.place(), **{"storage.timeout": "0.6s"}).open()
+                texts += [repr(store), repr(store.spec)]
+                proxy.clear()
+                proxy.rule(fault, times=1000)
+                calls: list[Callable[[], object]] = [
+                    lambda store=store: store.read("x"), lambda store=store: list(store.list("x")),
+                    lambda store=store: store.create("x", b"1"), lambda store=store: store.delete("x"),
+                ]  # fmt: skip
+                for call in calls:
+                    try:
+                        call()
+                    except (IndexTablesError, FileNotFoundError) as error:
+                        texts.append(shown(error))
+        assert len(texts) > 24
+        everything = "\n".join([*texts, caplog.text])
+        assert [secret for secret in hidden if secret in everything] == []

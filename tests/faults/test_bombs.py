@@ -7,15 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.bombs import plant_all
 
 MOST_MIB = 512  # of the whole process; Python with pyarrow alone takes about 90
 MOST_SECONDS = 20  # of CPU, for one bomb; the machine may be busy
 
 
-@pytest.mark.slow
 def test_every_bomb_is_refused_within_bounds(tmp_path: Path) -> None:
     planted = plant_all(tmp_path)
     assert len(planted) >= 25

@@ -233,11 +233,6 @@ class TestEnvironment:
         told = subprocess.run(["sh", "-c", f'{lines}\necho "$JAVA_HOME"'], capture_output=True, text=True, check=True, env=base)
         assert told.stdout.strip() == base["JAVA_HOME"]
 
-    def test_the_options_are_those_of_the_environment(self) -> None:
-        options = environment.driver_java_options()
-        assert options.startswith(FAST_START)
-        assert spark_environment()["SPARK_SUBMIT_OPTS"].startswith(options)
-
     def test_a_package_that_is_missing_is_named(self) -> None:
         with pytest.raises(ConfigError, match="'no_such_package' is not installed"):
             package_folder("no_such_package")

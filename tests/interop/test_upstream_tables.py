@@ -80,8 +80,8 @@ def test_every_version_opens_and_version_0_is_empty(table: tuple[Path, Expected]
 def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
     path, _ = table
     opened = it.open(path)
-    registry = {key for key in opened.configuration if key.startswith("docMappingSchema.")}
-    for add in opened._snapshot.files.values():
+    registry = {key for key in opened.metadata.configuration if key.startswith("docMappingSchema.")}
+    for add in opened._snapshot.adds():
         assert add.doc_mapping_ref is None or add.doc_mapping_json or f"docMappingSchema.{add.doc_mapping_ref}" in registry
 
 

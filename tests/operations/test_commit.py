@@ -69,7 +69,7 @@ def test_what_is_removed_must_still_be_there(tmp_path: Path) -> None:
 
 
 def test_configuration_may_change(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", partition_by=[])
+    table = make(tmp_path / "t", partition_by=[], **{"state.format": "json"})
     metadata = table.log.actions(0)[1]["metaData"]
     metadata["configuration"] = {"spark.indextables.merge.targetSize": "9M"}
     table.log.commit([{"metaData": metadata}, {"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}])
@@ -97,7 +97,7 @@ def test_changes(tmp_path: Path) -> None:
 
 def test_expired_changes_are_not_guessed(tmp_path: Path) -> None:
     time = FakeTime()
-    table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
+    table = create_table(tmp_path / "t", SCHEMA, options={"state.format": "json"}, clock=time.clock())
     for number in range(3):
         table.append(rows(number, 1))
     table.checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -14,6 +15,10 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add, Metadata
+from indextables.actions.live import LiveFiles
+from indextables.api import open_table
+from indextables.clock import Clock
+from indextables.log.cache import Anchor
 from indextables.operations import merge_splits
 from indextables.operations.merge_splits import MergeOptions, plan
 from indextables.schema import to_spark_json
@@ -37,7 +42,8 @@ def snapshot_of(*files: tuple[str, int, int]) -> Snapshot:
         for n, (p, size, at) in enumerate(files)
     }
     schema = to_spark_json(pa.schema([("p", pa.string()), ("v", pa.int64())]))
-    return Snapshot(1, CURRENT, Metadata(id="x", schema_string=schema, partition_columns=["p"]), adds, {}, None, None)
+    metadata = Metadata(id="x", schema_string=schema, partition_columns=["p"])
+    return Snapshot(1, CURRENT, metadata, LiveFiles(recent=adds), {}, None, None, Anchor("", None, None))
 
 
 def grouped(snapshot: Snapshot, **options: int) -> list[list[str]]:
@@ -153,19 +159,103 @@ def test_a_group_that_lost_its_sources_is_dropped(tmp_path: Path) -> None:
     assert ids(it.open(tmp_path / "t")) == [i for i in range(40) if i % 2]
 
 
-def test_a_damaged_source_is_left_alone_and_the_rest_merges(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", appends=3)
-    bad = tmp_path / "t" / table.files("date = '2024-01-01'").column("path")[0].as_py()
+def damaged(table: it.Table, where: str) -> Path:
+    """One of its splits, with a bit turned."""
+    bad = Path(table.path, table.files(where).column("path")[0].as_py())
     data = bytearray(bad.read_bytes())
     data[100] ^= 1
     bad.write_bytes(bytes(data))
+    return bad
+
+
+def test_a_damaged_source_is_recorded_and_the_rest_merges(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SKP-01, SKP-05, SKP-06, SKP-07, SKP-08."""
+    caplog.set_level("INFO", "indextables")
+    table = make(tmp_path / "t", appends=3)
+    bad = damaged(table, "date = '2024-01-01'")
+    path = str(bad.relative_to(tmp_path / "t"))
     report = table.merge_splits()
-    assert (report.status, report.metrics["groups"], report.metrics["files_skipped"]) == ("partial", 1, 3)
+    assert (report.status, report.metrics["groups"], report.metrics["files_skipped"]) == ("partial", 2, 1)
     assert bad.name in report.warnings[0]
-    assert table.files("date = '2024-01-01'").num_rows == 3
+    assert set(table.files("date = '2024-01-01'").column("num_merge_ops").to_pylist()) == {0, 1}
     assert table.files("date = '2024-01-02'").num_rows == 1
-    with pytest.raises(it.SplitCorrupted, match="no group could be merged"):
-        table.merge_splits(where="date = '2024-01-01'")
+    (skip,) = [line["mergeskip"] for line in table.log.actions(report.version or 0) if "mergeskip" in line]
+    assert skip["path"] == path
+    assert (skip["skipCount"], skip["operation"]) == (1, "merge_splits")
+    assert skip["retryAfter"] == skip["skipTimestamp"] + 24 * 3_600_000
+    assert f"Recorded skipped file: {path} (skip count: 1, retry after: 2" in caplog.text
+    assert table.log.files_in_cooldown() == {path: skip["retryAfter"]}
+    assert table.log.is_in_cooldown(path)
+    table.append(rows(100, 10))
+    caplog.clear()
+    assert table.merge_splits().status == "success", "what is in cooldown is not even looked at"
+    assert "Filtered out 1 files currently in cooldown period" in caplog.text
+    assert path in table.files().column("path").to_pylist(), "it stays in the table"
+
+
+def test_a_group_of_broken_sources_is_recorded_without_a_merge(tmp_path: Path) -> None:
+    """After the cooldown it is tried again, and its count goes up; a checkpoint keeps what is unexpired."""
+    table = make(tmp_path / "t", appends=2, partition_by=[])
+    bad = damaged(table, "id < 10")
+    now = [1_800_000_000_000]
+    table = open_table(tmp_path / "t", clock=Clock(now_ms=lambda: now[0]))
+    report = table.merge_splits()
+    assert (report.status, report.version, report.metrics["files_skipped"]) == ("partial", 3, 1)
+    assert table.merge_splits().status == "no_action"
+    table.checkpoint()
+    (tmp_path / "t" / "_transaction_log" / f"{3:020d}.json").unlink()
+    fresh = open_table(tmp_path / "t", clock=Clock(now_ms=lambda: now[0]))
+    assert list(fresh.log.files_in_cooldown()) == [f"splits/{bad.name}"]
+    now[0] += 24 * 3_600_000
+    assert fresh.log.files_in_cooldown() == {}, "strictly later than now"
+    report = fresh.merge_splits()
+    assert report.status == "partial"
+    (skip,) = [line["mergeskip"] for line in fresh.log.actions(report.version or 0) if "mergeskip" in line]
+    assert skip["skipCount"] == 2
+
+
+def test_a_missing_source_that_is_no_longer_live_is_no_damage(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=2, partition_by=[])
+    context = TableContext.at(tmp_path / "t")
+    planned = plan(context.snapshot(), merge_splits.options_of(context, context.snapshot()))
+    gone = [tmp_path / "t" / path for path in table.files().column("path").to_pylist()]
+    table.overwrite(rows(0, 5))
+    for split in gone:
+        split.unlink()
+    report, _ = merge_splits.run(context, planned)
+    assert (report.status, report.version, report.warnings) == ("no_action", None, [])
+
+
+def test_skips_are_recorded_by_hand(tmp_path: Path) -> None:
+    """SKP-01, SKP-02: each counts on, and a removed file's count is forgotten (C-35)."""
+    table = make(tmp_path / "t", appends=2, partition_by=[])
+    path = table.files().column("path")[0].as_py()
+    assert table.log.record_skipped_file(path, "unreadable", "verify", cooldown_hours=1) == 3
+    assert table.log.record_skipped_file(path, "unreadable", "verify", cooldown_hours=0.5) == 4
+    first, second = (table.log.actions(v)[-1]["mergeskip"] for v in (3, 4))
+    assert (first["skipCount"], second["skipCount"]) == (1, 2)
+    assert table.log.files_in_cooldown() == {path: first["retryAfter"]}, "the latest of all"
+    for bad in ("splits/none.split", "", 3):
+        with pytest.raises(it.IndexTablesError):
+            table.log.record_skipped_file(bad, "x")  # type: ignore[arg-type]
+    with pytest.raises(it.IndexTablesError, match="cooldown_hours -1"):
+        table.log.record_skipped_file(path, "x", cooldown_hours=-1)
+    table.overwrite(rows(0, 5))
+    assert table.version == 5
+    assert table.log.files_in_cooldown() == {}
+
+
+def test_a_skip_brings_an_old_table_to_protocol_2(tmp_path: Path) -> None:
+    """SKP-09."""
+    table = make(tmp_path / "t", appends=1, partition_by=[])
+    zero = tmp_path / "t" / "_transaction_log" / f"{0:020d}.json"
+    protocol, *rest = gzip.decompress(zero.read_bytes()).splitlines(keepends=True)
+    assert b"minReaderVersion" in protocol
+    zero.write_bytes(b'{"protocol":{"minReaderVersion":1,"minWriterVersion":1}}\n' + b"".join(rest))
+    table = it.open(tmp_path / "t")
+    assert table.protocol.min_reader_version == 1
+    table.log.record_skipped_file(table.files().column("path")[0].as_py(), "unreadable")
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (2, 2)
 
 
 def test_a_merge_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
@@ -196,6 +286,6 @@ def test_a_merge_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
     live = set(table.files().column("path").to_pylist())
     for split in (tmp_path / "t" / "splits").iterdir():
         if f"splits/{split.name}" not in live:
-            os.utime(split, (0, 0))
-    table.purge(older_than="0s")
+            os.utime(split, (1000, 1000))
+    it.open(tmp_path / "t", options={"purge.retentionCheckEnabled": "false"}).purge(older_than="0s")
     assert {f"splits/{p.name}" for p in (tmp_path / "t" / "splits").iterdir()} == live

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -28,7 +29,8 @@ def test_version_zero_is_protocol_and_metadata(tmp_path: Path) -> None:
     """INI-01, INI-05."""
     make(tmp_path / "t", **{"indexing.typemap.level": "string"})
     first, second = log_lines(tmp_path / "t", 0)
-    assert first == {"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}
+    features = ["arrowRowStore", "avroState", "schemaDeduplication"]  # C-23
+    assert first == {"protocol": {"minReaderVersion": 4, "minWriterVersion": 4, "readerFeatures": features, "writerFeatures": features}}
     metadata = second["metaData"]
     assert metadata["partitionColumns"] == ["date"]
     assert metadata["configuration"] == {"spark.indextables.indexing.typemap.level": "string"}
@@ -95,8 +97,8 @@ NOT_FITTING = [
     (pa.table({"a": [1], "b": ["x"], "zz": [1]}), "zz"),
     (pa.table({"a": [1]}), "'b'"),
     (pa.table({"a": ["one"], "b": ["x"]}), "'a' is string"),
-    (pa.table({"a": [1.5], "b": ["x"]}), "'a', from row 0.*1.5"),
-    (pa.table({"a": [300], "b": ["x"]}), "'a', from row 0.*300"),
+    (pa.table({"a": [1.5], "b": ["x"]}), "row 0, column 'a': 1.5"),
+    (pa.table({"a": [300], "b": ["x"]}), "row 0, column 'a': 300"),
     (pa.table({"a": [None], "b": ["x"]}, schema=pa.schema([("a", pa.int8()), ("b", pa.string())])), "row 0, column 'a' is null"),
     ([{"a": 1, "b": "x"}, {"a": "two", "b": "y"}], "row 1, column 'a': 'two'"),
     ([{"a": 1, "b": "x", "c": 1}], "row 0 has a column 'c'"),
@@ -221,12 +223,24 @@ def test_many_partitions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert table.count("p = 3") == 8
 
 
-def test_splits_roll_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indextables.limits.SPLIT_ROWS", 100)
-    table = make(tmp_path / "t", partition_by=[])
-    table.append(pa.Table.from_pylist(rows(0, 350), schema=SCHEMA).to_reader(50))
+@pytest.mark.parametrize("batch", [50, 350])
+def test_splits_roll_over_by_rows(tmp_path: Path, batch: int) -> None:
+    make(tmp_path / "t", partition_by=[])
+    table = it.open(tmp_path / "t", options={"write.targetSplitRows": 100})
+    table.append(pa.Table.from_pylist(rows(0, 350), schema=SCHEMA).to_reader(batch))
     assert table.files().column("num_records").to_pylist() == [100, 100, 100, 50]
     assert ids(table) == list(range(350))
+
+
+def test_splits_roll_over_by_bytes_whatever_the_batch(tmp_path: Path) -> None:
+    noise = random.Random(3)
+    data = pa.table({"m": [noise.randbytes(400).hex() for _ in range(40_000)]})
+    table = it.create(tmp_path / "t", data.schema, options={"write.targetSplitSize": "8M", "indexing.typemap.m": "string"})
+    table.append(data)
+    sizes = table.files().column("num_records").to_pylist()
+    assert len(sizes) >= 2
+    assert sum(sizes) == 40_000
+    assert max(sizes) - 16_384 < 16_384  # a split is one step over its size at most
 
 
 def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
@@ -234,7 +248,10 @@ def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
     with pytest.raises(it.TableExists):
         make(tmp_path / "t")
     cases = [
-        (pa.schema([("a", pa.list_(pa.int64()))]), [], {}, it.SchemaMismatch, "'a' has type list"),
+        (pa.schema([("a", pa.list_(pa.time64("us")))]), [], {}, it.SchemaMismatch, "'a.element' has type time64"),
+        (pa.schema([("a", pa.list_(pa.int64())), ("b", pa.int64())]), ["a"], {}, it.SchemaMismatch, "'a' of type list.*cannot name"),
+        (pa.schema([("a", pa.binary()), ("b", pa.int64())]), ["a"], {}, it.SchemaMismatch, "'a' of type binary cannot name"),
+        (pa.schema([("a", pa.decimal128(5, 2)), ("b", pa.int64())]), ["a"], {}, it.SchemaMismatch, "'a' of type decimal128.* cannot name"),
         (pa.schema([("a", pa.int64()), ("a", pa.int64())]), [], {}, it.SchemaMismatch, "more than once"),
         (pa.schema([]), [], {}, it.SchemaMismatch, "at least one column"),
         (pa.schema([("_row", pa.int64())]), [], {}, it.SchemaMismatch, "_row"),
@@ -272,7 +289,7 @@ def test_partition_values_without_a_place_change_nothing(tmp_path: Path, column:
 def test_strings_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
     broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
-    with pytest.raises(it.SchemaMismatch, match=r"'m', from row 0: .*UTF8"):
+    with pytest.raises(it.SchemaMismatch, match=r"row 0, column 'm': .*UTF8"):
         table.append(pa.table({"id": [1], "m": broken}))
     assert table.count() == 0
 

@@ -67,7 +67,7 @@ REFUSED = [
     ("lvl = 'a'", 0, "there is no column 'lvl'; the columns are level, n, x"),
     ('level = "ERROR"', 8, "there is no column 'ERROR' (a string takes single quotes)"),
     ("name = 'a'", 0, "column 'name' could be any of Name, NAME"),
-    ("tags IS NULL", 0, "column 'tags' has type list"),
+    ("tags = 'a'", 7, "cannot compare column 'tags' of type list"),
     # types
     ("n", 0, "column 'n' is int64, not boolean"),
     ("n = 1 OR 5", 9, "expected a condition, found only 5"),

@@ -15,7 +15,8 @@ import pytest
 
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import SplitInfo, SplitReader, parse_query
-from indextables.splits.bundle import ALIGNMENT, MAGIC
+from indextables.splits.bundle import ALIGNMENT, MAGIC, has_our_hotcache, read_footer
+from indextables.splits.upstream import refuse_our_files
 from tests.support.splits import LOGS, LOGS_MAPPING, log_batch, write_logs
 
 QUERIES = [
@@ -80,6 +81,37 @@ def _used_bytes(data: bytes, info: SplitInfo) -> list[int]:
 def _files(data: bytes, info: SplitInfo) -> dict[str, dict[str, int]]:
     files: dict[str, dict[str, int]] = json.loads(data[info.footer_start + 8 : info.hotcache_start - 4])["files"]
     return files
+
+
+def test_five_thousand_damages_of_the_footer(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    """R9 for the split footer: every flip and every truncation is refused. All of the footer is checked when a split is opened."""
+    data, info = sound
+    seed = 20_261_117
+    print(f"seed {seed}")
+    choose = random.Random(seed)
+    bits = 8 * (len(data) - info.footer_start)
+    flips = choose.sample(range(bits), 4500)
+    lengths = [*range(info.footer_start, len(data), max(1, (len(data) - info.footer_start) // 550))]
+    path = tmp_path / "a.split"
+    refused = 0
+    for flip in flips:
+        place = info.footer_start + flip // 8
+        refused += _is_refused(path, memoryview(data[:place] + bytes([data[place] ^ 1 << flip % 8]) + data[place + 1 :]))
+    for length in lengths:
+        refused += _is_refused(path, memoryview(data)[:length])
+    assert refused == len(flips) + len(lengths) >= 5000
+
+
+def _is_refused(path: Path, data: memoryview) -> bool:
+    """By whatever an opening does first: it is ours and damaged, or somebody else's and holds what that has not."""
+    try:
+        if has_our_hotcache(data, path):
+            read_footer(data, path)
+        else:
+            refuse_our_files(data, path)
+    except SplitCorrupted as error:
+        return str(path) in str(error)
+    return False
 
 
 def test_a_byte_between_files_changes_no_answer_and_is_noticed_by_verify(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
@@ -150,6 +182,28 @@ def _forged(data: bytes, info: SplitInfo, change: Callable[[dict[str, Any], dict
 def _rename(files: dict[str, Any], content: dict[str, Any]) -> None:
     files["../../evil"] = files.pop("meta.json")
     content["files"]["../../evil"] = content["files"].pop("meta.json")
+
+
+HOSTILE_NAMES = (
+    "../evil", "/etc/passwd", "..", ".", "", "a/b", "meta.json/../../x", "\0", "%2e%2e/evil", "C:\\x", "rows.arrow2", "~root", "a" * 5000,
+    ".managed.json", "..\\evil", "meta.json\n", "\u202emeta.json", "….idx", "0" * 32 + ".idx/../x", "0" * 33 + ".idx",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+def test_hostile_names_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo], name: str) -> None:
+    """R13 for the names of files in a bundle: they would become paths."""
+
+    def rename(files: dict[str, Any], content: dict[str, Any]) -> None:
+        old = next(name for name in files if name.endswith(".idx"))
+        for part in (files, content["files"], content["blocks"], content["tails"]):
+            part[name] = part.pop(old)
+
+    path = tmp_path / "a.split"
+    path.write_bytes(_forged(*sound, rename))
+    with pytest.raises(SplitCorrupted, match=r"a\.split"):
+        answers(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.split"]
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {

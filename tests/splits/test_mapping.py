@@ -52,9 +52,61 @@ def test_a_bad_typemap_is_refused_by_name(typemap: dict[str, str], named: str) -
         DocMapping.for_table(SCHEMA, ["day"], typemap)
 
 
-def test_a_type_without_an_index_is_refused() -> None:
-    with pytest.raises(SchemaMismatch, match="'raw'"):
-        DocMapping.for_table(pa.schema([("raw", pa.binary())]), [])
+NESTED = pa.schema(
+    [
+        ("raw", pa.binary()),
+        ("price", pa.decimal128(18, 2)),
+        ("huge", pa.decimal128(19, 2)),
+        ("tags", pa.list_(pa.string())),
+        ("numbers", pa.list_(pa.int64())),
+        ("attrs", pa.struct([("x", pa.int32())])),
+        ("by_name", pa.map_(pa.string(), pa.string())),
+        ("by_number", pa.map_(pa.int64(), pa.string())),
+        ("addr", pa.string()),
+        ("nothing", pa.null()),
+    ]
+)
+
+
+def test_nested_columns_are_stored_unless_asked_for() -> None:
+    mapping = dict(DocMapping.for_table(NESTED, []).fields)
+    assert {name for name, kind in mapping.items() if kind == "stored"} == {
+        "raw", "huge", "tags", "numbers", "attrs", "by_name", "by_number", "nothing",
+    }  # fmt: skip
+    assert (mapping["price"], mapping["addr"]) == ("decimal", "text")
+    asked = {"tags": "text", "attrs": "json", "by_name": "json", "addr": "ip"}
+    assert asked.items() <= dict(DocMapping.for_table(NESTED, [], asked).fields).items()
+
+
+@pytest.mark.parametrize(
+    ("typemap", "tokenizers", "named"),
+    [
+        ({"numbers": "text"}, {}, "typemap.numbers is 'text'.*arrays of strings"),
+        ({"by_number": "json"}, {}, "structs and maps by string"),
+        ({"addr": "json"}, {}, "structs and maps by string"),
+        ({"tags": "ip"}, {}, "which is for strings"),
+        ({"raw": "string"}, {}, "has type binary"),
+        ({}, {"nope": "raw"}, "tokenizer.nope names a column"),
+        ({}, {"addr": "klingon"}, "'klingon', must be one of default, raw, en_stem, whitespace, ngram"),
+        ({"addr": "ip"}, {"addr": "raw"}, "indexed as ip"),
+        ({}, {"price": "raw"}, "indexed as decimal"),
+    ],
+)
+def test_what_cannot_be_indexed_is_refused_at_create(typemap: dict[str, str], tokenizers: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        DocMapping.for_table(NESTED, [], typemap, tokenizers)
+
+
+def test_tokenizers_survive_json() -> None:
+    mapping = DocMapping.for_table(NESTED, [], {"tags": "text"}, {"tags": "ngram", "addr": "default"})
+    assert (mapping.tokenizer("tags"), mapping.tokenizer("addr")) == ("ngram", "default")
+    assert DocMapping.from_json(mapping.to_json()) == mapping
+
+
+def test_a_type_that_no_split_holds_is_refused() -> None:
+    for kind in (pa.large_string(), pa.time64("us")):
+        with pytest.raises(SchemaMismatch, match="'odd'"):
+            DocMapping.for_table(pa.schema([("odd", kind)]), [])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"fields":[{"name":"a","type":"geo"}]}', '{"fields":[1]}'])

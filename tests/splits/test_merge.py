@@ -173,12 +173,9 @@ def test_a_child_that_fails_is_made_good(tmp_path: Path, reindexed: list[int], m
 
 def test_a_child_that_is_really_killed(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     given = sources(tmp_path, [20, 35])
-    worker = tmp_path / "indextables" / "splits" / "merge_worker.py"
-    worker.parent.mkdir(parents=True)
-    for package in (worker.parent, worker.parent.parent):
-        (package / "__init__.py").touch()
+    worker = tmp_path / "worker.py"
     worker.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("indextables.splits.segments._WORKER", worker)
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
     assert_conserved(given, tmp_path / "m.split")

@@ -75,6 +75,7 @@ REFUSED = {  # query -> (what the message names, position)
     "a^0": ("^", 2),
     "a^99999999": ("^", 2),
     '"a b"~x': ("~", 6),
+    '"a b c"~2': ("two words", 0),
     'a"b"': ("space", 1),
     "a:b:c": ("'a'", 0),
     ":a": ("':'", 0),

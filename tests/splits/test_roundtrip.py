@@ -157,6 +157,19 @@ def test_rows_that_outgrow_the_heap_still_end_in_one_segment(tmp_path: Path, mon
     assert list((tmp_path / "work").iterdir()) == []
 
 
+@pytest.mark.parametrize("rows", [12_000, 20_000])
+def test_rows_of_usual_length_need_no_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """The child process of a merge takes as long as the writing of many rows."""
+    built = []
+    monkeypatch.setattr(SplitWriter, "_one_segment", lambda *given: built.append(1))
+    choose = np.random.default_rng(3)
+    words = np.array([f"word{n}" for n in range(3000)])[choose.integers(0, 3000, (rows, 14))]
+    texts = [f"{' '.join(row)} id={n:x}" for row, n in zip(words, choose.integers(0, 10**9, rows), strict=True)]
+    batch = batch_of({"m": pa.array(texts), "n": pa.array(choose.integers(0, 10**7, rows)), "x": pa.array(choose.random(rows))})
+    assert write_split(tmp_path / "a.split", batch).num_records == rows
+    assert built == []
+
+
 def test_a_batch_of_another_schema_is_refused(tmp_path: Path) -> None:
     writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
     with pytest.raises(SchemaMismatch, match="status"):

@@ -82,8 +82,8 @@ def test_a_tombstone_without_an_entry_is_upstreams_miscount(log: Path, tmp_path:
 def test_doc_mappings_are_restored(log: Path, tmp_path: Path, key: str) -> None:
     write_manifest(log, "manifests/m1.avro", [entry("a", docMappingRef="h1"), entry("b", docMappingRef="unknown"), entry("c")])
     write_state(log, 1, {"manifests/m1.avro": 3}, schemaRegistry={key: "[1]"})
-    found = it.open(tmp_path)._snapshot.files
-    assert [(found[p].doc_mapping_ref, found[p].doc_mapping_json) for p in "abc"] == [("h1", "[1]"), ("unknown", None), (None, None)]
+    found = it.open(tmp_path)._snapshot.adds()
+    assert [(add.doc_mapping_ref, add.doc_mapping_json) for add in found] == [("h1", "[1]"), ("unknown", None), (None, None)]
 
 
 @pytest.mark.parametrize("wrap", [True, False])
@@ -146,7 +146,7 @@ def test_other_field_sets_are_read_by_name(log: Path, tmp_path: Path, more: list
     extra = {"tags": {"k": "v"}} if any(f["name"] == "tags" for f in more) else {}
     write_manifest(log, "manifests/m.avro", [entry("a", **extra)], schema=schema)
     write_state(log, 1, {"manifests/m.avro": 1})
-    assert it.open(tmp_path)._snapshot.files["a"].tags == (extra.get("tags") or None)
+    assert next(iter(it.open(tmp_path)._snapshot.adds())).tags == (extra.get("tags") or None)
 
 
 def test_a_state_folder_that_was_copied_is_noticed(log: Path, tmp_path: Path) -> None:
@@ -254,13 +254,13 @@ def test_take_over_commits_after_the_newest_state(tmp_path: Path) -> None:
     table = it.open(tmp_path, options={"storage.takeOver": "true"})
     report = table.append([{"id": row["id"]} for row in rows(0, 3)])
     assert (report.version, table.version) == (16, 16)
-    assert table.protocol.reader_features == table.protocol.writer_features == ["arrowRowStore"]
+    assert table.protocol.reader_features == table.protocol.writer_features == ["arrowRowStore", "schemaDeduplication"]
     assert len(paths(table)) == 2
     again = it.open(tmp_path)
     assert again.append([{"id": 9}]).version == 17
     assert again.checkpoint().status == "success"
-    assert (it.open(tmp_path).version, len(paths(it.open(tmp_path)))) == (17, 3)
-    assert it.open(tmp_path).protocol.reader_features == ["arrowRowStore"]
+    assert (it.open(tmp_path).version, len(paths(it.open(tmp_path)))) == (18, 3)  # our state says first that it is one
+    assert it.open(tmp_path).protocol.reader_features == ["arrowRowStore", "avroState", "schemaDeduplication"]
 
 
 def test_the_low_level_door_needs_no_take_over(log: Path, tmp_path: Path) -> None:

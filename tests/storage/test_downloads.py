@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from indextables import limits
-from indextables.errors import SplitCorrupted
+from indextables.errors import SplitCorrupted, StorageError
 from indextables.storage.downloads import Downloads
+from indextables.storage.partial import PartialFile
 
 
 def writing(data: bytes, calls: list[str]) -> object:
@@ -56,3 +59,94 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert {name for name, file in files.items() if file.exists()} == {"used", "young"}
     assert new.exists()
     assert not stray.exists()
+
+
+def test_many_processes_and_threads_fetch_the_same(tmp_path: Path) -> None:
+    """Whoever asks gets a whole file, also while others fetch it or drop it; nothing is left half."""
+    data = os.urandom(300_000)
+    source = tmp_path / "source"
+    source.write_bytes(data)
+    script = (
+        "import sys, pathlib, shutil, concurrent.futures\nfrom indextables.storage.downloads import Downloads\n"
+        "folder, source = map(pathlib.Path, sys.argv[1:])\nwanted = source.read_bytes()\n"
+        "def work(number):\n"
+        "    file = Downloads(folder, 'x').get(f'{number % 3}.split', len(wanted), lambda path, file: shutil.copyfile(source, file))\n"
+        "    same = file.read_bytes() == wanted\n"
+        "    if number % 10 == 0: file.unlink(missing_ok=True)\n"
+        "    return same\n"
+        "def tried(number):\n"
+        "    try: return work(number)\n"
+        "    except FileNotFoundError: return None  # another dropped it between the two lines, as a real reader would see\n"
+        "with concurrent.futures.ThreadPoolExecutor(4) as pool: found = list(pool.map(tried, range(60)))\n"
+        "print(found.count(True), found.count(False))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", script, str(tmp_path / "cache"), str(source)]
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = [process.communicate(timeout=60)[0].split() for process in running]
+    assert [wrong for _, wrong in answers] == ["0"] * 3
+    assert sum(int(right) for right, _ in answers) > 120
+    assert list((tmp_path / "cache").rglob(".tmp-*")) == []
+
+
+def test_partial_files(tmp_path: Path) -> None:
+    downloads = Downloads(tmp_path, "x", most_bytes=100_000)
+    data = os.urandom(200_000)
+
+    def read(start: int, end: int) -> bytes:
+        return data[start:end]
+
+    file = downloads.partial("a.split", len(data), 190_000, read)
+    assert file is not None
+    assert file.local.stat().st_size == len(data)
+    assert file.fetch([(5, 10), (199_995, 200_010)]) == [data[5:10], data[199_995:]]
+    file.write(8192, memoryview(data)[8192:12_288])
+    again = downloads.partial("a.split", len(data), 190_000, read)
+    assert again is not None
+    assert (again.inode, os.pread(again.descriptor, 4096, 8192)) == (file.inode, data[8192:12_288])
+    # It counts with what it takes on the disk, goes with the others, and still serves who has it open.
+    os.utime(file.local, (0, 0))
+    small = downloads.get("b.split", 50_000, writing(b"b" * 50_000, []))
+    assert file.local.exists()
+    downloads.get("c.split", 90_000, writing(b"c" * 90_000, []))
+    assert not file.local.exists()
+    assert small.exists()  # young
+    file.write(0, memoryview(b"still"))
+    assert os.pread(again.descriptor, 5, 0) == b"still"
+    # Once all of it is here there is no other.
+    sparse = downloads.partial("a.split", len(data), 190_000, read)
+    assert sparse is not None
+    downloads.get("a.split", len(data), writing(data, []))
+    assert not sparse.local.exists()
+    assert downloads.partial("a.split", len(data), 190_000, read) is None
+
+
+def test_a_partial_file_that_grows_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CACHE_CHECK_BYTES", 50_000)
+    downloads = Downloads(tmp_path, "x", most_bytes=100_000)
+    old = downloads.get("old", 40_000, writing(b"x" * 40_000, []))
+    file = downloads.partial("a.split", 10**6, 0, lambda start, end: b"")
+    assert file is not None
+    os.utime(old, (0, 0))
+    for start in range(0, 200_000, 10_000):
+        file.write(start, memoryview(b"y" * 10_000))
+    assert not old.exists()
+    assert file.local.exists()
+
+
+def test_a_partial_file_that_cannot_be_kept(tmp_path: Path) -> None:
+    def gone(start: int, end: int) -> bytes:
+        raise FileNotFoundError("anything")
+
+    file = Downloads(tmp_path, "x").partial("a.split", 10, 5, gone)
+    assert file is not None
+    with pytest.raises(FileNotFoundError, match=r"^a\.split$"):
+        file.fetch([(0, 1), (2, 3)])
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StorageError, match=r"a\.split.*cannot be kept"):
+        PartialFile("a.split", tmp_path / "taken" / "x", 10, 5, gone, list)
+    closed = PartialFile("b.split", tmp_path / "b", 10, 5, gone, list)
+    closed.descriptor = os.open(tmp_path / "b", os.O_RDONLY)
+    with pytest.raises(StorageError, match=r"b\.split.*cannot be kept"):
+        closed.write(0, memoryview(b"x"))
+    os.close(closed.descriptor)

@@ -80,3 +80,14 @@ def test_missing_and_forbidden(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="file/below"):
         store.create("file/below", b"x")
+
+
+def test_listings_after_a_name_go_into_folders(tmp_path: Path) -> None:
+    store = LocalStore(TableRoot(str(tmp_path)))
+    names = ["log/1.json", "log/2.json", "log/2/x", "log/2/y", "log/state-3/a", "log/state-3/b/c", "log/state-4"]
+    for name in names:
+        store.create(name, b"x")
+    found = [entry.path for entry in store.list("log")]
+    assert sorted(found) == sorted(names)
+    for after in ["", *names, "log/state-3", "log/state-3/", "log/0", "log/z", "log/2/"]:
+        assert [entry.path for entry in store.list("log", after)] == [name for name in found if name > after], after

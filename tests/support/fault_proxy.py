@@ -12,10 +12,13 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-ERRORS = {"503": "SlowDown", "500": "InternalError", "429": "TooManyRequests", "409": "ConditionalRequestConflict", "403": "AccessDenied"}
+ERRORS = {
+    "503": "SlowDown", "500": "InternalError", "429": "TooManyRequests", "409": "ConditionalRequestConflict", "403": "AccessDenied",
+    "412": "PreconditionFailed",
+}  # fmt: skip
 # What may happen to a put that the server has carried out, or has not.
 LOST = ("apply_reset", "apply_close", "apply_503", "apply_500")
 NOT_APPLIED = ("reset", "503", "500", "429", "409")
@@ -40,11 +43,26 @@ class Rule:
 
 
 @dataclass
+class Chain(Rule):
+    """The first fault strikes the request that the rule describes, each further one the next request for the same object."""
+
+    actions: list[str] = field(default_factory=list)
+
+    def takes(self, method: str, path: str) -> bool:
+        if not self.actions or not super().takes(method, path):
+            return False
+        self.action = self.actions.pop(0)
+        self.method, self.path, self.times = None, re.escape(path.partition("?")[0]), 1
+        return True
+
+
+@dataclass
 class Request:
     method: str
     path: str
     action: str
     status: int | None = None
+    answered: int = 0  # bytes of the body
 
     @property
     def verb(self) -> str:
@@ -60,6 +78,9 @@ class FaultProxy:
 
     def rule(self, action: str, method: str | None = None, path: str = "", times: int = 1, skip: int = 0) -> None:
         self.rules.append(Rule(action, method, path, times, skip))
+
+    def chain(self, actions: Sequence[str], method: str, skip: int = 0) -> None:
+        self.rules.append(Chain("", method, skip=skip, actions=list(actions)))
 
     def clear(self) -> None:
         self.rules.clear()
@@ -130,6 +151,7 @@ class FaultProxy:
                 await up[1].drain()
                 answer_head, answer = await _message(up[0], method)
                 entry.status = int(answer_head.split(None, 2)[1])
+                entry.answered = len(answer)
                 if not await self._answer(action, answer_head, answer, writer):
                     return None
         except (ConnectionError, asyncio.IncompleteReadError):

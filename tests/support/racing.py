@@ -1,26 +1,107 @@
-"""What the processes of a race run. It imports little: they are started for every race."""
+"""R1: sixteen long-lived processes, each with a store of its own, that race for one key after another from a common start.
+
+It imports little: the processes are forked from a server that has imported it, so that sixteen of them start within a second.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import ForkServerContext
+from typing import Any, Protocol
 
-from indextables.storage import StoreSpec
+from indextables.storage import Store, StoreSpec
 
-PROCESSES = 4
-THREADS = 4
-WRITERS = PROCESSES * THREADS
+WRITERS = 16
+PATIENCE = 120  # seconds for the slowest of the others to come to the start
+SPREAD = 0.002  # seconds over which they leave it: a server sees them in another order every time
 
 
-def race(spec: StoreSpec, keys: int, process: int) -> list[list[int]]:
-    """The keys that each thread of this process won."""
-    store = spec.open()
+class Start(Protocol):
+    """Of threads or of processes."""
 
-    def write(thread: int) -> list[int]:
-        writer = process * THREADS + thread
-        return [key for key in range(keys) if store.create(f"log/{key:06d}", f"writer {writer}".encode())]
+    def wait(self, timeout: float) -> int: ...
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(write, range(THREADS)))
+    def abort(self) -> None: ...
+
+
+def light_processes() -> ForkServerContext:
+    """Processes that cost a fork, with the object stores' libraries at hand. They have the environment of the first of them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.support.committing", "s3fs", "gcsfs.core"])
+    return context
+
+
+def key_path(key: int) -> str:
+    return f"log/{key:06d}"
+
+
+def content(writer: int, key: int) -> bytes:
+    return f"writer {writer} for {key}".encode()
+
+
+def race(store: Store, keys: range, writer: int, seed: int, start: Start) -> list[int]:
+    """The keys this writer won. Whoever fails lets the others go too."""
+    chance = random.Random(f"{seed} {writer} {keys}")
+    won = []
+    try:
+        for key in keys:
+            start.wait(PATIENCE)
+            time.sleep(chance.uniform(0, SPREAD))
+            if store.create(key_path(key), content(writer, key)):
+                won.append(key)
+    except BaseException:
+        start.abort()
+        raise
+    return won
+
+
+def _process(spec: StoreSpec, lanes: list[tuple[range, Any]], writer: int, seed: int, tell: Any, environment: dict[str, str]) -> None:
+    """Every lane in a thread of its own; tells the keys won, or what went wrong."""
+    try:
+        os.environ.update(environment)
+        store = spec.open()
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            parts = list(pool.map(lambda lane: race(store, lane[0], writer, seed, lane[1]), lanes))
+        tell.send(([key for part in parts for key in part], None))
+    except BaseException:
+        tell.send(([], traceback.format_exc()))
+
+
+def race_of_processes(spec: StoreSpec, keys: int, seed: int, lanes: int = 1) -> list[list[int]]:
+    """What each of the sixteen won. With `lanes`, they race for as many keys at a time: for servers that let losers wait for seconds."""
+    context = light_processes()
+    shares = [(range(lane, keys, lanes), context.Barrier(WRITERS)) for lane in range(lanes)]
+    pipes = [context.Pipe(duplex=False) for _ in range(WRITERS)]
+    arguments = [(spec, shares, writer, seed, tell, dict(os.environ)) for writer, (_, tell) in enumerate(pipes)]
+    processes = [context.Process(target=_process, args=given, daemon=True) for given in arguments]
+    for process in processes:
+        process.start()
+    answers = [hear.recv() for hear, _ in pipes]
+    for process in processes:
+        process.join()
+    failures = [trace for _, trace in answers if trace is not None]
+    assert not failures, "\n".join(failures)
+    return [won for won, _ in answers]
+
+
+def race_of_threads(open_store: Callable[[], Store], keys: int, seed: int) -> list[list[int]]:
+    """The same in one process, for stores that live in one; threads change places as often as they can."""
+    start = threading.Barrier(WRITERS)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(WRITERS) as pool:
+            return list(pool.map(lambda writer: race(open_store(), range(keys), writer, seed, start), range(WRITERS)))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def create_one(spec: StoreSpec) -> bool:

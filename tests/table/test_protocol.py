@@ -13,6 +13,12 @@ from tests.support.logs import add, metadata, paths, protocol
 from tests.support.tables import make, rows, tree, write_version
 
 
+@pytest.fixture(autouse=True)
+def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here holds for every format; files are looked at where JSON checkpoints lie."""
+    monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
+
+
 def table_with(path: Path, *first: dict[str, Any]) -> Path:
     write_version(path, 0, *first, metadata())
     write_version(path, 1, add("a"))
@@ -126,5 +132,5 @@ def test_other_programs_tables_are_written_only_after_a_take_over(tmp_path: Path
     table = it.open(path, options={"storage.takeOver": True})
     table.append([{"id": 1}])
     assert "arrowRowStore" in (table.protocol.reader_features or [])
-    assert table.protocol.writer_features == ["arrowRowStore", "footerOffsets"]
+    assert table.protocol.writer_features == ["arrowRowStore", "footerOffsets", "schemaDeduplication"]
     assert it.open(path).append([{"id": 2}]).version == 3

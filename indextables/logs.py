@@ -1,0 +1,36 @@
+"""Lines that this program logs, for people or, with `INDEXTABLES_LOG_FORMAT=json`, one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from typing import IO
+
+from indextables.clock import iso_ms
+
+FORMAT = "INDEXTABLES_LOG_FORMAT"
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+
+
+class JsonLines(logging.Formatter):
+    """`time`, `level`, `logger`, `message`, and what the call gave as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": iso_ms(int(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD and name not in line}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(stream: IO[str], *, verbose: bool) -> None:
+    """Of a program that is ours from the start; as a library we leave logging to the caller."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines() if os.environ.get(FORMAT) == "json" else logging.Formatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])

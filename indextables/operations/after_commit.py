@@ -1,0 +1,49 @@
+"""What follows a commit before its verb returns: a checkpoint, once enough versions have passed since the last one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from indextables.config import Config
+from indextables.operations import checkpoint
+from indextables.table.context import TableContext
+from indextables.table.protocol import is_foreign
+from indextables.table.snapshot import Snapshot
+
+logger = logging.getLogger("indextables")
+
+
+def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
+    """The snapshot, and warnings: whatever goes wrong here, the commit stands (CON-11).
+
+    Where splits were `merged`, the state they stood in is made anew without them (CMP-05).
+    """
+    bound = context.for_table(snapshot)
+    try:
+        compact = merged and _is_compacted(bound, snapshot)
+        if not compact and not _is_due(bound, snapshot):
+            return snapshot, []
+        ready = checkpoint.prepare(bound, snapshot)
+        report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
+    except Exception as error:
+        logger.warning("the checkpoint after version %s failed", snapshot.version, exc_info=True)
+        return snapshot, [f"the checkpoint after version {snapshot.version} failed: {error}"]
+    return replace(ready, checkpoint=ready.version), list(report.warnings)
+
+
+def is_reached(config: Config, version: int, last: int | None) -> bool:
+    """Pure. Whether so many versions came after the last checkpoint; one that was missed is made up by the next commit (C-16)."""
+    return bool(config.get("checkpoint.enabled")) and version - (last or 0) >= config.get("checkpoint.interval")
+
+
+def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
+    """The folder is looked at only where the base of the snapshot is old: others may have made a newer one."""
+    if not is_reached(context.config, snapshot.version, snapshot.checkpoint) or is_foreign(snapshot.protocol):
+        return False
+    return is_reached(context.config, snapshot.version, max(context.log.look(snapshot.checkpoint).bases, default=None))
+
+
+def _is_compacted(context: TableContext, snapshot: Snapshot) -> bool:
+    wanted = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
+    return bool(wanted) and context.config.get("state.format") == "avro" and snapshot.files.base is not None

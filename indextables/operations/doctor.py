@@ -1,0 +1,167 @@
+"""Doctor: looks at everything a table is made of, changes nothing of it, and says what to do. An empty list is a healthy table.
+
+Of a remote store it asks once more whether files are created atomically, by racing for a few that it removes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from indextables.errors import CommitUnknown, IndexTablesError, LogCorrupted, StorageError, TableNotFound
+from indextables.log.names import POINTER, LogListing
+from indextables.operations import merge_splits, purge, purge_facts
+from indextables.operations.findings import Finding, Severity, command
+from indextables.state import formats
+from indextables.state.pointer import read_pointer
+from indextables.state.retention import Kind
+from indextables.storage.probe import probe
+from indextables.storage.remote import RemoteStore
+from indextables.table.context import TableContext
+from indextables.table.cooldown import files_in_cooldown
+from indextables.table.snapshot import Snapshot
+
+SMALL_SPLITS = 10  # that a merge would take: from here on it is worth a finding
+LATE_INTERVALS = 3  # without a checkpoint
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Examination:
+    context: TableContext  # with the table's own configuration
+    snapshot: Snapshot
+    listing: LogListing
+
+    @property
+    def table(self) -> str:
+        return str(self.context.root)
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._store()
+        yield from self._gap()
+        yield from self._pointer()
+        yield from self._checkpoints()
+        yield from self._late_checkpoint()
+        yield from self._skipped()
+        yield from self._small_splits()
+        if self.snapshot.gap_at is None:
+            yield from self._files()
+
+    def _store(self) -> Iterator[Finding]:
+        store = self.context.store
+        if not isinstance(store, RemoteStore) or store.spec.single_writer:
+            return
+        try:
+            is_atomic = probe(store).is_atomic
+        except (StorageError, CommitUnknown) as error:
+            message = f"whether the store creates files atomically could not be found out: {error}"
+            yield Finding("store-unproved", Severity.INFO, message, command("doctor", self.table))
+            return
+        if not is_atomic:
+            message = "the store lets several writers create the same file, so that they would overwrite each other's commits"
+            yield Finding("store-not-atomic", Severity.ERROR, message, "use another store, or one writer and storage.singleWriter=true")
+
+    def _gap(self) -> Iterator[Finding]:
+        if 0 not in self.listing.versions:
+            message = "version 0 is missing: the table is read from a checkpoint alone, and other programs may not find it"
+            yield Finding("missing-version-0", Severity.ERROR, message, "restore version 0 from a backup")
+        if self.snapshot.gap_at is not None:
+            yield Finding(
+                "version-gap",
+                Severity.ERROR,
+                f"version {self.snapshot.gap_at} is missing although later ones exist: they cannot be seen, and nothing can be written",
+                f"restore version {self.snapshot.gap_at} from a backup, or {command('repair', self.table, 'NEW_LOG')}",
+            )
+
+    def _pointer(self) -> Iterator[Finding]:
+        fix = command("checkpoint", self.table)
+        newest = max(self.listing.bases, default=None)
+        if not self.listing.has_pointer:
+            if newest is not None:
+                yield Finding("missing-pointer", Severity.INFO, f"there is a checkpoint of version {newest} and no {POINTER}", fix)
+            return
+        pointer = read_pointer(self.context.store)
+        if pointer is None:
+            yield Finding("broken-pointer", Severity.WARNING, f"{POINTER} cannot be read", fix)
+        elif pointer.version not in self.listing.bases:
+            yield Finding("stale-pointer", Severity.WARNING, f"{POINTER} names version {pointer.version}, which has no checkpoint", fix)
+        elif newest is not None and pointer.version < newest:
+            message = f"{POINTER} names version {pointer.version}, and the newest checkpoint is of version {newest}"
+            yield Finding("stale-pointer", Severity.WARNING, message, fix)
+
+    def _checkpoints(self) -> Iterator[Finding]:
+        for version in self.listing.bases:
+            try:
+                replay, _ = formats.read(self.context.log, self.listing, version)
+                replay.files().table()  # decodes what is read when first needed
+            except LogCorrupted as error:
+                message = f"the checkpoint of version {version} cannot be used: {error}"
+                yield Finding("broken-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
+
+    def _late_checkpoint(self) -> Iterator[Finding]:
+        interval = int(self.context.config.get("checkpoint.interval"))
+        behind = self.snapshot.version - (self.snapshot.checkpoint or 0)
+        if behind > LATE_INTERVALS * interval:
+            message = f"{behind} versions since the last checkpoint, and one is due every {interval}"
+            yield Finding("late-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
+
+    def _skipped(self) -> Iterator[Finding]:
+        cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
+        for path in cooling:
+            skip = self.snapshot.skips[path]
+            message = f"split {path!r} was skipped {skip.count} times, last by {skip.operation or 'an operation'}: {skip.reason}"
+            yield Finding("skipped-split", Severity.WARNING, message, command("verify", self.table))
+
+    def _small_splits(self) -> Iterator[Finding]:
+        options = merge_splits.options_of(self.context, self.snapshot)
+        groups = merge_splits.plan(self.snapshot, options, self.context.clock.now_ms()).groups
+        sources = sum(len(group.sources) for group in groups)
+        if sources >= SMALL_SPLITS:
+            message = f"{sources} small splits would become {len(groups)} by a merge"
+            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table))
+
+    def _files(self) -> Iterator[Finding]:
+        facts = purge_facts.gather(self.context)
+        missing = [path for path in self.snapshot.files.paths() if path not in facts.files]
+        if missing:
+            message = f"{len(missing)} live splits are missing: {_some(missing)}"
+            yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
+        now = self.context.clock.now_ms()
+        fix = command("purge", self.table)
+        unknown = [file for file in facts.files.values() if purge_facts.is_unknown(file, facts)]
+        fresh = [file.path for file in unknown if purge_facts.is_fresh(file, now)]
+        if fresh:
+            message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
+            yield Finding("fresh-orphan", Severity.INFO, message, fix)
+        planned = purge.plan(facts, purge.options_of(self.context, "7d", None), now).deletions
+        orphans = [d.path for d in planned if d.kind is Kind.SPLIT and d.path not in facts.removed_at]
+        if orphans:
+            yield Finding("orphaned-split", Severity.WARNING, f"{len(orphans)} splits are in no version: {_some(orphans)}", fix)
+        manifests = [d.path for d in planned if d.kind is Kind.MANIFEST]
+        if manifests:
+            yield Finding("unreachable-manifest", Severity.WARNING, f"{len(manifests)} manifests are in no state: {_some(manifests)}", fix)
+        # Old checkpoints and states go with the next checkpoint, by themselves.
+        overdue = [d.path for d in planned if d.kind in (Kind.VERSION, Kind.SPLIT) and d.path not in orphans]
+        if overdue:
+            message = f"{len(overdue)} files are past their retention: {_some(overdue)}"
+            yield Finding("overdue-retention", Severity.WARNING, message, fix)
+
+
+def doctor(context: TableContext) -> list[Finding]:
+    """TableNotFound where there is none; a table that cannot be read at all is one finding."""
+    context.log.invalidate_cache()
+    try:
+        snapshot = context.snapshot()
+        examination = _Examination(context.for_table(snapshot), snapshot, context.log.listing())
+        return list(examination.findings())
+    except TableNotFound:
+        raise
+    except IndexTablesError as error:
+        if error.retryable:
+            raise
+        return [Finding("unreadable", Severity.ERROR, str(error), command("repair", str(context.root), "NEW_LOG"))]
+
+
+def _some(paths: list[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(repr(path) for path in paths[:_SHOWN]) + more

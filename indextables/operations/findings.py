@@ -1,0 +1,34 @@
+"""What doctor and verify tell: each finding with how bad it is, and the command that mends it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: str
+    severity: Severity
+    message: str
+    fix: str  # a command, or what else can be done
+
+    def to_dict(self) -> dict[str, str]:
+        return {name: str(value) for name, value in asdict(self).items()}
+
+
+def command(verb: str, table: str, *arguments: str) -> str:
+    return shlex.join(["indextables", verb, table, *arguments])
+
+
+def worst(findings: list[Finding]) -> str:
+    """`ok`, or the highest severity among them."""
+    order = list(Severity)
+    return str(max((finding.severity for finding in findings), key=order.index, default="ok"))

@@ -1,0 +1,89 @@
+"""Verify: every live split against what the log says of it, and against its own checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from indextables.actions import Add
+from indextables.errors import IndexTablesError, SplitCorrupted
+from indextables.operations.executor import Executor, in_threads
+from indextables.operations.findings import Finding, Severity, command
+from indextables.operations.upstream import is_upstream
+from indextables.paths import is_our_split
+from indextables.splits import SplitReader, open_split
+from indextables.splits.stats import StatsCollector
+from indextables.splits.upstream import is_upstream_split, verified_rows
+from indextables.storage import StoreSpec
+from indextables.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """One split at a time, on whatever machine."""
+
+    store: StoreSpec
+    deep: bool
+
+    def __call__(self, add: Add) -> list[Finding]:
+        try:
+            path = self.store.open().local_path(add.path, add.size)
+            if is_upstream(add) and is_upstream_split(path):
+                return [self._finding("split-differs", problem) for problem in _row_difference(add, verified_rows(path))]
+            split = open_split(path)
+            if is_our_split(add.path):
+                split.verify()
+            return [self._finding("split-differs", problem) for problem in self._differences(split, add)]
+        except FileNotFoundError:
+            return [self._finding("missing-split", f"split {add.path!r} is missing from the table")]
+        except SplitCorrupted as error:
+            return [self._finding("damaged-split", str(error))]
+        except IndexTablesError as error:  # whatever a hostile split provokes is told of that split; the others are looked at all the same
+            return [self._finding("unreadable-split", f"split {add.path!r} cannot be read: {error}")]
+
+    def _finding(self, code: str, message: str) -> Finding:
+        return Finding(code, Severity.ERROR, message, command("repair", str(self.store.root), "NEW_LOG"))
+
+    def _differences(self, split: SplitReader, add: Add) -> Iterator[str]:
+        """What the log says and the split does not bear out."""
+        yield from _row_difference(add, split.num_records)
+        if not is_our_split(add.path):
+            return
+        info = split.info
+        said = {
+            "footerStartOffset": (add.footer_start_offset, info.footer_start),
+            "footerEndOffset": (add.footer_end_offset, info.footer_end),
+            "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start),
+            "hotcacheLength": (add.hotcache_length, info.hotcache_length),
+        }
+        for name, (logged, true) in said.items():
+            if logged is not None and logged != true:
+                yield f"split {add.path!r} has {name} {true} and the log says {logged}"
+        if self.deep:
+            yield from _decoded_differences(split, add)
+
+
+def _row_difference(add: Add, rows: int) -> Iterator[str]:
+    if add.num_records is not None and add.num_records != rows:
+        yield f"split {add.path!r} has {rows} rows and the log says {add.num_records}"
+
+
+def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
+    """Decodes all rows, counts them, and compares their bounds with the log's."""
+    hotcache = split.footer.hotcache
+    stats = StatsCollector(split.schema, hotcache.stats_characters, hotcache.partition_columns)
+    rows = 0
+    for batch in split.batches():
+        rows += batch.num_rows
+        stats.add(batch)
+    if rows != split.num_records:
+        yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
+    for name, true in stats.result().items():
+        for kind, logged, found in (("min", add.min_values, true.min), ("max", add.max_values, true.max)):
+            if logged is not None and name in logged and logged[name] != found:
+                yield f"split {add.path!r} has {kind} {found!r} of {name!r} and the log says {logged[name]!r}"
+
+
+def verify(store: StoreSpec, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
+    """Sizes, footers, checksums and row counts of all live splits; `deep` also decodes rows and bounds. Empty where all is well."""
+    return [finding for found in executor(VerifyTask(store, deep), list(snapshot.adds())) for finding in found]

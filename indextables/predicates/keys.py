@@ -1,0 +1,206 @@
+"""Many values of one column as keys, which compare in bulk just as the values do: 64-bit integers, or texts.
+
+Booleans, dates (days) and timestamps (microseconds, UTC) are integers already. A float becomes the integer of the same rank, so that NaN
+equals itself and is above everything, and -0.0 equals 0.0. A key that is not known is never above or below anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.predicates.constants import typed_array, typed_scalar
+
+Mask = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+Key = Any  # an int of 64 bits for `Numbers`, a str for `Texts`
+
+NAN = 2**63 - 1
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MICROSECONDS = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    values: Integers
+    known: Mask
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + self.known.nbytes
+
+    def below(self, key: Key, or_equal: bool = False) -> Mask:
+        found: Mask = self.values <= key if or_equal else self.values < key
+        return found & self.known
+
+    def above(self, key: Key, or_equal: bool = False) -> Mask:
+        found: Mask = self.values >= key if or_equal else self.values > key
+        return found & self.known
+
+    def take(self, rows: Integers) -> Numbers:
+        return Numbers(self.values.take(rows), self.known.take(rows))
+
+    def only(self, rows: Mask) -> Numbers:
+        """The same, known in these rows at most."""
+        return Numbers(self.values, self.known & rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    texts: pa.Array  # null: not known
+    codes: Integers | None = None  # where each row's text stands; without them each row has its own
+
+    def __len__(self) -> int:
+        return len(self.texts) if self.codes is None else len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.texts.nbytes) + (0 if self.codes is None else self.codes.nbytes)
+
+    @property
+    def known(self) -> Mask:
+        return self.spread(pc.is_valid(self.texts))
+
+    def below(self, key: Key, or_equal: bool = False) -> Mask:
+        return self.spread((pc.less_equal if or_equal else pc.less)(self.texts, typed_scalar(key, pa.string())))
+
+    def above(self, key: Key, or_equal: bool = False) -> Mask:
+        return self.spread((pc.greater_equal if or_equal else pc.greater)(self.texts, typed_scalar(key, pa.string())))
+
+    def starts_with(self, prefix: str) -> Mask:
+        return self.spread(pc.starts_with(self.texts, prefix))
+
+    def matches(self, regex: str, rows: Mask) -> Mask:
+        """Of these rows, the ones whose text matches: a regular expression costs more than a comparison."""
+        if self.codes is not None:
+            return self.spread(pc.match_substring_regex(self.texts, regex)) & rows
+        found = np.zeros(len(self.texts), bool)
+        found[rows] = mask_of(pc.match_substring_regex(self.texts.filter(pa.array(rows)), regex))
+        return found
+
+    def rows(self) -> pa.Array:
+        """One text for each row."""
+        return self.texts if self.codes is None else self.texts.take(pa.array(self.codes))
+
+    def take(self, rows: Integers) -> Texts:
+        return Texts(self.texts.take(pa.array(rows))) if self.codes is None else Texts(self.texts, self.codes.take(rows))
+
+    def only(self, rows: Mask) -> Texts:
+        """The same, known in these rows at most."""
+        return self if rows.all() else Texts(pc.if_else(pa.array(rows), self.rows(), pa.nulls(1, pa.string())[0]))
+
+    def spread(self, answers: pa.Array) -> Mask:
+        """What is said of `texts`, for each row."""
+        found = mask_of(answers)
+        return found if self.codes is None else found.take(self.codes)
+
+
+Keys = Numbers | Texts
+
+
+def mask_of(answers: pa.Array) -> Mask:
+    """True where it is true; null counts as false."""
+    known = pc.fill_null(answers, typed_scalar(False, pa.bool_())) if answers.null_count else answers
+    found: Mask = known.to_numpy(zero_copy_only=False)
+    return found
+
+
+def key_of(value: Any) -> Key:
+    """The key of a literal or a decoded value; OverflowError where it has none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return int(float_keys(np.array([value]))[0])
+    if isinstance(value, datetime):
+        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return value.toordinal() - _EPOCH_DAY
+    number = index(value)  # not int(): that would cut a decimal off
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{value!r} is out of range")
+    return number
+
+
+def float_keys(values: npt.NDArray[np.float64]) -> Integers:
+    bits = (values + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
+    ranks = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    ranks[np.isnan(values)] = NAN
+    return ranks
+
+
+def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
+    """Keys of values of type `kind` as those of a wider type."""
+    if not isinstance(keys, Numbers) or kind == common:
+        return keys
+    if pa.types.is_floating(common) and pa.types.is_integer(kind):
+        return Numbers(float_keys(keys.values.astype(np.float64)), keys.known)
+    if pa.types.is_timestamp(common) and pa.types.is_date(kind):
+        return Numbers(keys.values * _DAY_MICROSECONDS, keys.known)
+    return keys
+
+
+def exceeds(left: Keys, right: Keys, or_equal: bool) -> Mask:
+    """Row by row, where both are known: the left one is above the right one."""
+    if isinstance(left, Numbers) and isinstance(right, Numbers):
+        above = left.values >= right.values if or_equal else left.values > right.values
+        return above & left.known & right.known
+    assert isinstance(left, Texts), "keys of one type"
+    assert isinstance(right, Texts), "keys of one type"
+    return mask_of((pc.greater_equal if or_equal else pc.greater)(left.rows(), right.rows()))
+
+
+def same(left: Keys, right: Keys) -> Mask:
+    """Row by row, where both are known: they are equal."""
+    if left is right:
+        return left.known
+    if isinstance(left, Numbers) and isinstance(right, Numbers):
+        equal: Mask = left.values == right.values
+        return equal & left.known & right.known
+    assert isinstance(left, Texts), "keys of one type"
+    assert isinstance(right, Texts), "keys of one type"
+    return mask_of(pc.equal(left.rows(), right.rows()))
+
+
+def between(values: list[Key], low: Keys | None, high: Keys | None) -> Mask:
+    """Where one of the values, which ascend, may lie between the two, of which one is given; what is not known does not keep it out."""
+    if not values:
+        return np.array(False)
+    if isinstance(high if low is None else low, Numbers):
+        return _numbers_between(np.array(values, np.int64), low, high)
+    return _texts_between(typed_array(values, pa.string()), low, high)
+
+
+def _numbers_between(values: Integers, low: Any, high: Any) -> Mask:
+    at = np.where(low.known, np.searchsorted(values, low.values), 0) if low is not None else np.zeros(len(high), np.int64)
+    found: Mask = at < len(values)
+    if high is None:
+        return found
+    too_high: Mask = (values[np.minimum(at, len(values) - 1)] > high.values) & high.known
+    return found & ~too_high
+
+
+def _texts_between(values: pa.Array, low: Any, high: Any) -> Mask:
+    if low is high and low.codes is not None:
+        within: Mask = low.spread(pc.or_(pc.is_in(low.texts, values), pc.is_null(low.texts)))
+        return within
+    if low is None:
+        at = np.zeros(len(high), np.int64)
+    else:
+        places = pc.fill_null(pc.search_sorted(values, low.texts).cast(pa.int64()), typed_scalar(0, pa.int64())).to_numpy()
+        at = places if low.codes is None else places[low.codes]
+    found: Mask = at < len(values)
+    if high is None:
+        return found
+    next_one = values.take(pa.array(np.minimum(at, len(values) - 1)))
+    return found & ~mask_of(pc.greater(next_one, high.rows()))

@@ -1,0 +1,135 @@
+"""The log's spellings of many values (partition values, statistics) as keys, and their bounds in the order of their type.
+
+What `values.decode_value` reads, and nothing else, has a key. Usual spellings are read by Arrow all at once; each unusual one, and all of
+them where one that looks usual is none (2024-02-30), by `decode_value`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.predicates.constants import typed_scalar
+from indextables.predicates.keys import NAN, Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of
+from indextables.predicates.literals import single
+from indextables.values import decode_value
+
+_FEW = 16  # a text that so many rows share on average is kept once
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_INTEGER = r"\A-?[0-9]{1,18}\z"
+_FLOAT = r"\A-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?\z"
+_DATE = rf"\A{_DAY}\z"
+_MOMENT = rf"\A{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{3}}([0-9]{{3}})?)?Z?\z"
+_YEARS = {"d": (-719_162, 2_932_896), "t": (-62_135_596_800_000_000, 253_402_300_799_999_999)}  # 1 to 9999, in days and microseconds
+
+
+def has_keys(kind: pa.DataType) -> bool:
+    """Whether values of a type compare by keys; of other columns (decimals, binary, nested) nothing is known."""
+    tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
+    return any(test(kind) for test in tests)
+
+
+def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
+    """The keys of texts that stand for values of a type that has keys; not known where there is no text, or it is not such a value."""
+    if pa.types.is_string(kind):
+        return _shared(texts)
+    usual = _usual(texts, kind) or Numbers(np.zeros(len(texts), np.int64), np.zeros(len(texts), bool))
+    rest = np.flatnonzero(mask_of(pc.is_valid(texts)) & ~usual.known)
+    if not len(rest):
+        return usual
+    coded = texts.take(pa.array(rest)).dictionary_encode()
+    values, known = _one_by_one(coded.dictionary, kind)
+    codes = coded.indices.to_numpy()
+    all_values, all_known = usual.values.copy(), usual.known.copy()
+    all_values[rest], all_known[rest] = values[codes], known[codes]
+    return Numbers(all_values, all_known)
+
+
+def bounds_of(texts: pa.Array, kind: pa.DataType) -> tuple[str | None, str | None]:
+    """The least and the greatest of the texts in the order of their type, as they are spelled.
+
+    Nulls have no say. None and None where nothing can be said: a text is not a value of the type, NaN is among them, or the type has no
+    order here.
+    """
+    given = texts.drop_null()
+    if not has_keys(kind):
+        return None, None
+    keys = keys_of(given, kind)
+    if not len(given) or not keys.known.all():
+        return None, None
+    if isinstance(keys, Texts):
+        ends = pc.min_max(given).as_py()
+        return ends["min"], ends["max"]
+    if pa.types.is_floating(kind) and (keys.values == NAN).any():
+        return None, None
+    return given[int(keys.values.argmin())].as_py(), given[int(keys.values.argmax())].as_py()
+
+
+def _shared(texts: pa.Array) -> Texts:
+    """Few different texts are kept once each: comparing them takes a hundredth of the time."""
+    sample = texts.slice(0, 4096)
+    if len(sample.unique()) * _FEW > len(sample):
+        return Texts(texts)
+    coded = texts.dictionary_encode(null_encoding="encode")
+    return Texts(coded.dictionary, coded.indices.to_numpy(zero_copy_only=False))
+
+
+def _usual(texts: pa.Array, kind: pa.DataType) -> Numbers | None:
+    """Those spelled as usual; None where one of them is no value after all."""
+    try:
+        if pa.types.is_integer(kind):
+            return _numbers(_only(texts, _INTEGER).cast(pa.int64()))
+        if pa.types.is_floating(kind):
+            return _floats(_only(texts, _FLOAT).cast(pa.float64()), kind)
+        if pa.types.is_boolean(kind):
+            return _numbers(_only(texts, r"\A(true|false)\z").cast(pa.bool_()).cast(pa.int64()))
+        if pa.types.is_date(kind):
+            return _in_years("d", _only(texts, _DATE).cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
+        if pa.types.is_timestamp(kind):
+            moments = pc.utf8_rtrim(_only(texts, _MOMENT), "Z")
+            return _in_years("t", moments.cast(pa.timestamp("us")).cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return None
+    return None
+
+
+def _only(texts: pa.Array, regex: str) -> pa.Array:
+    found = pc.match_substring_regex(texts, regex)
+    return texts if pc.all(found).as_py() else pc.if_else(found, texts, typed_scalar(None, pa.string()))
+
+
+def _numbers(values: pa.Array) -> Numbers:
+    filled = pc.fill_null(values, typed_scalar(0, pa.int64()))
+    return Numbers(filled.to_numpy(), mask_of(pc.is_valid(values)))
+
+
+def _floats(values: pa.Array, kind: pa.DataType) -> Numbers:
+    numbers = pc.fill_null(values, typed_scalar(0.0, pa.float64())).to_numpy()
+    known = mask_of(pc.is_valid(values))
+    if pa.types.is_float32(kind):
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32).astype(np.float64)
+        known &= np.isfinite(numbers)  # larger than every float: usual spellings are finite
+    return Numbers(float_keys(numbers), known)
+
+
+def _in_years(unit: str, values: pa.Array) -> Numbers:
+    found = _numbers(values)
+    first, last = _YEARS[unit]
+    return found.only((found.values >= first) & (found.values <= last))
+
+
+def _one_by_one(texts: pa.Array, kind: pa.DataType) -> tuple[Integers, Mask]:
+    keys = [_key(text, kind) for text in texts.to_pylist()]
+    return np.array([key or 0 for key in keys], np.int64), np.array([key is not None for key in keys], bool)
+
+
+def _key(text: str, kind: pa.DataType) -> Any:
+    try:
+        value: Any = decode_value(text, kind)
+        return key_of(single(value) if pa.types.is_float32(kind) else value)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,240 @@
+"""Many splits searched as one index: scores are BM25 with the statistics of all of them, the same as in one split that holds all rows.
+
+tantivy computes word frequencies and average lengths over the segments of an index. So the indexes of the splits are put side by side, each
+as one segment, under one `meta.json`; what tantivy answers is then exact, and one search costs little more than that of a single index.
+(But for phrases with `~`: how often one occurs in a row tantivy counts starting from the word that is rarer in the segment, so that their
+scores may differ from those of one split. The rows found do not.)
+Splits whose indexes are built differently (another doc mapping) cannot share one, nor can more than limits.VIEW_SPLITS or VIEW_BYTES of
+index: each such group is scored with its own statistics.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from indextables import limits
+from indextables.errors import SplitCorrupted, StorageError
+from indextables.splits.bundle import INDEX_META, ROW_STORE
+from indextables.splits.cache import SplitKey, open_split, split_key
+from indextables.splits.index import found_by, open_searcher, translated
+from indextables.splits.query import ParsedQuery
+from indextables.splits.reader import SplitPlace, SplitReader
+from indextables.splits.segments import IndexMeta, Segment
+from indextables.splits.sparse import Need
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows that match, best first; equal scores by split, then by row."""
+
+    splits: Numbers  # numbers of the splits, in the order in which they were given
+    rows: Numbers
+    scores: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, chosen: npt.NDArray[Any]) -> Hits:
+        return Hits(self.splits[chosen], self.rows[chosen], self.scores[chosen])
+
+
+def join_hits(parts: Sequence[Hits]) -> Hits:
+    """The hits of several groups as one list, best first."""
+    if len(parts) == 1:
+        return parts[0]
+    splits, rows = (np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)]) for name in ("splits", "rows"))
+    scores = np.concatenate([np.empty(0, np.float64), *(part.scores for part in parts)])
+    return Hits(splits, rows, scores).take(np.lexsort((rows, splits, -scores)))
+
+
+class Group:
+    """Splits that share statistics. Safe to use from several threads; the index is opened with the first search."""
+
+    def __init__(self, readers: Sequence[SplitReader], numbers: Sequence[int]) -> None:
+        self._readers = readers
+        self._numbers = np.array(numbers, np.int64)
+        self._lock = threading.Lock()
+        self._open_searcher: Any = None
+        self._searchable: frozenset[Need] = frozenset()
+
+    @cached_property
+    def _is_partial(self) -> bool:
+        return any(reader.is_partial for reader in self._readers)
+
+    @cached_property
+    def num_records(self) -> int:
+        return sum(reader.num_records for reader in self._readers)
+
+    def search(self, query: ParsedQuery, limit: int, offset: int = 0) -> Hits:
+        """The best `limit` rows after the best `offset`."""
+        most = min(limit, self.num_records - offset)
+        if most <= 0:
+            return Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
+        first = self._readers[0]
+        compiled = query.compile(first.schema, first.mapping)
+        found = found_by(self._searcher(compiled.needs), compiled.query, query.text, most, offset)
+        segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
+        rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
+        return Hits(self._numbers[segments], rows, np.fromiter((score for score, _ in found), np.float64, len(found)))
+
+    def pages(self, query: ParsedQuery, first: int) -> Iterator[Hits]:
+        """All hits, best first, in pages that grow from `first` rows: memory is bounded by the page, besides 16 bytes a hit in tantivy."""
+        offset, size = 0, first
+        while True:
+            page = self.search(query, size, offset)
+            if len(page):
+                yield page
+            offset += size
+            if len(page) < size:
+                return
+            size = min(2 * size, max(first, limits.SEARCH_PAGE))
+
+    def _searcher(self, needs: frozenset[Need]) -> Any:
+        """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further needs."""
+        with self._lock:
+            if self._open_searcher is None or (self._is_partial and not needs <= self._searchable):
+                wanted = self._searchable | needs
+                self._open_searcher = self._open_index(wanted)
+                self._searchable = wanted
+            return self._open_searcher
+
+    def _open_index(self, needs: frozenset[Need]) -> Any:
+        """The files' names go as soon as they are mapped, as in SplitReader."""
+        names = f"splits {self._readers[0].path} and {len(self._readers) - 1} more"
+        try:
+            with tempfile.TemporaryDirectory(prefix="indextables-index-", ignore_cleanup_errors=True) as name:
+                folder = Path(name)
+                numbers = range(len(self._readers))
+                metas = parallel(lambda number: _extracted(self._readers[number], folder, number, needs), numbers, self._is_partial)
+                segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]
+                meta = msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
+                (folder / INDEX_META).write_bytes(msgspec.json.encode(meta))
+                with translated(SplitCorrupted, f"{names} are damaged: their indexes do not open"):
+                    searcher = open_searcher(folder)
+        except OSError as cause:
+            raise StorageError(f"the indexes of {names} could not be copied: {cause}") from cause
+        if searcher.num_segments != len(self._readers) or searcher.num_docs != self.num_records:
+            raise SplitCorrupted(f"{names} are damaged: their indexes have {searcher.num_docs} documents, not {self.num_records}")
+        return searcher
+
+
+def _segment_id(number: int) -> uuid.UUID:
+    """A name of its own for each: a split may be in a table twice, as a copy."""
+    return uuid.UUID(int=number + 1)
+
+
+def _extracted(reader: SplitReader, folder: Path, number: int, needs: frozenset[Need]) -> IndexMeta:
+    """Put the checked files of a split's index into `folder` as segment `number`."""
+    meta = reader.index_meta()
+    own = folder / str(number)
+    own.mkdir()
+    reader.extract(own, needs)
+    stem = meta.segments[0].stem
+    for path in own.iterdir():
+        if path.name.startswith(stem + "."):
+            path.rename(folder / (_segment_id(number).hex + path.name.removeprefix(stem)))
+    return meta
+
+
+class View:
+    """Open splits in a fixed order, and the groups of them that are searched as one."""
+
+    def __init__(self, readers: Sequence[SplitReader]) -> None:
+        self.readers = readers
+        self.index_bytes = sum(_index_bytes(reader) for reader in readers)
+        self.groups = [Group([readers[n] for n in numbers], numbers) for numbers in _grouped(readers)]
+
+    def search(self, query: ParsedQuery, limit: int) -> Hits:
+        """The best `limit` rows of all splits."""
+        best = join_hits(parallel(lambda group: group.search(query, limit), self.groups))
+        return best.take(np.arange(min(limit, len(best))))
+
+
+def _grouped(readers: Sequence[SplitReader]) -> list[list[int]]:
+    """Numbers of the splits that go together, in their order."""
+    groups: list[list[int]] = []
+    filling: dict[Any, tuple[list[int], int]] = {}  # by kind of index: the last group, and its bytes
+    for number, reader in enumerate(readers):
+        kind = (reader.mapping, tuple((field.name, str(field.type)) for field in reader.schema), reader.footer.hotcache.format_version)
+        group, size = filling.get(kind, ([], 0))
+        size += _index_bytes(reader)
+        if not group or len(group) >= limits.VIEW_SPLITS or size > limits.VIEW_BYTES:
+            group, size = [], _index_bytes(reader)
+            groups.append(group)
+        group.append(number)
+        filling[kind] = (group, size)
+    return groups
+
+
+def _index_bytes(reader: SplitReader) -> int:
+    return sum(where.end - where.start for name, where in reader.footer.files.items() if name != ROW_STORE)
+
+
+def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool = False) -> list[Result]:
+    """`work` of every item, in as many threads as there are processors; in more of them where it waits for a remote store."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), limits.PARALLEL_READS if waits else os.cpu_count() or 2)) as pool:
+        return list(pool.map(work, items))
+
+
+_lock = threading.Lock()
+_views: OrderedDict[tuple[SplitKey, ...], View] = OrderedDict()
+
+
+def open_view(paths: Sequence[SplitPlace]) -> View:
+    """The splits as one index, from the cache of the last used: at most OPEN_VIEWS, and VIEW_BYTES of index in all besides the newest."""
+    if (known := known_view(paths)) is not None:
+        return known
+    key = tuple(map(split_key, paths))
+    view = View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths)))
+    with _lock:
+        view = _views.setdefault(key, view)
+        _views.move_to_end(key)
+        dropped = []
+        while len(_views) > 1 and (len(_views) > limits.OPEN_VIEWS or sum(v.index_bytes for v in _views.values()) > limits.VIEW_BYTES):
+            dropped.append(_views.popitem(last=False))
+    del dropped  # outside the lock: freeing a view unmaps files
+    return view
+
+
+def known_view(paths: Sequence[SplitPlace]) -> View | None:
+    """The view of these splits if it is open and their files are still the same."""
+    try:
+        key = tuple(map(split_key, paths))
+    except SplitCorrupted:
+        return None
+    with _lock:
+        if key in _views:
+            _views.move_to_end(key)
+        return _views.get(key)
+
+
+def _after_fork() -> None:
+    """As for open splits."""
+    global _lock, _views
+    _lock = threading.Lock()
+    _inherited.append(_views)
+    _views = OrderedDict()
+
+
+_inherited: list[OrderedDict[tuple[SplitKey, ...], View]] = []
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,256 @@
+"""Writing Avro states: on top of the state the files were read from, or anew.
+
+A state that follows another refers to its manifests and adds one for what is new, so it costs what changed and not what the table holds.
+Manifests are made one at a time. The state manifest comes last and is created only if it is not there: a state is whole or not there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import structs
+
+from indextables.actions.live import LiveFiles, Part
+from indextables.actions.model import MAPPING_PREFIX
+from indextables.actions.stored import StoredSegment
+from indextables.errors import CheckpointError
+from indextables.log import names
+from indextables.log.log import TransactionLog
+from indextables.paths import LOG_FOLDER
+from indextables.schema import from_spark_json
+from indextables.state import avro_state, manifests
+from indextables.state.avro_read import is_whole, verified_manifests
+from indextables.state.avro_state import ManifestInfo, StateManifest, manifest_path, read_state_manifest
+from indextables.state.compaction import Facts, Fate, fates, reason
+from indextables.state.contents import Contents, Format, Written
+from indextables.state.layout import Kinds, added_at, bounds_of, kinds_of, slices
+from indextables.state.manifests import CODECS, Block, Packing
+from indextables.state.options import StateOptions
+
+PROTOCOL = 4
+logger = logging.getLogger("indextables")
+
+
+@dataclass(slots=True)
+class _Manifests:
+    """Those of a state that is being written."""
+
+    log: TransactionLog
+    packing: Packing
+    kinds: Kinds
+    infos: list[ManifestInfo] = field(default_factory=list)
+    reused: int = 0
+    bytes_written: int = 0
+
+    def refer(self, segment: StoredSegment) -> None:
+        """To a manifest that is there; one beside its state is named from the log's folder from now on (AVR-06)."""
+        info, version = segment.label
+        path = manifest_path(info.path, version)
+        size = info.size_bytes
+        if size is None:
+            size = len(self.log.store.read(path))
+        self.infos.append(structs.replace(info, path=path.removeprefix(LOG_FOLDER + "/"), size_bytes=size))
+        self.reused += 1
+
+    def write(self, rows: pa.Table, blocks: Sequence[Block] | None = None) -> None:
+        """A manifest of these rows; `blocks` are theirs where they are at hand."""
+        if pc.count_distinct(rows.column("path")).as_py() != rows.num_rows:
+            raise CheckpointError(f"a manifest of {rows.num_rows} files would have a path twice")
+        data = manifests.assemble(manifests.encode_blocks(rows, self.packing) if blocks is None else blocks, self.packing)
+        path = manifests.path_of(data)
+        first, last = added_at(rows)
+        info = ManifestInfo(
+            path=path,
+            num_entries=rows.num_rows,
+            min_added_at_version=first,
+            max_added_at_version=last,
+            partition_bounds=bounds_of(rows, self.kinds) or None,
+            size_bytes=len(data),
+        )
+        store, target = self.log.store, f"{LOG_FOLDER}/{path}"
+        if not store.create(target, data) and store.read(target) != data:
+            store.replace(target, data)  # what was there has that digest in its name, and another
+        if manifests.digest_of(store.read(target)) != manifests.digest_in(path):
+            raise CheckpointError(f"manifest {path!r} does not read back as it was written")
+        verified_manifests(self.log).add(target)
+        self.infos.append(info)
+        self.bytes_written += len(data)
+
+
+def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
+    """The state of a version; what is broken in its place is replaced. CheckpointError unless it reads back as it was written."""
+    version = contents.version
+    kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
+    made = _Manifests(log, Packing(CODECS[options.compression], options.compression_level), kinds)
+    registry = _registry(contents)
+    tombstones = _lay_out(made, contents.files, options, registry, force=force)
+    state = _state(contents, made.infos, tombstones, registry, log.clock.now_ms())
+    entries = sum(info.num_entries for info in made.infos)
+    if entries - len(tombstones) != state.num_files:
+        raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, and the table has {state.num_files}")
+    size = _publish(log, state, options.manifest_format)
+    total = size + sum(info.size_bytes or 0 for info in made.infos)
+    written = len(made.infos) - made.reused
+    return Written(
+        version,
+        Format.AVRO,
+        state.num_files,
+        contents.num_actions,
+        total,
+        made.bytes_written + size,
+        written,
+        made.reused,
+        names.state_folder(version),
+    )
+
+
+def _lay_out(made: _Manifests, live: LiveFiles, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:
+    """Writes what has to be written; gives the tombstones."""
+    files = live.checked if live.gone or force else live
+    base, most = files.base, options.entries_per_manifest
+    if base is None:
+        for rows in slices(_referring(files.table(), registry), made.kinds, most):
+            made.write(rows)
+        return []
+    newer = _referring(files.newer(), registry)
+    removed = _present(files.stored_parts if files.gone else (), files.gone - base.tombstones)
+    dead = base.tombstones | removed
+    facts = Facts(
+        live=len(files),
+        tombstones=len(base.tombstones),
+        removed=len(removed),
+        manifests=len(base.segments) + (newer.num_rows > 0),
+        readded=bool(dead) and not dead.isdisjoint(newer.column("path").to_pylist()),
+        force=force,
+    )
+    why = reason(facts, options)
+    if why is not None:
+        logger.info("compacting the state of version %s: %s", base.version, why)
+        if not dead and not force:  # nothing to find in them: only the small ones are read
+            _compact(made, tuple(map(Part, base.segments)), newer, most)
+            return []
+        checked = files.checked
+        _compact(made, checked.stored_parts if checked.base is not None else (), _referring(checked.newer(), registry), most)
+        return []
+    for segment in base.segments:
+        made.refer(segment)
+    for rows in slices(newer, made.kinds, most):
+        made.write(rows)
+    return sorted(dead)
+
+
+def _present(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
+    """Those of the paths that are in these manifests: a tombstone without an entry would make every count wrong (C-46)."""
+    wanted = pa.array(sorted(gone), pa.string())
+    found: set[str] = set()
+    for part in parts:
+        paths = part.segment.rows.column("path")
+        found.update(paths.filter(pc.is_in(paths, wanted)).to_pylist())
+    return found
+
+
+def _compact(made: _Manifests, parts: Sequence[Part], newer: pa.Table, most: int) -> None:
+    """Only manifests that are small or have dead entries are rewritten."""
+    merged = []
+    chosen = fates([(part.segment.num_rows, part.segment.num_rows - len(part)) for part in parts], most, newer.num_rows)
+    for part, fate in zip(parts, chosen, strict=True):
+        assert isinstance(part.segment, StoredSegment)
+        if fate is Fate.KEEP:
+            made.refer(part.segment)
+        elif fate is Fate.CLEAN:
+            rows = part.table()
+            for piece in slices(rows, made.kinds, most):
+                made.write(piece, _cleaned(made, part) if piece.num_rows == rows.num_rows else None)
+        elif fate is Fate.MERGE:
+            merged.append(part.table())
+    for rows in slices(pa.concat_tables([*merged, newer]), made.kinds, most):
+        made.write(rows)
+
+
+def _cleaned(made: _Manifests, part: Part) -> list[Block] | None:
+    """The manifest's own blocks, those without a dead entry as they are; None where it is not packed as it should be from now on."""
+    assert isinstance(part.segment, StoredSegment)
+    info, version = part.segment.label
+    path = manifest_path(info.path, version)
+    data = made.log.store.read(path)
+    found = manifests.own_blocks(data, path) if manifests.digest_of(data) == manifests.digest_in(info.path) else None
+    if found is None or found[0] != made.packing.codec:
+        return None
+    alive = np.ones(part.segment.num_rows, bool)
+    for layer in part.dead:
+        alive[np.fromiter(layer, np.int64, len(layer))] = False
+    blocks: list[Block] = []
+    start = 0
+    for block in found[1]:
+        kept = alive[start : start + block[0]]
+        if kept.all():
+            blocks.append(block)
+        elif kept.any():
+            blocks += manifests.encode_blocks(part.segment.rows.slice(start, block[0]).filter(pa.array(kept)), made.packing)
+        start += block[0]
+    return blocks
+
+
+def _registry(contents: Contents) -> dict[str, str]:
+    """Doc mappings by their bare hash (C-41): those of the table, and those that only the state before knows."""
+    known = contents.metadata.configuration.items()
+    ours = {key.removeprefix(MAPPING_PREFIX): text for key, text in known if key.startswith(MAPPING_PREFIX)}
+    base = contents.files.base
+    return ours if base is None else {**base.mappings, **ours}
+
+
+def _referring(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
+    """Mappings that are referred to are said once, in the registry, and not in every entry."""
+    refs, texts = rows.column("doc_mapping_ref"), rows.column("doc_mapping_json")
+    if refs.null_count == len(refs) or texts.null_count == len(texts):
+        return rows
+    for ref in pc.unique(refs.drop_null()).to_pylist():
+        here = pc.equal(refs, pa.scalar(ref))
+        said = texts.filter(here).drop_null()
+        if len(said):
+            registry.setdefault(ref, said[0].as_py())
+            known = pc.and_kleene(here, pc.equal(texts, pa.scalar(registry[ref], pa.large_string())))
+            texts = pc.if_else(known.fill_null(False), pa.scalar(None, pa.large_string()), texts)
+    return rows.set_column(rows.schema.get_field_index("doc_mapping_json"), rows.schema.field("doc_mapping_json"), texts)
+
+
+def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str], registry: Mapping[str, str], now_ms: int) -> StateManifest:
+    metadata = msgspec.json.encode({"metaData": contents.metadata}).decode()
+    return StateManifest(
+        format_version=avro_state.FORMAT_VERSION,
+        state_version=contents.version,
+        created_at=now_ms,
+        num_files=len(contents.files),
+        total_bytes=contents.files.size,
+        manifests=infos,
+        tombstones=tombstones,
+        schema_registry=dict(registry),
+        protocol_version=PROTOCOL,
+        metadata=metadata,
+        protocol=contents.protocol,
+        txn=list(contents.txns) or None,
+        mergeskip=list(contents.skips) or None,
+        total_records=contents.files.num_records,
+        version=contents.version,
+    )
+
+
+def _publish(log: TransactionLog, state: StateManifest, form: str) -> int:
+    """The state manifest, read back; a broken one that was in its place is replaced. Gives its size."""
+    version = state.state_version
+    data = avro_state.encode_avro(state) if form == "avro" else avro_state.encode_json(state)
+    path = avro_state.state_path(version, form)
+    if not log.store.create(path, data) and not is_whole(log, version):
+        log.store.replace(path, data)
+    listing = log.look()
+    missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
+    found = read_state_manifest(log.store, version)
+    if missing or found.num_files != state.num_files or found.digest is None:
+        raise CheckpointError(f"state {version} does not read back as it was written")
+    return len(data)

@@ -1,0 +1,163 @@
+"""One door to checkpoints of every format: written as the options say, read whatever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from indextables.actions import Protocol
+from indextables.actions.replay import Normalise, Replay
+from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointError,
+    CheckpointWriteError,
+    CommitUnknown,
+    LogCorrupted,
+    StorageError,
+    UnsafePath,
+)
+from indextables.log import files, names
+from indextables.log.log import TransactionLog
+from indextables.log.names import LogListing
+from indextables.paths import LOG_FOLDER
+from indextables.state.avro_read import is_whole, read_state, verified_manifests
+from indextables.state.avro_write import write_state
+from indextables.state.contents import Contents, Format, Written
+from indextables.state.json_checkpoint import read_object, write_json
+from indextables.state.multipart import part_list, read_parts, write_parts
+from indextables.state.options import StateOptions
+from indextables.state.parquet_checkpoint import read_parquet, write_parquet
+from indextables.storage import Store
+
+Read = Callable[[Store, int, Normalise], tuple[Replay, Format]]
+
+# What a program must understand to read a checkpoint: version and feature (PRT-01, PRT-04). JSON and Parquet ask for nothing (A-07).
+_PROTOCOLS: dict[Format, tuple[int, str]] = {
+    Format.JSON_PARTS: (3, "multiPartCheckpoint"),
+    Format.AVRO: (4, "avroState"),
+}
+
+
+def format_of(contents: Contents, options: StateOptions) -> Format:
+    """The format that the options choose for these contents."""
+    if options.format == "avro":
+        return Format.AVRO
+    if options.format == "parquet":
+        return Format.PARQUET
+    if options.multi_part and contents.num_actions > options.actions_per_part:
+        return Format.JSON_PARTS
+    return Format.JSON
+
+
+def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
+    """What the table's protocol has to say before this checkpoint is written (PRT-08); None: any will do. Pure."""
+    needed = _PROTOCOLS.get(format_of(contents, options))
+    if needed is None:
+        return None
+    version, feature = needed
+    return Protocol(min_reader_version=version, min_writer_version=version, reader_features=[feature], writer_features=[feature])
+
+
+def write(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
+    """Writes a version's checkpoint and reads it back; a valid one that is there is kept, a broken one replaced. CheckpointError.
+
+    With `compact` an Avro state gets rid of its dead entries and small manifests, whatever the thresholds say (CMP-04, CMP-05).
+    """
+    try:
+        return _kept(log, contents, format_of(contents, options)) or _written(log, contents, options, compact=compact)
+    except CheckpointError:
+        raise
+    except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:
+        raise CheckpointWriteError(contents.version, error) from error
+
+
+def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
+    now_ms = log.clock.now_ms()
+    kind = format_of(contents, options)
+    if kind is Format.AVRO:
+        return write_state(log, contents, options, force=compact)
+    if kind is Format.PARQUET:
+        return write_parquet(log.store, contents, options, now_ms)
+    if kind is Format.JSON_PARTS:
+        return write_parts(log.store, contents, options, log.clock.new_id().replace("-", "")[-12:], now_ms)
+    return write_json(log.store, contents, compress=options.gzip)
+
+
+def _kept(log: TransactionLog, contents: Contents, wanted: Format) -> Written | None:
+    """What another program wrote for the same version meanwhile, if it is valid and of that format."""
+    listing = log.look()
+    if contents.version not in listing.bases:
+        return None
+    try:
+        found, kind = read(log, listing, contents.version)
+    except LogCorrupted:
+        return None
+    if kind is not wanted or (kind is Format.AVRO and not is_whole(log, contents.version)):
+        return None
+    if found.num_files != len(contents.files):
+        return None
+    stamps = [listing.stamp(path) for path in files_of(listing, contents.version)]
+    size = sum(stamp[0] for stamp in stamps if stamp is not None)
+    return Written(contents.version, kind, found.num_files, contents.num_actions, size, 0)
+
+
+def read(log: TransactionLog, listing: LogListing, version: int) -> tuple[Replay, Format]:
+    """The checkpoint of a version, in whichever format it is valid; LogCorrupted says why none is, UnsafePath is raised at once."""
+    readers: list[tuple[str, Read]] = []
+    if version in listing.states:
+        folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
+        readers.append((folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
+    if version in listing.checkpoints:
+        readers.append((names.checkpoint_path(version), read_json))
+    if version in listing.parquets:
+        readers.append((names.parquet_metadata_path(version), _read_parquet))
+    problems = []
+    for path, reader in readers:
+        try:
+            return reader(log.store, version, log.store.root.relative)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            problems.append((path, str(error)))
+    if not problems:
+        raise LogCorrupted(f"checkpoint {version} is gone")
+    raise CheckpointCorruptionError(problems[0][0], "; ".join(reason for _, reason in problems))
+
+
+def is_valid(log: TransactionLog, version: int, *, remembering: bool = False) -> bool:
+    """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it.
+
+    With `remembering` those are left out that this process has read or written before.
+    """
+    listing = log.look()
+    try:
+        _, kind = read(log, listing, version)
+    except LogCorrupted:
+        return False
+    return kind is not Format.AVRO or is_whole(log, version, verified_manifests(log) if remembering else None)
+
+
+def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
+    return read_parquet(store, version, normalise), Format.PARQUET
+
+
+def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
+    """One file, or a list of parts."""
+    try:
+        data = store.read(names.checkpoint_path(version))
+    except FileNotFoundError:
+        raise LogCorrupted(f"checkpoint {version} is gone") from None
+    text = files.unpack(data, f"checkpoint {version}")
+    found = part_list(text)
+    if found is not None:
+        return read_parts(store, text, found, version, normalise), Format.JSON_PARTS
+    return read_object(text, version, normalise), Format.JSON
+
+
+def files_of(listing: LogListing, version: int) -> list[str]:
+    """Paths of all files that were written for the JSON and Parquet checkpoints of a version and for nothing else, whole or not.
+
+    Those of Avro states are not among them: manifests may be shared.
+    """
+    return listing.checkpoint_files(version)

@@ -1,0 +1,106 @@
+"""What lies in a log folder, told by names in full: whatever has another name is nobody's to delete. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from indextables.clock import UNKNOWN_MS
+from indextables.paths import LOG_FOLDER
+
+_VERSION = re.compile(r"([0-9]{20})\.json")
+_STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
+_MANIFEST = re.compile(r"(?:manifests|state-v[0-9]{20})/manifest-[0-9A-Za-z-]{1,64}\.avro")
+# One family: `<version>.checkpoint.json` is the head, without which its parts are nothing. Parquet lies in a folder of its own.
+_CHECKPOINT = re.compile(r"(_checkpoints/)?([0-9]{20})\.checkpoint(\.json|\.[0-9a-fA-F-]{1,36}\.[0-9]{5}\.json|(?:\.[0-9]{5})?\.parquet)")
+_HEAD = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str  # in the table's folder
+    size: int
+    modified_ms: int | None  # by the store's clock; None: it does not say
+
+    @classmethod
+    def of(cls, path: str, size: int, modified_ms: int) -> File:
+        return cls(path, size, modified_ms if modified_ms < UNKNOWN_MS else None)
+
+
+def side_file(path: str) -> str:
+    """Where Hadoop keeps a checksum of a local file: `.name.crc` beside it."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The files of a log by what they are. A checkpoint's or state's files begin with those that make it one."""
+
+    versions: Mapping[int, File] = field(default_factory=dict)
+    checkpoints: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # JSON, with all parts, and Parquet
+    states: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # the state manifests alone
+    manifests: Mapping[str, File] = field(default_factory=dict)  # by path: shared ones, and those in the folders of states
+    loose_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of checkpoints that were begun and have no head
+    side_files: Mapping[str, File] = field(default_factory=dict)  # by the path of the file they belong to
+    has_pointer: bool = False
+
+    @classmethod
+    def of(cls, stamps: Mapping[str, tuple[int, int]]) -> Inventory:
+        """From sizes and times by path in the log folder, as a listing has them."""
+        files = {name: File.of(f"{LOG_FOLDER}/{name}", size, time) for name, (size, time) in stamps.items()}
+        checkpoints, loose = _families(files)
+        return cls(
+            versions=dict(_numbered(_VERSION, files)),
+            checkpoints=checkpoints,
+            states=_grouped(_numbered(_STATE, files)),
+            manifests={file.path: file for name, file in files.items() if _MANIFEST.fullmatch(name)},
+            loose_parts=loose,
+            side_files={file.path: files[side_file(name)] for name, file in files.items() if side_file(name) in files},
+            has_pointer="_last_checkpoint" in files,
+        )
+
+    def with_side_files(self, files: Iterable[File]) -> tuple[File, ...]:
+        """Each after the one it belongs to."""
+        return tuple(one for file in files for one in (file, self.side_files.get(file.path)) if one is not None)
+
+    def in_folder_of(self, state: int) -> list[File]:
+        """Manifests that lie in the folder of a state, as older writers left them."""
+        folder = f"{LOG_FOLDER}/state-v{state:020d}/"
+        return [file for path, file in self.manifests.items() if path.startswith(folder)]
+
+    @property
+    def bases(self) -> list[int]:
+        """Versions that a checkpoint or state stands for, ascending. Version 0 needs none: its own file is never deleted."""
+        return sorted(version for version in {*self.checkpoints, *self.states} if version > 0 or 0 not in self.versions)
+
+
+def _numbered(pattern: re.Pattern[str], files: Mapping[str, File]) -> Iterator[tuple[int, File]]:
+    return ((int(match[1]), file) for name, file in sorted(files.items()) if (match := pattern.fullmatch(name)))
+
+
+def _grouped(numbered: Iterable[tuple[int, File]]) -> dict[int, tuple[File, ...]]:
+    groups: defaultdict[int, list[File]] = defaultdict(list)
+    for number, file in numbered:
+        groups[number].append(file)
+    return {number: tuple(group) for number, group in groups.items()}
+
+
+def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], dict[int, tuple[File, ...]]]:
+    """The files of checkpoints that have their head, and those of checkpoints that have none."""
+    heads: dict[tuple[str, int], File] = {}
+    others: defaultdict[tuple[str, int], list[File]] = defaultdict(list)
+    for name, file in sorted(files.items()):
+        match = _CHECKPOINT.fullmatch(name)
+        if match is not None and match[3] == _HEAD:
+            heads[match[1] or "", int(match[2])] = file
+        elif match is not None and (match[1] is None or name.endswith(".parquet")):
+            others[match[1] or "", int(match[2])].append(file)
+    whole = _grouped((version, file) for (_, version), file in heads.items())
+    loose: dict[int, tuple[File, ...]] = {}
+    for (folder, version), parts in others.items():
+        place = whole if (folder, version) in heads else loose
+        place[version] = (*place.get(version, ()), *parts)
+    return whole, loose

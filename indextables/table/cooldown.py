@@ -1,0 +1,67 @@
+"""Splits that an operation could not use: recorded in the log, and left alone until their cooldown is over (pure)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from indextables.actions import Add, Protocol, Skip
+from indextables.clock import iso_ms
+from indextables.table.protocol import LEGACY, upgraded
+from indextables.table.snapshot import Snapshot
+
+SKIPS = 2  # the protocol that has them (SKP-09)
+_HOUR_MS = 3_600_000
+logger = logging.getLogger("indextables")
+
+
+def new_skip(base: Snapshot, add: Add, reason: str, operation: str, now_ms: int, cooldown_hours: float) -> Skip:
+    """The next skip of a live split, counted on from those before it."""
+    known = base.skips.get(add.path)
+    return Skip(
+        path=add.path,
+        skip_timestamp=now_ms,
+        reason=reason,
+        operation=operation,
+        partition_values=add.partition_values,
+        size=add.size,
+        retry_after=now_ms + int(cooldown_hours * _HOUR_MS),
+        skip_count=1 + (known.count if known else 0),
+    )
+
+
+def protocol_for_skips(base: Snapshot) -> list[Protocol]:
+    """The upgrade that has to come with the first skip of an old table; nothing where the protocol is enough."""
+    if base.protocol is LEGACY:
+        return []  # every first commit brings one that is
+    new = upgraded(base.protocol, SKIPS, SKIPS)
+    return [] if new is base.protocol else [new]
+
+
+def log_recorded(skips: Iterable[Skip]) -> None:
+    for skip in skips:
+        logger.info("Recorded skipped file: %s (skip count: %s, retry after: %s)", skip.path, skip.count, _instant(skip.retry_after))
+
+
+def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
+    """Path -> ms since the epoch when it may be tried again."""
+    return {path: skip.retry_after for path, skip in snapshot.skips.items() if skip.is_cooling(now_ms) and skip.retry_after is not None}
+
+
+def without_cooling(adds: Iterable[Add], cooling: Mapping[str, int]) -> list[Add]:
+    """The candidates that are not in cooldown."""
+    every = list(adds)
+    kept = [add for add in every if add.path not in cooling]
+    if len(kept) < len(every):
+        logger.info("Filtered out %s files currently in cooldown period", len(every) - len(kept))
+    for add in every:
+        if add.path in cooling:
+            logger.debug("File in cooldown until %s: %s", _instant(cooling[add.path]), add.path)
+    return kept
+
+
+def _instant(ms: int | None) -> str:
+    try:
+        return "now" if ms is None else iso_ms(ms)
+    except (OverflowError, ValueError, OSError):  # another writer's number, beyond the year 9999
+        return f"{ms} ms"

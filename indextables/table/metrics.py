@@ -1,0 +1,77 @@
+"""What this process did with a table's log, in numbers: how many checkpoints, how large, how long, how states were loaded."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from indextables import limits
+
+
+class Metrics:
+    """Of one table in this process. Safe to use from many threads; every number is a whole one, sums unless they say `last`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = {
+            "checkpoints_created": 0,
+            "checkpoint_ms": 0,
+            "last_checkpoint_ms": 0,
+            "last_checkpoint_bytes": 0,
+            "last_checkpoint_compression_percent": 0,  # bytes stored, of those that were packed; 0 where that is not known
+            "loads_from_checkpoint": 0,
+            "load_from_checkpoint_ms": 0,
+            "loads_from_log": 0,
+            "load_from_log_ms": 0,
+            "log_files_cleaned_up": 0,
+        }
+
+    def checkpoint_created(self, ms: int, size: int, compression_percent: int) -> None:
+        with self._lock:
+            self._numbers["checkpoints_created"] += 1
+            self._numbers["checkpoint_ms"] += ms
+            self._numbers |= {
+                "last_checkpoint_ms": ms,
+                "last_checkpoint_bytes": size,
+                "last_checkpoint_compression_percent": compression_percent,
+            }
+
+    def state_loaded(self, ms: int, *, from_checkpoint: bool) -> None:
+        source = "checkpoint" if from_checkpoint else "log"
+        with self._lock:
+            self._numbers[f"loads_from_{source}"] += 1
+            self._numbers[f"load_from_{source}_ms"] += ms
+
+    def cleaned_up(self, files: int) -> None:
+        with self._lock:
+            self._numbers["log_files_cleaned_up"] += files
+
+    def to_dict(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._numbers)
+
+
+_LOCK = threading.Lock()
+_TABLES: OrderedDict[Hashable, Metrics] = OrderedDict()
+
+
+def metrics_of(key: Hashable) -> Metrics:
+    """The numbers of one table in this process; those of tables used least lately are let go."""
+    with _LOCK:
+        found = _TABLES.setdefault(key, Metrics())
+        _TABLES.move_to_end(key)
+        while len(_TABLES) > limits.CACHED_TABLES:
+            _TABLES.popitem(last=False)
+        return found
+
+
+def _start_anew() -> None:
+    """A fork copies locks that another thread may hold."""
+    global _LOCK, _TABLES
+    _LOCK = threading.Lock()
+    _TABLES = OrderedDict()
+
+
+os.register_at_fork(after_in_child=_start_anew)

@@ -1,0 +1,247 @@
+"""`make bench`: CPU of the log beside deltalake's, of splits and searches beside tantivy's. It prints; no test relies on a time.
+
+CPU is that of the whole process, all threads; each figure is the best, or the median, of several. Ratios are what counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
+from deltalake.transaction import AddAction
+
+from indextables.clock import SYSTEM_CLOCK
+from indextables.config import Config
+from indextables.log.log import Reading, TransactionLog
+from indextables.operations.checkpoint import checkpoint
+from indextables.paths import TableRoot
+from indextables.storage import LocalStore
+from indextables.table.context import TableContext
+from indextables.table.snapshot import Snapshot, advance, load_snapshot
+from indextables.table.transaction import Draft, transact
+from tests.benchmarks.filters import filters
+from tests.benchmarks.search import searches
+from tests.benchmarks.shapes import COLUMNS, PARTITIONS, delta_add, our_add, write_delta, write_ours
+from tests.benchmarks.splits import splits
+from tests.benchmarks.states import states
+
+QUICK = os.environ.get("QUICK", "") not in ("", "0")
+SIZES = (1_000, 10_000, 100_000) if QUICK else (1_000, 100_000, 1_000_000)
+REPLAYS = (1_000,) if QUICK else (1_000, 10_000)
+CHECKPOINT = 10_000 if QUICK else 100_000
+VERSIONS = 100  # of every table of SIZES: a refresh lists them, so there are equally many
+ROUNDS = 10 if QUICK else 30
+UNCACHED = Reading(cache_ms=0)  # or the commit itself would answer the refresh
+
+NOTES = """
+How it is compared
+- Both logs tell the same history: paths of 80 to 90 characters, two partition values, bounds of five columns. Delta's is
+  plain, ours gzip as by default; for the replay that is judged ours is plain too (transaction.compression.enabled=false).
+- Neither has a checkpoint, except in the row that says so. Ours is read without the cache of this process.
+- A replay ends with a handle that can commit, refresh, count and tell whether a path is live. Every line of ours was checked in full by
+  then, and so was every path; adds that are spelt alike stay texts until asked for. deltalake has its columns then; the row
+  below is with the columns of all files on both sides.
+- The two take turns, and the best of each counts. Ours learns how a table spells its adds from the first 200, once in a process.
+- A commit is one add: ours with fsync of file and folder, through the same transaction as every write; Delta's by create_write_transaction.
+  Both leave the handle at the new version. Our first commit after opening also makes the index of paths: shown as a row of its own.
+- A refresh follows one commit made by another handle. It asks for the names that follow its version; a local
+  folder still gives all its names, so it grows a little with the number of version files.
+- Splits and searches are compared with raw tantivy-py as tests/benchmarks/{splits,search}.py say. Their ratios of bytes, and that of
+  writing, are ours to theirs, so less is better; all others are theirs to ours.
+- Time to import libraries is left out, except in the rows about the start.
+"""
+
+
+@dataclass
+class Board:
+    """The rows of the table, and whether what is promised holds."""
+
+    rows: list[tuple[str, str, str, str]] = field(default_factory=list)
+    verdicts: list[tuple[bool, str]] = field(default_factory=list)
+
+    def add(self, what: str, ours: float, theirs: float | None = None) -> None:
+        ratio = "" if theirs is None else f"{theirs / ours:.1f}x"
+        self.rows.append((what, f"{ours * 1000:,.2f} ms", "" if theirs is None else f"{theirs * 1000:,.2f} ms", ratio))
+        print(f"  {what}: {self.rows[-1][1]}", file=sys.stderr, flush=True)
+
+    def show_row(self, what: str, ours: str, theirs: str, ratio: str) -> None:
+        """A row in other units; what the ratio is of, the text says."""
+        self.rows.append((what, ours, theirs, ratio))
+        print(f"  {what}: {ours}", file=sys.stderr, flush=True)
+
+    def judge(self, holds: bool, promise: str) -> None:
+        self.verdicts.append((holds, promise))
+
+    def show(self) -> int:
+        rows = [("CPU", "IndexTables", "deltalake, tantivy …", "times faster"), *self.rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        for number, row in enumerate(rows):
+            cells = [cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+            print("  ".join(cells))
+            if number == 0:
+                print("  ".join("-" * width for width in widths))
+        print(NOTES)
+        for holds, promise in self.verdicts:
+            print(f"{'PASS' if holds else 'FAIL'}  {promise}")
+        return 0 if all(holds for holds, _ in self.verdicts) else 1
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    gc.collect()
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def best(work: Callable[[], Any], times: int) -> float:
+    return min(cpu(work) for _ in range(times))
+
+
+def our_log(table: Path, reading: Reading = UNCACHED) -> TransactionLog:
+    return TransactionLog(LocalStore(TableRoot(str(table))), reading)
+
+
+def replays(folder: Path, board: Board) -> None:
+    for versions in REPLAYS:
+        ours, theirs = write_ours(folder / f"o{versions}", versions, 10, compress=False), write_delta(folder / f"d{versions}", versions, 10)
+        packed = write_ours(folder / f"z{versions}", versions, 10)
+
+        def read(table: Path = ours, expected: int = 10 * versions) -> Snapshot:
+            snapshot = load_snapshot(our_log(table))
+            assert len(snapshot.files) == expected
+            return snapshot
+
+        def delta(table: Path = theirs) -> DeltaTable:
+            return DeltaTable(table)
+
+        our_time, their_time = map(min, zip(*((cpu(read), cpu(delta)) for _ in range(5)), strict=True))
+        ratio = their_time / our_time
+        board.add(f"replay {versions:,} versions of 10 adds, plain on both sides", our_time, their_time)
+        board.add("  ours gzip, as by default", best(lambda read=read, table=packed: read(table), 5), their_time)
+        board.judge(ratio >= 5, f"replay of {versions:,} versions at least 5x faster than deltalake ({ratio:.1f}x)")
+        columns = best(lambda read=read: read().files_table(), 3)
+        board.add("  and all columns of all files", columns, best(lambda delta=delta: delta().get_add_actions(), 2))
+
+
+class OpenTables:
+    """One table of ours, open, and one of Delta's."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.size = size
+        self.ours = write_ours(folder / f"c{size}", VERSIONS, size // VERSIONS)
+        self.theirs = write_delta(folder / f"e{size}", VERSIONS, size // VERSIONS)
+        self.log = our_log(self.ours)
+        self.snapshot = load_snapshot(self.log)
+        self.delta = DeltaTable(self.theirs)
+        self.schema = DeltaSchema.from_arrow(pa.schema([(name, pa.string()) for name in COLUMNS]))
+        self.number = size
+
+    def commit(self) -> None:
+        self.number += 1
+        draft = Draft([our_add(self.number)])
+        outcome = transact(self.log, self.snapshot, "append", lambda _: draft, config=Config.of(), clock=SYSTEM_CLOCK)
+        self.snapshot = outcome.snapshot
+
+    def delta_commit(self) -> None:
+        self.number += 1
+        add = delta_add(self.number)
+        action = AddAction(add["path"], add["size"], add["partitionValues"], add["modificationTime"], True, add["stats"])
+        self.delta.create_write_transaction([action], "append", self.schema, PARTITIONS)
+
+    def refreshed(self) -> float:
+        follower: Snapshot = advance(self.log, self.snapshot)
+        other = our_log(self.ours)
+        times = []
+        for _ in range(ROUNDS):
+            self.commit()
+            started = time.process_time()
+            follower = advance(other, follower)
+            times.append(time.process_time() - started)
+            assert follower.version == self.snapshot.version
+        return statistics.median(times)
+
+    def delta_refreshed(self, rounds: int) -> float:
+        follower = DeltaTable(self.theirs)
+        times = []
+        for _ in range(rounds):
+            self.delta_commit()
+            started = time.process_time()
+            follower.update_incremental()
+            times.append(time.process_time() - started)
+        return statistics.median(times)
+
+
+def commits(folder: Path, board: Board) -> None:
+    our_commits, our_refreshes = [], []
+    for size in SIZES:
+        tables = OpenTables(folder, size)
+        first = cpu(tables.commit)
+        rounds = 3 if size > 500_000 else 10
+        our_commits.append(statistics.median(cpu(tables.commit) for _ in range(ROUNDS)))
+        board.add(
+            f"commit one add, {size:,} live files", our_commits[-1], statistics.median(cpu(tables.delta_commit) for _ in range(rounds))
+        )
+        board.add("  our first one after opening", first)
+        our_refreshes.append(tables.refreshed())
+        board.add(f"refresh after one commit, {size:,} live files", our_refreshes[-1], tables.delta_refreshed(rounds))
+        assert len(tables.snapshot.files) == size + 1 + 2 * ROUNDS
+    for what, times in (("commit", our_commits), ("refresh", our_refreshes)):
+        spread = max(times) / min(times)
+        board.judge(spread <= 1.5, f"a {what} costs the same from {SIZES[0]:,} to {SIZES[-1]:,} live files within 1.5x ({spread:.2f}x)")
+
+
+def checkpoints(folder: Path, board: Board) -> None:
+    ours, theirs = write_ours(folder / "oc", 10, CHECKPOINT // 10), write_delta(folder / "dc", 10, CHECKPOINT // 10)
+    checkpoint(TableContext(our_log(ours), Config.of(), SYSTEM_CLOCK))
+    DeltaTable(theirs).create_checkpoint()
+    opened = best(lambda: load_snapshot(our_log(ours)), 3)
+    board.add(f"open from a checkpoint, {CHECKPOINT:,} files (JSON; Parquet)", opened, best(lambda: DeltaTable(theirs), 3))
+    cached = our_log(ours, Reading())
+    load_snapshot(cached)
+    board.add("  ours again in the same process", best(lambda: load_snapshot(cached), 5))
+
+
+def starts(board: Board) -> None:
+    def child(code: str) -> float:
+        def usage() -> float:
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return used.ru_utime + used.ru_stime
+
+        before = usage()
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False)
+        return usage() - before
+
+    bare = min(child("pass") for _ in range(5))
+    board.add("start: python alone", bare)
+    board.add("start: import indextables", min(child("import indextables") for _ in range(5)))
+    board.add("start: indextables --help", min(child("from indextables.cli import main; main(['--help'])") for _ in range(5)))
+
+
+def main() -> int:
+    board = Board()
+    pa.array([1])  # imports what Arrow imports when it first converts
+    with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
+        for part in (replays, commits, checkpoints, states):
+            part(Path(name), board)
+        filters(SIZES[-1], board)
+        searches(Path(name, "searches"), board)
+    splits(board)
+    starts(board)
+    return board.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Avro states beside deltalake's checkpoints and pyiceberg's manifests, in one run: `states(folder, board)` is called by the bench.
+
+Which design reaches which bar: manifests decoded as columns (uncached), bounds that rule manifests out before they are read (one
+partition), the local cache of decoded manifests (warm; and seed 000's table of many transactions).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from indextables.actions import CommitInfo
+from indextables.actions.codec import encode_actions
+from indextables.clock import SYSTEM_CLOCK
+from indextables.config import Config
+from indextables.log import files, names
+from indextables.log.log import Reading, TransactionLog
+from indextables.operations import checkpoint
+from indextables.paths import TableRoot
+from indextables.predicates import parse_predicate
+from indextables.storage import LocalStore
+from indextables.table.context import TableContext
+from indextables.table.files import public_table
+from indextables.table.snapshot import load_snapshot
+from tests.benchmarks.shapes import our_add, write_delta, write_ours
+
+QUICK = os.environ.get("QUICK", "") not in ("", "0")
+SIZES = (10_000, 100_000) if QUICK else (10_000, 100_000, 1_000_000)
+ICEBERG_MOST = 100_000  # it takes 90 s for a million files
+TRANSACTIONS = (1_000,) if QUICK else (1_000, 10_000)
+WHERE = "date = '2024-01-05' AND host = 'h4'"
+UNCACHED = Reading(cache_ms=0)
+
+MEMORY = """
+import gc, pyarrow as pa, sys
+from pathlib import Path
+from tests.benchmarks.states import our_log, load_snapshot
+def anonymous():
+    gc.collect(); pa.default_memory_pool().release_unused()
+    return sum(int(line.split()[1]) for line in open("/proc/self/smaps_rollup") if line.startswith("Anonymous:")) * 1024
+log = our_log(Path(sys.argv[1])); pa.array([1]); load_snapshot(our_log(Path(sys.argv[2]))).files_table()
+before = anonymous()
+snapshot = load_snapshot(log); rows = snapshot.files_table().num_rows
+print((anonymous() - before) / rows)
+"""
+
+
+def our_log(table: Path) -> TransactionLog:
+    return TransactionLog(LocalStore(TableRoot(str(table))), UNCACHED)
+
+
+def context(table: Path) -> TableContext:
+    return TableContext(our_log(table), Config.of(), SYSTEM_CLOCK)
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    gc.collect()
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def states(folder: Path, board: Any) -> None:
+    """Rows and verdicts of all bars of issue 5 that concern states. The cache folder is one of the bench's own."""
+    os.environ["INDEXTABLES_CACHE_DIR"] = str(folder / "cache")
+    pa.array([1])
+    incremental = []
+    for size in SIZES:
+        ours, theirs = write_ours(folder / f"so{size}", 100, size // 100), write_delta(folder / f"sd{size}", 100, size // 100)
+        _full(board, size, ours, theirs)
+        _opened(board, size, ours, theirs)
+        if size <= ICEBERG_MOST:
+            _iceberg(board, folder / f"si{size}", size)
+        incremental.append(_incremental(ours))
+        board.add(f"checkpoint of {size:,} files with 10 new ones", incremental[-1])
+        _memory(board, size, ours, folder / f"so{SIZES[0]}")
+    spread = max(incremental) / min(incremental)
+    board.judge(spread <= 2, f"an incremental checkpoint costs the same from {SIZES[0]:,} to {SIZES[-1]:,} files within 2x ({spread:.2f}x)")
+    for count in TRANSACTIONS:
+        _against_replay(board, folder, count)
+
+
+def _full(board: Any, size: int, ours: Path, theirs: Path) -> None:
+    """Of tables that are open, with the columns of all files made: what is timed is writing."""
+    bound = context(ours)
+    checkpoint.checkpoint(bound)  # commits the protocol that states need
+    for state in (ours / "_transaction_log").glob("state-v*/_manifest.json"):
+        state.unlink()
+    shutil.rmtree(ours / "_transaction_log" / "manifests")
+    snapshot = load_snapshot(bound.log)
+    snapshot.files_table()
+    our_time = cpu(lambda: checkpoint.run(bound, snapshot, checkpoint.contents_of(bound, snapshot)))
+    opened = DeltaTable(theirs)
+    their_time = cpu(opened.create_checkpoint)
+    board.add(f"full checkpoint of {size:,} files of an open table", our_time, their_time)
+    board.judge(our_time <= their_time, f"a full checkpoint of {size:,} files no slower than deltalake's ({their_time / our_time:.2f}x)")
+
+
+def _opened(board: Any, size: int, ours: Path, theirs: Path) -> None:
+    cache = Path(os.environ["INDEXTABLES_CACHE_DIR"])
+
+    def everything() -> None:
+        assert load_snapshot(our_log(ours)).files_table().num_rows == size
+
+    def partition() -> None:
+        snapshot = load_snapshot(our_log(ours))
+        assert 0 < public_table(snapshot, parse_predicate(WHERE, snapshot.schema)).num_rows < size
+
+    def uncached(work: Callable[[], None]) -> float:
+        shutil.rmtree(cache, ignore_errors=True)
+        return cpu(work)
+
+    cold_one = min(uncached(partition) for _ in range(3))
+    cold = min(uncached(everything) for _ in range(3))
+    warm = min(cpu(everything) for _ in range(3))
+    counts = min(cpu(lambda: len(load_snapshot(our_log(ours)).files)) for _ in range(3))
+    delta = min(cpu(lambda: DeltaTable(theirs).get_add_actions()) for _ in range(3))
+    board.add(f"cold open + all of {size:,} files, nothing cached", cold, delta)
+    board.add("  with the local manifest cache warm", warm, delta)
+    board.add("  only numbers of files, bytes and records", counts, delta)
+    board.add(f"cold open + one partition of {size:,} files, nothing cached", cold_one, delta)
+    if size == SIZES[-1]:
+        board.judge(delta / cold >= 1.5, f"cold open of {size:,} files at least 1.5x faster than deltalake, uncached ({delta / cold:.2f}x)")
+        board.judge(delta / warm >= 20, f"  at least 20x with the manifest cache warm ({delta / warm:.0f}x)")
+        board.judge(delta / cold_one >= 10, f"one partition of {size:,} files at least 10x faster, uncached ({delta / cold_one:.1f}x)")
+
+
+def _incremental(ours: Path) -> float:
+    """Best of three, each with 10 more files; the version files are written beforehand."""
+    times = []
+    for _ in range(3):
+        version = load_snapshot(our_log(ours)).version + 1
+        # As an append of ours says it: made on the version before, of paths that are new.
+        info = CommitInfo(id=str(version), timestamp=1_700_000_000_000, operation="append", read_version=version - 1, new_paths=True)
+        actions = [info, *(our_add(10_000_000 + 10 * version + number) for number in range(10))]
+        (ours / names.version_path(version)).write_bytes(files.pack(encode_actions(actions), compress=True))
+        times.append(cpu(lambda: checkpoint.checkpoint(context(ours))))
+    return min(times)
+
+
+def _iceberg(board: Any, folder: Path, size: int) -> None:
+    """A table of as many files through pyiceberg's own catalogue; data files are named, not written."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    folder.mkdir(parents=True)
+    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("b")
+    table = catalog.create_table("b.t", schema=pa.schema([("a", pa.string()), ("b", pa.string())]))
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for number in range(size):
+            add = our_add(number)
+            bound = {1: f"{number:08d}".encode(), 2: f"{number:08d}".encode()}
+            file = DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=f"{folder}/{add.path}",
+                file_format=FileFormat.PARQUET,
+                partition=Record(),
+                record_count=1000,
+                file_size_in_bytes=add.size,
+                lower_bounds=bound,
+                upper_bounds=bound,
+            )
+            file.spec_id = 0
+            append.append_data_file(file)
+    took = cpu(lambda: len(list(catalog.load_table("b.t").scan().plan_files())))
+    board.add(f"  pyiceberg: plan of {size:,} files, two columns", took)
+
+
+def _memory(board: Any, size: int, ours: Path, warm_up: Path) -> None:
+    """Of a process that opened the table with its cache warm: what is not backed by a file."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(ours), str(warm_up)], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    each = float(done.stdout)
+    print(f"  memory outside mapped files, {size:,} files: {each:.0f} bytes a file", file=sys.stderr)
+    if size == SIZES[-1]:
+        board.judge(each <= 300, f"at most 300 bytes of memory a live file outside mapped files ({each:.0f} of {size:,})")
+
+
+def _against_replay(board: Any, folder: Path, count: int) -> None:
+    """Seed 000's table: append-only, ten files a transaction. Open: a handle that knows version, counts and schema, and can commit."""
+    table = write_ours(folder / f"seed{count}", count, 10)
+    checkpoint.checkpoint(context(table))
+    load_snapshot(our_log(table)).files_table()
+
+    def replay() -> None:
+        live: dict[str, Any] = {}
+        for path in sorted((table / "_transaction_log").glob("0*.json")):
+            for line in files.unpack(path.read_bytes(), path.name).splitlines():
+                action = json.loads(line)
+                if "add" in action:
+                    live[action["add"]["path"]] = action["add"]
+        assert len(live) == 10 * count
+
+    opened = min(cpu(lambda: load_snapshot(our_log(table))) for _ in range(5))
+    listed = min(cpu(lambda: load_snapshot(our_log(table)).files_table()) for _ in range(5))
+    replayed = min(cpu(replay) for _ in range(2))
+    board.add(f"open {count:,} transactions from the state (beside: plain replay by the standard library)", opened, replayed)
+    board.add(f"the same with all {10 * count:,} live files as columns, manifest cache warm", listed, replayed)
+    least = 90 if count == 1_000 else 800
+    board.judge(
+        replayed / opened >= least, f"{count:,} transactions with checkpoint open at least {least}x faster ({replayed / opened:.0f}x)"
+    )

@@ -1,0 +1,67 @@
+"""R2: eight writer processes are killed at random and restarted: nothing is lost, doubled, left out or torn."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables.storage import StoreSpec
+from tests.contract.conftest import spec_of
+from tests.support.committing import Massacre, committed_adds
+from tests.support.s3 import Server
+from tests.support.tables import SCHEMA
+
+
+def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tuple[int, int]:
+    """The commits and kills it came to, when all of them were found to be right."""
+    options = {"s3.endpoint": spec.endpoint, "s3.region": spec.region}
+    it.create(str(spec.root), SCHEMA, options=options)
+    massacre = Massacre(spec, folder, seed=random.randrange(2**32))
+    massacre.run(commits, kills, seconds=240)
+    told, made = massacre.notes(), committed_adds(spec)
+    print(f"R2: {len(made)} commits in {spec.root.scheme}, {len(told)} told, {massacre.kills} kills, seed {massacre.seed}")
+    assert told.items() <= made.items(), "a commit that was acknowledged is not there, or elsewhere"
+    assert len(made) - len(told) <= massacre.kills, "more commits than writers can have died between a commit and its note"
+    assert massacre.versions_seen == sorted(massacre.versions_seen), "a reader saw the table go back"
+    assert len(told) >= commits
+    assert massacre.kills >= kills
+    table = it.open(str(spec.root), options=options)
+    files = table.files()
+    assert dict(zip(files.column("path").to_pylist(), files.column("added_at_version").to_pylist(), strict=True)) == made
+    assert table.warnings == []
+    assert table.log.commit([{"remove": {"path": next(iter(made)), "dataChange": True, "deletionTimestamp": 1}}]) == len(made) + 1
+    return len(made), massacre.kills
+
+
+def on_local_disk(folder: Path, tables: int, commits: int, kills: int) -> tuple[int, int]:
+    """In several tables: a writer lists the log for every commit, so that one log of them all would measure the listing."""
+    sums = (0, 0)
+    for number in range(tables):
+        notes = folder / f"notes-{number}"
+        notes.mkdir()
+        made, killed = hold_massacre(spec_of(str(folder / f"t{number}")), notes, commits, kills)
+        sums = sums[0] + made, sums[1] + killed
+        left = [file for file in (folder / f"t{number}" / "_transaction_log").iterdir() if file.name.startswith(".tmp-")]
+        assert len(left) <= killed  # what the dead were about to write; no reader took it for anything
+    return sums
+
+
+def test_writers_killed_on_local_disk(tmp_path: Path) -> None:
+    commits, kills = on_local_disk(tmp_path, tables=4, commits=250, kills=13)
+    assert commits >= 1000
+    assert kills >= 50
+
+
+def test_writers_killed_on_ministack(mini: Server, tmp_path: Path) -> None:
+    hold_massacre(spec_of(mini.place(), **mini.options), tmp_path, commits=60, kills=15)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_hundred_thousand_commits(tmp_path: Path) -> None:
+    commits, kills = on_local_disk(tmp_path, tables=200, commits=500, kills=25)
+    assert commits >= 100_000
+    assert kills >= 5_000

@@ -1,0 +1,52 @@
+"""Which stores are taken: those that create atomically, others for a single writer only, none without its package."""
+
+from __future__ import annotations
+
+import sys
+
+import fsspec  # noqa: F401
+import pytest
+
+from indextables.cli import main
+from indextables.errors import ConfigError
+from tests.contract.conftest import spec_of
+from tests.support import plain_store
+
+
+@pytest.mark.parametrize("place", ["plain://tmp/x", "hdfs://host/t", "ftp://host/t", "http://host/t", "webhdfs://host/t"])
+def test_other_kinds_are_refused_unless_there_is_one_writer(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain_store.register()
+    with pytest.raises(ConfigError, match=r"cannot create files atomically.*storage\.singleWriter=true"):
+        spec_of(place).open()
+    assert main(["describe", place]) == 78
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert spec_of(place, **{"storage.singleWriter": "true"}).open().root.scheme == place.split(":", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "words"),
+    [
+        ("gs://bucket/table", "gcsfs", "gs:// needs a package that is not installed: install gcsfs (pip install 'indextables[gs]')"),
+        ("gcs://bucket/table", "gcsfs", "gs:// needs a package that is not installed: install gcsfs (pip install 'indextables[gs]')"),
+        ("abfss://c@a.dfs.core.windows.net/t", "adlfs", "install adlfs (pip install 'indextables[azure]')"),
+        ("wasbs://c@a.blob.core.windows.net/t", "adlfs", "install adlfs (pip install 'indextables[azure]')"),
+        ("smb://host/t", "smbprotocol", "smb:// needs a package that is not installed: install the package of fsspec for smb"),
+    ],
+)
+def test_a_missing_package_is_named_in_one_line(
+    place: str, module: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (module, f"{module}.core"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "abfs", raising=False)  # what was found once is kept
+    for verb in (["describe", place], ["count", place], ["checkpoint", place]):
+        assert main(verb) == 78
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
+
+
+def test_a_scheme_that_nobody_knows_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match="nosuch:// is not a store that fsspec knows"):
+        spec_of("nosuch://x/t").open()
+    assert main(["describe", "nosuch://x/t"]) == 78
+    assert len(capsys.readouterr().err.splitlines()) == 1

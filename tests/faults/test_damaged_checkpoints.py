@@ -1,0 +1,173 @@
+"""R8 and R9 for checkpoints in JSON, in parts and in Parquet: they are only a cache, and no damage changes an answer."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from indextables.actions.replay import Replay
+from indextables.errors import LogCorrupted
+from indextables.log import names
+from indextables.state import formats
+from indextables.state.contents import Format
+from indextables.table.snapshot import load_snapshot
+from tests.support.checkpoints import LATER, OPTIONS, begin, commit, log_of, told, write_checkpoint
+from tests.support.logs import add, remove, skip
+from tests.support.memory_store import MemoryStore
+
+DAMAGES = ("deleted", "flipped", "cut", "emptied", "another's", "older")
+CASES = 5000
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of broken checkpoints
+
+
+def checkpointed(kind: Format, versions: int = 9, every: int = 4) -> MemoryStore:
+    """A table whose versions 4 and 8 have checkpoints (5 and 10 where the first one needs a commit of its own)."""
+    store = MemoryStore()
+    begin(store)
+    for number in range(1, versions + 1):
+        version = log_of(store).listing().versions[-1] + 1
+        more: list[dict[str, Any]] = [remove(f"f{number - 2}")] if number % 3 == 0 else [skip(f"f{number}", retryAfter=LATER)]
+        commit(store, version, add(f"f{number}", size=number, minValues={"id": str(number)}), add(f"g{number}"), *more)
+        if number % every == 0:
+            write_checkpoint(store, kind)
+    return store
+
+
+def base_files(store: MemoryStore, version: int) -> list[str]:
+    return formats.files_of(log_of(store).listing(), version)
+
+
+def damage(store: MemoryStore, path: str, how: str, older: str) -> None:
+    data = store.files[path]
+    if how == "deleted":
+        del store.files[path]
+    elif how == "flipped":
+        store.files[path] = data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
+    else:
+        store.files[path] = {"cut": data[: len(data) // 2], "emptied": b"", "another's": b'{"add":[]}', "older": store.files[older]}[how]
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
+    """R8: every file x 6 damages, with the whole log (same answer), and with a trimmed one (same answer, or an error that says why)."""
+    whole = checkpointed(kind)
+    first, last = log_of(whole).listing().bases
+    expected = told(load_snapshot(log_of(whole)))
+    older_files = base_files(whole, first)
+    cases = refused = 0
+    for (number, path), how, trimmed in product(enumerate(base_files(whole, last)), DAMAGES, ("nothing", "before the first", "all")):
+        store = MemoryStore()
+        store.files = dict(whole.files)
+        older = next(other for other in older_files[number:] + older_files[::-1] if whole.files[other] != whole.files[path])
+        damage(store, path, how, older)
+        for version in range(1, {"nothing": 0, "before the first": first, "all": last}[trimmed] + 1):
+            store.delete(names.version_path(version))
+        cases += 1
+        if trimmed != "all":
+            snapshot = load_snapshot(log_of(store))
+            assert told(snapshot) == expected, (path, how, trimmed)
+            assert snapshot.checkpoint == first, (path, how, trimmed)
+            continue
+        with pytest.raises(LogCorrupted, match=r"does not reach back to a valid base|is missing"):
+            load_snapshot(log_of(store))
+        refused += 1
+    print(f"R8, {kind}: {cases} cases, {refused} of them refused because the log was trimmed")
+    assert cases == len(base_files(whole, last)) * len(DAMAGES) * 3
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_a_damaged_checkpoint_is_written_anew(kind: Format) -> None:
+    """PQC-15: by the next checkpoint, also of the same version."""
+    mended = 0
+    whole = checkpointed(kind, versions=4)
+    (version,) = log_of(whole).listing().bases
+    for path, how in product(base_files(whole, version), DAMAGES[:-1]):
+        store = MemoryStore()
+        store.files = dict(whole.files)
+        damage(store, path, how, path)
+        assert write_checkpoint(store, kind).status == "success", (path, how)
+        for number in range(version + 1):
+            store.delete(names.version_path(number))
+        found = load_snapshot(log_of(store))
+        assert (found.checkpoint, told(found)) == (version, told(load_snapshot(log_of(whole))))
+        mended += 1
+    assert mended == len(base_files(whole, version)) * (len(DAMAGES) - 1)
+
+
+def damaged(data: bytes, chance: random.Random, count: int = CASES) -> Iterator[bytes]:
+    """Every truncation and every flip of one bit, then of two; a sample where there are more than `count`."""
+    cuts = [data[:length] for length in range(len(data))]
+    flips = [(at, bit) for at in range(len(data)) for bit in range(8)]
+    chosen = flips if len(cuts) + len(flips) <= count else chance.sample(flips, max(0, count - min(len(cuts), count // 4)))
+    yield from chance.sample(cuts, min(len(cuts), count - len(chosen)))
+    for at, bit in chosen:
+        yield data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+    for _ in range(count - len(chosen) - len(cuts)):
+        changed = bytearray(data)
+        for at, bit in chance.sample(flips, 2):
+            changed[at] ^= 1 << bit
+        yield bytes(changed)
+
+
+def said(replay: Replay) -> tuple[Any, ...]:
+    return replay.protocol, replay.metadata, replay.txns, replay.skips, [*replay.files().adds()]
+
+
+ARTEFACTS = {
+    "checkpoint": (Format.JSON, {}, r"\.checkpoint\.json"),
+    "plain checkpoint": (Format.JSON, {"transaction.compression.enabled": False}, ""),
+    "part": (Format.JSON_PARTS, {}, "00001.json"),
+    "plain part": (Format.JSON_PARTS, {"transaction.compression.enabled": False}, "00002.json"),
+    "list of parts": (Format.JSON_PARTS, {}, ".checkpoint.json"),
+    "parquet": (Format.PARQUET, {}, ".parquet"),
+    "parquet metadata": (Format.PARQUET, {}, ".checkpoint.json"),
+}
+
+
+@pytest.mark.parametrize("name", ARTEFACTS)
+def test_every_flip_and_truncation_is_noticed(name: str) -> None:
+    """R9: what reads at all reads as it was written."""
+    kind, options, ending = ARTEFACTS[name]
+    store = checkpointed(kind, versions=3, every=9)
+    write_checkpoint(store, kind, **options)
+    log = log_of(store)
+    listing = log.listing()
+    (version,) = listing.bases
+    (path,) = [path for path in base_files(store, version) if path.endswith(ending.replace("\\", ""))]
+    expected = said(formats.read(log, listing, version)[0])
+    original, seed = store.files[path], random.randrange(2**32)
+    cases = read = 0
+    for data in damaged(original, random.Random(seed)):
+        store.files[path] = data
+        cases += 1
+        try:
+            found, _ = formats.read(log, listing, version)
+        except LogCorrupted:
+            continue
+        assert said(found) == expected, f"seed {seed}"
+        read += 1
+    print(f"R9, {name} of {len(original)} bytes: {cases} damages, {read} of them changed nothing that is read, seed {seed}")
+    assert cases >= CASES
+
+
+def test_no_flip_or_truncation_of_the_pointer_matters() -> None:
+    """R9, LCP-01: it is a hint."""
+    store = checkpointed(Format.JSON, versions=1, every=1)
+    expected = load_snapshot(log_of(store))
+    seed, cases = random.randrange(2**32), 0
+    for data in damaged(store.files[names.pointer_path()], random.Random(seed)):
+        store.files[names.pointer_path()] = data
+        found = load_snapshot(log_of(store))
+        assert (found.version, found.checkpoint, found.files.paths()) == (1, 1, expected.files.paths()), f"seed {seed}"
+        cases += 1
+    print(f"R9, pointer: {cases} damages, seed {seed}")
+    assert cases >= CASES

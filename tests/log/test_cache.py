@@ -1,0 +1,299 @@
+"""The cache of logs: what is kept, what is looked at again, and what must never be answered wrongly (CCH-01 … 07, OPT-01, OPT-03, C-36)."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables import limits
+from indextables.clock import Clock
+from indextables.errors import StorageError
+from indextables.log import cache, names
+from indextables.log.log import Reading, TransactionLog
+from indextables.table.context import TableContext
+from indextables.table.snapshot import advance, load_snapshot
+from tests.support.memory_store import MemoryStore
+from tests.support.tables import FakeTime, make, rows
+
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+RATES = {"protocolHitRate", "metadataHitRate", "versionHitRate", "filesHitRate", "versionsListHitRate"}
+
+
+def put(store: MemoryStore, version: int, *actions: dict[str, Any]) -> None:
+    store.files[names.version_path(version)] = "".join(json.dumps(action) + "\n" for action in actions).encode()
+
+
+def create(store: MemoryStore, table_id: str = "x") -> None:
+    store.files.clear()
+    put(store, 0, {"metaData": {"id": table_id, "schemaString": SCHEMA, "partitionColumns": [], "configuration": {}}})
+
+
+def append(store: MemoryStore, version: int, path: str) -> None:
+    put(store, version, {"add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}})
+
+
+def paths(log: TransactionLog, **arguments: Any) -> list[str]:
+    found: list[str] = load_snapshot(log, **arguments).files_table().column("path").to_pylist()
+    return found
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    made = MemoryStore()
+    create(made)
+    for version in range(1, 6):
+        append(made, version, f"f{version}")
+    return made
+
+
+def test_opening_again_reads_only_what_tells_the_log_apart(store: MemoryStore) -> None:
+    assert paths(TransactionLog(store)) == ["f1", "f2", "f3", "f4", "f5"]
+    store.reads.clear()
+    again = TransactionLog(store)
+    assert paths(again) == ["f1", "f2", "f3", "f4", "f5"]
+    assert store.reads == [names.version_path(5)]
+    append(store, 6, "f6")
+    store.reads.clear()
+    assert paths(again)[-1] == "f6"
+    assert store.reads == [names.version_path(5), names.version_path(6)]
+
+
+def test_hit_rates(store: MemoryStore) -> None:
+    log = TransactionLog(store)
+    load_snapshot(log)
+    assert log.cache_stats() == dict.fromkeys(RATES, 0.0)
+    load_snapshot(log)
+    load_snapshot(log, max_staleness_ms=5000)
+    stats = log.cache_stats()
+    assert (stats["filesHitRate"], stats["protocolHitRate"], stats["metadataHitRate"]) == (2 / 3, 2 / 3, 2 / 3)
+    assert stats["versionsListHitRate"] == 1 / 3
+    load_snapshot(log, 3)
+    assert log.cache_stats()["versionHitRate"] == 4 / 10  # 0 to 3 again, of 6 and 4
+    assert TransactionLog(store, Reading(cache_ms=0)).cache_stats() == {}
+
+
+def test_staleness_is_asked_for(store: MemoryStore) -> None:
+    time = FakeTime()
+    log = TransactionLog(store, clock=time.clock())
+    load_snapshot(log)
+    append(store, 6, "f6")
+    store.lists = 0
+    assert load_snapshot(log, max_staleness_ms=5000).version == 5
+    assert store.lists == 0
+    time.ms += 4999
+    assert load_snapshot(log, max_staleness_ms=5000).version == 5
+    assert load_snapshot(log).version == 6
+    append(store, 7, "f7")
+    time.ms += 5000
+    assert load_snapshot(log, max_staleness_ms=5000).version == 7
+
+
+def test_nothing_lives_longer_than_its_time(store: MemoryStore) -> None:
+    time = FakeTime()
+    log = TransactionLog(store, Reading(cache_ms=1000), time.clock())
+    load_snapshot(log)
+    for moved, fresh in ((999, False), (1000, True), (-5000, True)):
+        time.ms += moved
+        store.reads.clear()
+        load_snapshot(log)
+        assert (len(store.reads) > 1) == fresh, "a clock that is set back makes nothing young"
+    append(store, 6, "f6")
+    time.ms += 1000
+    assert load_snapshot(log, max_staleness_ms=10**9).version == 6
+
+
+def test_what_is_invalidated_is_read_again(store: MemoryStore) -> None:
+    log = TransactionLog(store)
+    for kind, reread in (("versions", 7), ("protocol", 1), ("metadata", 1), (None, 7)):
+        load_snapshot(log)
+        log.invalidate_cache(kind)
+        store.reads.clear()
+        load_snapshot(log)
+        # Without protocol or metadata the state is made anew, from versions that are still known.
+        assert len(store.reads) == reread, kind
+    log.close()
+    store.reads.clear()
+    load_snapshot(TransactionLog(store))
+    assert len(store.reads) == 7, "all versions, and a look at the pointer, which is not there"
+
+
+@pytest.mark.parametrize("versions", [0, 3, 5, 8])
+@pytest.mark.parametrize("use", ["new handle", "old handle", "old version"])
+def test_a_table_made_again_in_its_place_is_noticed(store: MemoryStore, versions: int, use: str) -> None:
+    """Every file of the new one has the size and time of the old one's: only the bytes differ."""
+    log = TransactionLog(store)
+    old = load_snapshot(log)
+    create(store, "y")
+    for version in range(1, versions + 1):
+        append(store, version, f"g{version}")
+    if use == "old handle":
+        found = advance(log, old)
+    else:
+        found = load_snapshot(log if use == "new handle" else TransactionLog(store), versions if use == "old version" else None)
+    assert found.metadata.id == "y"
+    assert [add.path for add in found.adds()] == [f"g{version}" for version in range(1, versions + 1)]
+
+
+def test_a_changed_file_makes_all_be_read_again(store: MemoryStore) -> None:
+    log = TransactionLog(store)
+    load_snapshot(log)
+    append(store, 2, "longer")
+    assert "longer" in paths(log)
+
+
+def test_tables_of_the_api_made_again(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=2)
+    shutil.rmtree(tmp_path / "t")
+    again = make(tmp_path / "t", appends=2, each=3)
+    assert it.open(tmp_path / "t").count() == again.count() == 6
+    assert table.refresh().metadata.id == again.metadata.id
+    assert table.count() == 6
+
+
+def test_own_commits_are_seen_at_once_and_by_every_handle(tmp_path: Path) -> None:
+    first = make(tmp_path / "t", appends=1)
+    second = it.open(tmp_path / "t")
+    first.append(rows(100, 5))
+    assert it.open(tmp_path / "t", max_staleness=60).version == first.version == 2
+    assert second.version == 1
+    assert second.refresh(max_staleness=60).version == 2
+    with pytest.raises(it.InvalidArgument, match="max_staleness -1"):
+        second.refresh(max_staleness=-1)
+
+
+def test_the_door_of_the_log(tmp_path: Path) -> None:
+    """`table.log` as interface.md has it (CCH-05, CCH-06)."""
+    table = make(tmp_path / "t", appends=2)
+    log = it.open(tmp_path / "t").log
+    assert set(log.cache_stats()) == RATES
+    assert log.cache_stats()["filesHitRate"] > 0
+    with pytest.raises(it.InvalidArgument, match="cache kind 'nosuch'"):
+        log.invalidate_cache("nosuch")
+    held = cache.cache_of(table._context.store.spec)
+    for kind, left in (("protocol", True), ("metadata", True), ("versions", False), (None, False)):
+        it.open(tmp_path / "t")
+        assert held.weight > 0
+        log.invalidate_cache(kind)
+        assert (held.weight > 0) == left, kind
+    log.close()
+    assert set(log.cache_stats().values()) == {0.0}
+    assert (it.open(tmp_path / "t").count(), table.refresh().version) == (20, 2)
+    assert it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"}).log.cache_stats() == {}
+
+
+@pytest.mark.parametrize("cache_ms", [0, 300_000])
+def test_a_refresh_lists_only_what_follows(store: MemoryStore, cache_ms: int) -> None:
+    """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
+    reading = Reading(cache_ms=cache_ms)
+    log = TransactionLog(store, reading)
+    snapshot = load_snapshot(log)
+    for version in range(6, 9):
+        append(store, version, f"f{version}")
+        store.shown.clear()
+        snapshot = advance(log, snapshot)
+        assert store.shown == [names.version_path(version - 1), names.version_path(version)]
+    store.files[names.pointer_path()] = b"{}"
+    snapshot = advance(log, snapshot)
+    assert snapshot.version == 8
+    if cache_ms:
+        held = cache.cache_of(store.spec).seen
+        assert held == log.look()
+        assert held is not None
+        assert (len(held.versions), held.has_pointer) == (9, True)
+    store.delete(names.version_path(8))
+    assert advance(log, snapshot).version == 7
+    create(store, "y")
+    assert advance(log, snapshot).metadata.id == "y"
+
+
+def test_switches(tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    on = TableContext.at(tmp_path / "t").log
+    assert (on.reading.parallelism, on.reading.timeout_seconds, on.reading.cache_ms) == (4, 30, 300_000)
+    plain = TableContext.at(tmp_path / "t", {"transaction.useOptimized": "false"}).log
+    assert (plain.reading.parallelism, plain.cache_stats()) == (1, {})
+    off = TableContext.at(tmp_path / "t", {"transaction.cache.enabled": "false", "checkpoint.parallelism": "8"}).log
+    assert (off.reading.parallelism, off.cache_stats()) == (8, {})
+    short = TableContext.at(tmp_path / "t", {"transaction.cache.expirationSeconds": "2"}).log
+    assert short.reading.cache_ms == 2000
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CACHED_VERSIONS", 4)
+    monkeypatch.setattr(limits, "CACHED_TABLES", 3)
+    monkeypatch.setattr(limits, "CACHED_STATE_BYTES", 4000)  # two tables of one file each
+    stores = []
+    for _ in range(5):
+        store = MemoryStore()
+        create(store)
+        append(store, 1, "f")
+        load_snapshot(TransactionLog(store))
+        stores.append(store)
+    assert list(cache._TABLES) == [store.spec for store in stores[2:]]
+    assert [held.weight > 0 for held in cache._TABLES.values()] == [False, True, True]
+    for version in range(2, 9):
+        append(stores[4], version, f"f{version}")
+    load_snapshot(TransactionLog(stores[4]))
+    assert list(cache._TABLES[stores[4].spec]._versions) == [5, 6, 7, 8]
+    monkeypatch.setattr(limits, "CACHED_ACTIONS", 2)
+    load_snapshot(TransactionLog(stores[4]), 7)
+    assert len(cache._TABLES[stores[4].spec]._versions) <= 4
+
+
+def test_a_version_that_does_not_arrive_is_given_up(store: MemoryStore) -> None:
+    release = threading.Event()
+    read = store.read
+
+    def slow(path: str) -> bytes:
+        if path == names.version_path(3):
+            release.wait(10)
+        return read(path)
+
+    store.read = slow  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match=r"version 3 of .* did not arrive within 0.2 seconds"):
+        load_snapshot(TransactionLog(store, Reading(timeout_seconds=0.2, cache_ms=0)))
+    release.set()
+
+
+def test_threads_share_it(store: MemoryStore) -> None:
+    wrong: list[object] = []
+
+    def look() -> None:
+        for _ in range(30):
+            found = paths(TransactionLog(store))
+            wrong.extend([] if found == [f"f{n}" for n in range(1, len(found) + 1)] else [found])
+
+    threads = [threading.Thread(target=look) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for version in range(6, 20):
+        append(store, version, f"f{version}")
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(paths(TransactionLog(store))) == 19
+
+
+def _child(path: str) -> int:
+    return it.open(path).version
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
+    make(tmp_path / "t", appends=2)
+    with cache._LOCK, multiprocessing.get_context("fork").Pool(1) as pool:  # held in the parent, and copied so
+        assert pool.apply_async(_child, (str(tmp_path / "t"),)).get(60) == 2
+
+
+def test_the_clock_is_the_callers(tmp_path: Path) -> None:
+    time = FakeTime()
+    context = TableContext.at(make(tmp_path / "t").path, None, time.clock())
+    assert isinstance(context.log.clock, Clock)
+    assert context.log.clock.now_ms() == time.ms

@@ -1,0 +1,216 @@
+"""Clean-up after a checkpoint: what it deletes, what it costs, and what happens when it fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.storage import LocalStore
+from tests.support.states import write_table_state
+from tests.support.tables import SCHEMA, tree, version_file, write_version
+
+DAY = 86_400_000
+ADD = {"size": 1, "modificationTime": 1, "dataChange": True, "partitionValues": {}}
+
+
+@pytest.fixture(autouse=True)
+def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked at where JSON checkpoints lie."""
+    monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
+
+
+def log_of(table: Path) -> Path:
+    return table / "_transaction_log"
+
+
+def age(path: Path, days: float) -> None:
+    then = path.stat().st_mtime_ns - int(days * DAY * 1_000_000)
+    os.utime(path, ns=(then, then))
+
+
+def build(path: Path, versions: int, **options: Any) -> it.Table:
+    """A table whose versions 1 … add one file each; plain files, written in no time."""
+    table = it.create(path, SCHEMA, options={"checkpoint.enabled": "false", **options})
+    for number in range(1, versions + 1):
+        write_version(path, number, {"add": {"path": f"f{number}.split", **ADD}})
+    return table
+
+
+def versions(path: Path) -> list[int]:
+    return sorted(int(p.name[:20]) for p in log_of(path).iterdir() if len(p.name) == 25)
+
+
+def checkpoints(path: Path) -> list[int]:
+    return sorted(int(p.name[:20]) for p in log_of(path).glob("*.checkpoint.json"))
+
+
+def paths_at(path: Path, version: int) -> set[str]:
+    return set(it.open(path, version).files().column("path").to_pylist())
+
+
+def test_old_transaction_files_go_and_the_table_stays_complete(tmp_path: Path) -> None:
+    """PQC-12, RET-06, PQC-10: with 30 versions kept below the checkpoint."""
+    path = tmp_path / "t"
+    table = build(path, 10)
+    table.checkpoint()
+    for number in range(11, 51):
+        write_version(path, number, {"add": {"path": f"f{number}.split", **ADD}})
+    for number in range(51):
+        age(version_file(path, number), 31)
+    report = table.checkpoint()
+    assert (report.metrics["versions_deleted"], report.metrics["checkpoints_deleted"]) == (9, 0)
+    assert versions(path) == [0, *range(10, 51)], "20 … 50 are kept, and are read from checkpoint 10"
+    for number in (10, 20, 35, 50):
+        assert paths_at(path, number) == {f"f{n}.split" for n in range(1, number + 1)}
+    assert table.checkpoint().status == "no_action"
+
+
+def test_old_checkpoints_go_and_the_latest_stays(tmp_path: Path) -> None:
+    """RET-03, CKP-13: two hours, where the log itself is complete."""
+    path = tmp_path / "t"
+    table = build(path, 3)
+    table.checkpoint()
+    write_version(path, 4, {"add": {"path": "f4.split", **ADD}})
+    age(log_of(path) / f"{3:020d}.checkpoint.json", 1 / 24)
+    assert table.checkpoint().metrics["checkpoints_deleted"] == 0
+    age(log_of(path) / f"{3:020d}.checkpoint.json", 2 / 24)
+    write_version(path, 5, {"add": {"path": "f5.split", **ADD}})
+    assert table.checkpoint().metrics["checkpoints_deleted"] == 1
+    assert (checkpoints(path), versions(path)) == ([4, 5], list(range(6)))
+    assert paths_at(path, 3) == {"f1.split", "f2.split", "f3.split"}
+
+
+def test_cleanup_can_be_switched_off(tmp_path: Path) -> None:
+    """RET-04."""
+    path = tmp_path / "t"
+    table = build(path, 40, **{"cleanup.enabled": "false", "checkpoint.retention": "0", "logRetention.duration": "0"})
+    for number in range(41):
+        age(version_file(path, number), 1)
+    assert "versions_deleted" not in table.checkpoint().metrics
+    assert versions(path) == list(range(41))
+
+
+def test_a_dry_run_only_says_what_would_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """RET-04."""
+    path = tmp_path / "t"
+    options = {"cleanup.dryRun": "true", "checkpoint.retention": "0", "logRetention.duration": "0"}
+    table = build(path, 30, **options)
+    for number in range(31):
+        age(version_file(path, number), 1)
+    with caplog.at_level(logging.INFO, "indextables"):
+        (warning,) = table.checkpoint().warnings
+    assert warning.startswith(f"clean-up would delete 29 files: _transaction_log/{1:020d}.json, ")
+    assert warning.endswith(", …")
+    assert warning in caplog.messages
+    assert versions(path) == list(range(31))
+    wet = it.open(path, options={"cleanup.dryRun": "false"}).checkpoint()
+    assert (wet.status, wet.metrics["versions_deleted"]) == ("success", 29)
+
+
+@pytest.mark.parametrize("policy", ["continue", "fail"])
+def test_a_failure_is_a_warning_or_raised_and_the_checkpoint_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    """RET-04, RET-06."""
+    path = tmp_path / "t"
+    options = {"cleanup.failurePolicy": policy, "checkpoint.retention": "0", "logRetention.duration": "0", "purge.deleteRetries": "0"}
+    table = build(path, 5, **options)
+    for number in range(6):
+        age(version_file(path, number), 1)
+    real = os.unlink
+
+    def unlink(target: Any, **kwargs: Any) -> None:
+        if str(target).endswith(f"{2:020d}.json"):
+            raise PermissionError(1, "not permitted", str(target))
+        real(target, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink)
+        if policy == "fail":
+            with pytest.raises(it.StorageError, match=r"clean-up after checkpoint 5 is not complete: could not delete .*not permitted"):
+                table.checkpoint()
+        else:
+            report = table.checkpoint()
+            assert report.status == "success"
+            assert "not permitted" in report.warnings[0]
+    assert checkpoints(path) == [5]
+    assert versions(path) == [0, 2, 3, 4, 5], "oldest first, and none after one that stayed: history has no second hole"
+    assert len(paths_at(path, 5)) == 5
+    assert table.checkpoint().metrics["versions_deleted"] == 3
+
+
+def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PQC-15."""
+    path = tmp_path / "t"
+    table = build(path, 3, **{"checkpoint.retention": "0", "logRetention.duration": "0", "checkpointRetention.duration": "0"})
+    table.checkpoint()
+    write_version(path, 4, {"add": {"path": "f4.split", **ADD}})
+    for file in log_of(path).iterdir():
+        age(file, 1)
+    real = LocalStore.create
+
+    def create(self: LocalStore, target: str, data: bytes) -> bool:
+        return real(self, target, data[:-9] if "checkpoint" in target else data)
+
+    monkeypatch.setattr(LocalStore, "create", create)
+    with pytest.raises(it.CheckpointError):
+        table.checkpoint()
+    assert (checkpoints(path)[0], versions(path)) == (3, [0, 3, 4])
+    assert len(paths_at(path, 4)) == 4
+    monkeypatch.setattr(LocalStore, "create", real)
+    table.checkpoint()
+    assert (checkpoints(path), versions(path)) == ([4], [0, 4])
+    assert len(paths_at(path, 4)) == 4
+
+
+def test_it_costs_one_listing_and_no_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    table = build(path, 60, **{"checkpoint.retention": "10", "logRetention.duration": "1000"})
+    for number in range(61):
+        age(version_file(path, number), 1)
+    table.checkpoint()
+    asked: list[str] = []
+    for verb in ("read", "list"):
+        real = getattr(LocalStore, verb)
+
+        def spied(self: LocalStore, target: str, *more: Any, _real: Any = real, _verb: str = verb) -> Any:
+            asked.append(f"{_verb} {target}")
+            return _real(self, target, *more)
+
+        monkeypatch.setattr(LocalStore, verb, spied)
+    from indextables.operations import cleanup
+    from indextables.table.context import TableContext
+
+    context = TableContext.at(path)
+    snapshot = context.snapshot()
+    asked.clear()
+    cleanup.cleanup(context.for_table(snapshot), snapshot)
+    assert asked == ["list _transaction_log"]
+
+
+def test_a_damaged_old_checkpoint_stands_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = build(path, 10, **{"checkpoint.retention": "5", "logRetention.duration": "0"})
+    table.checkpoint()
+    (log_of(path) / f"{10:020d}.checkpoint.json").write_bytes(b"broken")
+    for number in range(11, 21):
+        write_version(path, number, {"add": {"path": f"f{number}.split", **ADD}})
+    for number in range(21):
+        age(version_file(path, number), 1)
+    assert table.checkpoint().metrics["versions_deleted"] == 0
+    assert paths_at(path, 15) == {f"f{n}.split" for n in range(1, 16)}
+
+
+def test_states_of_other_writers_keep_what_they_lean_on(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = build(path, 20, **{"checkpoint.retention": "0", "logRetention.duration": "0"})
+    write_table_state(log_of(path), 18, [f"f{n}.split" for n in range(1, 19)], protocol='{"minReaderVersion":2,"minWriterVersion":2}')
+    for number in range(21):
+        age(version_file(path, number), 1)
+    before = tree(path)
+    report = table.checkpoint()
+    assert report.metrics["versions_deleted"] == 0
+    assert before.items() <= tree(path).items()

@@ -1,0 +1,109 @@
+"""States with a manifest damaged in place: never a wrong answer, mended by a checkpoint, and nothing goes that could mend it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables.api import open_table
+from indextables.clock import Clock
+from indextables.state import avro_read
+from tests.support.tables import ids, make, rows
+
+LOG = "_transaction_log"
+DAY = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def no_manifest_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another machine: what this one remembers of a manifest would hide the damage."""
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def damaged(table: Path) -> Path:
+    """A table whose only manifest has a bit turned, its size and time as before."""
+    manifest = next((table / LOG / "manifests").iterdir())
+    times = manifest.stat()
+    data = bytearray(manifest.read_bytes())
+    data[len(data) // 2] ^= 1
+    manifest.write_bytes(bytes(data))
+    os.utime(manifest, ns=(times.st_atime_ns, times.st_mtime_ns))
+    shutil.rmtree(table.parent / "cache", ignore_errors=True)
+    avro_read._VERIFIED.clear()
+    return table
+
+
+def with_state(path: Path, appends: int = 3) -> Path:
+    make(path, appends=appends, each=2, partition_by=[]).checkpoint()
+    return path
+
+
+def test_the_next_checkpoint_does_not_lean_on_it(tmp_path: Path) -> None:
+    here = damaged(with_state(tmp_path / "t"))
+    table = it.open(here)
+    table.append(rows(6, 2))
+    report = table.checkpoint()
+    assert (report.metrics["manifests_written"], report.metrics["manifests_reused"]) == (1, 0)
+    for number in range(1, 5):
+        (here / LOG / f"{number:020d}.json").unlink()
+    assert ids(it.open(here)) == list(range(8)), "the new state stands alone"
+
+
+def test_clean_up_deletes_nothing_behind_it(tmp_path: Path) -> None:
+    """An automatic checkpoint goes on from a state without reading it; so clean-up reads it before anything else goes."""
+    here = damaged(with_state(tmp_path / "t", appends=5))
+    later = Clock(now_ms=lambda: Clock().now_ms() + 90 * DAY)
+    table = open_table(here, options={"checkpoint.interval": "1", "checkpoint.retention": "1"}, clock=later)
+    table.append(rows(10, 2))
+    table.append(rows(12, 2))
+    assert len(list((here / LOG).glob("0*.json"))) == 8, "every version is still there"
+    assert ids(it.open(here)) == list(range(14))
+
+
+def test_repair_leaves_it_out(tmp_path: Path) -> None:
+    here = damaged(with_state(tmp_path / "t"))
+    report = it.repair(here, tmp_path / "new")
+    assert (report.status, report.metrics["valid_splits"]) == ("partial", 3)
+    assert "state of version 3" in report.warnings[0]
+
+
+def test_purge_and_doctor_tell_of_it(tmp_path: Path) -> None:
+    here = damaged(with_state(tmp_path / "t"))
+    table = it.open(here)
+    table.append(rows(6, 2))
+    table.checkpoint()
+    for number in range(1, 4):
+        (here / LOG / f"{number:020d}.json").unlink()
+    assert [finding.code for finding in table.doctor()] == ["broken-checkpoint"]
+    assert table.purge(dry_run=True).status in ("success", "no_action")
+    assert ids(it.open(here)) == list(range(8))
+
+
+@pytest.mark.parametrize("moved", [lambda table: pickle.loads(pickle.dumps(table)), copy.deepcopy], ids=["pickled", "copied"])
+@pytest.mark.parametrize("tail", [0, 2])
+def test_a_handle_that_was_moved_shows_the_same(tmp_path: Path, moved: object, tail: int) -> None:
+    with_state(tmp_path / "t")
+    table = it.open(tmp_path / "t")
+    for number in range(tail):
+        table.append(rows(6 + number, 1))
+    other = moved(table)  # type: ignore[operator]
+    assert ids(other) == ids(table) == list(range(6 + tail))
+    assert (other.count(), other.files().num_rows) == (6 + tail, 3 + tail)
+    other.checkpoint()
+    assert it.open(tmp_path / "t").files().num_rows == 3 + tail
+
+
+def test_a_commit_in_another_place_is_not_believed(tmp_path: Path) -> None:
+    """A version file copied to the next number says that its paths are new, and they are not."""
+    with_state(tmp_path / "t")
+    table = it.open(tmp_path / "t")
+    table.append(rows(6, 1))
+    table.checkpoint()
+    shutil.copy(tmp_path / "t" / LOG / f"{4:020d}.json", tmp_path / "t" / LOG / f"{5:020d}.json")
+    assert ids(it.open(tmp_path / "t")) == list(range(7))

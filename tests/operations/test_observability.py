@@ -1,0 +1,134 @@
+"""What can be seen of checkpoints, clean-up and loading: log lines to the letter, fields for programs, numbers (OBS-01 to OBS-08)."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables import logs
+from indextables.table.metrics import Metrics, metrics_of
+from tests.support.tables import make, rows, version_file
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> it.Table:
+    off = {"checkpoint.enabled": "false", "checkpoint.retention": "0", "logRetention.duration": "0"}
+    return make(tmp_path / "t", appends=3, **off, **{"state.format": "json"})  # of which the ratio of compression is known
+
+
+def test_the_lines_of_the_seeds(table: it.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """OBS-05."""
+    for number in range(4):
+        os.utime(version_file(tmp_path / "t", number), (10**9, 10**9))
+    with caplog.at_level(logging.DEBUG, "indextables"):
+        table.checkpoint()
+        it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"})
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [line for line in lines if "Deleted" in line[1]] == [("DEBUG", f"Deleted old transaction file: {v}") for v in (1, 2)]
+    assert ("INFO", "Cleaned up 2 transaction files before version 3") in lines
+    created = [line for line in lines if re.fullmatch(r"Created checkpoint at version 3: 8 entries, [0-9]+\.[0-9]{2}MB", line[1])]
+    loaded = [line for line in lines if re.fullmatch(r"Table state loaded from checkpoint in [0-9]+ms", line[1])]
+    assert [level for level, _ in created] == ["INFO"]
+    assert {level for level, _ in loaded} == {"DEBUG"}
+
+
+def test_reports_and_the_table_carry_the_numbers(table: it.Table, tmp_path: Path) -> None:
+    """OBS-01 to OBS-04, OBS-06, OBS-08."""
+    before = table.metrics()
+    for number in range(4):
+        os.utime(version_file(tmp_path / "t", number), (10**9, 10**9))
+    report = table.checkpoint()
+    assert report.metrics["size_bytes"] == (tmp_path / "t" / "_transaction_log" / f"{3:020d}.checkpoint.json").stat().st_size
+    assert 0 < report.metrics["compression_percent"] < 100
+    assert report.metrics["duration_ms"] >= 0
+    assert all(isinstance(number, int) for number in report.metrics.values())
+    it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"})
+    after = table.metrics()
+    grown = {name: after[name] - before[name] for name in ("checkpoints_created", "log_files_cleaned_up")}  # type: ignore[operator]
+    assert grown == {"checkpoints_created": 1, "log_files_cleaned_up": 2}
+    assert after["last_checkpoint_bytes"] == report.metrics["size_bytes"]
+    assert after["last_checkpoint_compression_percent"] == report.metrics["compression_percent"]
+    assert after["loads_from_checkpoint"] > before["loads_from_checkpoint"]  # type: ignore[operator]
+    assert after["loads_from_log"] > 0  # type: ignore[operator]
+    assert (before["versions"], before["last_checkpoint"], before["versions_since_checkpoint"]) == (4, None, 4)
+    assert (after["versions"], after["last_checkpoint"], after["versions_since_checkpoint"]) == (2, 3, 0)
+    assert {name for name in after if name.endswith("HitRate")} == {
+        f"{kind}HitRate" for kind in ("protocol", "metadata", "version", "files", "versionsList")
+    }
+    assert table.describe()["metrics"].keys() == after.keys()
+
+
+def test_numbers_add_up_and_belong_to_one_table() -> None:
+    numbers = metrics_of("one")
+    assert numbers is metrics_of("one")
+    assert numbers is not metrics_of("two")
+    fresh = Metrics()
+    for ms in (5, 7):
+        fresh.checkpoint_created(ms, 100 * ms, ms)
+        fresh.state_loaded(ms, from_checkpoint=True)
+        fresh.state_loaded(2 * ms, from_checkpoint=False)
+        fresh.cleaned_up(ms)
+    assert fresh.to_dict() == {
+        "checkpoints_created": 2, "checkpoint_ms": 12, "last_checkpoint_ms": 7, "last_checkpoint_bytes": 700,
+        "last_checkpoint_compression_percent": 7, "loads_from_checkpoint": 2, "load_from_checkpoint_ms": 12, "loads_from_log": 2,
+        "load_from_log_ms": 24, "log_files_cleaned_up": 12,
+    }  # fmt: skip
+
+
+@contextmanager
+def configured(*, verbose: bool) -> Iterator[io.StringIO]:
+    """As in a program that is ours from the start; the handlers of the tests stand aside."""
+    root, stream = logging.getLogger(), io.StringIO()
+    kept, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        logs.configure(stream, verbose=verbose)
+        yield stream
+    finally:
+        root.handlers[:] = kept
+        root.setLevel(level)
+
+
+def test_lines_for_programs_are_objects_with_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(logs.FORMAT, "json")
+    logger = logging.getLogger("indextables")
+    with configured(verbose=True) as stream:
+        logger.info("Cleaned up %s files", 3, extra={"event": "cleaned_up", "files": 3, "place": Path("x")})
+        try:
+            raise ValueError("bad")
+        except ValueError:
+            logger.exception("failed")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert re.fullmatch(r"20[0-9-]{8}T[0-9:.]{12}Z", first.pop("time"))
+    assert first == {
+        "level": "info", "logger": "indextables", "message": "Cleaned up 3 files", "event": "cleaned_up", "files": 3, "place": "x",
+    }  # fmt: skip
+    assert (second["level"], second["message"], second["error"].splitlines()[-1]) == ("error", "failed", "ValueError: bad")
+
+
+def test_lines_for_people_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(logs.FORMAT, raising=False)
+    with configured(verbose=False) as stream:
+        logging.getLogger("indextables").info("not shown")
+        logging.getLogger("indextables").warning("shown", extra={"event": "x"})
+    assert stream.getvalue() == "WARNING: shown\n"
+
+
+def test_the_terminal_says_it_in_json_too(tmp_path: Path) -> None:
+    make(tmp_path / "t").append(rows(0, 3))
+    command = [sys.executable, "-m", "indextables", "checkpoint", str(tmp_path / "t"), "--json", "--verbose"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, logs.FORMAT: "json"}, timeout=120, check=True)
+    assert json.loads(done.stdout)["metrics"]["num_files"] == 2
+    (line,) = [line for line in map(json.loads, done.stderr.splitlines()) if line.get("event") == "checkpoint_created"]
+    assert (line["version"], line["size_bytes"]) == (1, json.loads(done.stdout)["metrics"]["size_bytes"])

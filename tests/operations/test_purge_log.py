@@ -1,0 +1,341 @@
+"""Purge of a log with states and manifests, its bounds and its retries, and the failure stories of this field as named tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.clock import UNKNOWN_MS
+from indextables.errors import StorageError, StorageRefused
+from indextables.operations import deletion
+from indextables.storage import Entry, LocalStore, generic
+from indextables.table.context import TableContext
+from tests.support.states import entry, write_manifest, write_state
+from tests.support.tables import SCHEMA, tree, version_file, write_version
+
+LOG = "_transaction_log"
+ADD = {"size": 1, "modificationTime": 1, "dataChange": True, "partitionValues": {}}
+PROTOCOL = '{"minReaderVersion":2,"minWriterVersion":2}'
+AT_ONCE = {"purge.retentionCheckEnabled": "false"}
+
+
+def age_all(table: Path, days: float) -> None:
+    """As if everything had been written so long ago; commits of ours say when they were made, so these have none."""
+    for file in table.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            then = file.stat().st_mtime_ns - int(days * 86_400 * 10**9)
+            os.utime(file, ns=(then, then))
+
+
+def split(table: Path, number: int, size: int = 1) -> str:
+    path = f"splits/split-00000000-0000-4000-8000-{number:012d}.split"
+    (table / "splits").mkdir(exist_ok=True)
+    (table / path).write_bytes(b"x" * size)
+    return path
+
+
+def state(
+    table: Path, version: int, manifests: dict[str, list[str]], *, written: Collection[str] | None = None, form: str = "avro"
+) -> None:
+    """A state that names these manifests, of which those are written too; complete in itself."""
+    metadata = json.dumps({"metaData": {"id": "m", "schemaString": '{"type":"struct","fields":[]}', "partitionColumns": []}})
+    for name, paths in manifests.items():
+        if written is None or name in written:
+            write_manifest(table / LOG, name, [entry(path) for path in paths])
+    protocol: Any = PROTOCOL if form == "avro" else json.loads(PROTOCOL)
+    counts = {name: len(paths) for name, paths in manifests.items()}
+    write_state(table / LOG, version, counts, form=form, metadata=metadata, protocol=protocol)
+    (table / LOG / "_last_checkpoint").write_text(json.dumps({"version": version, "size": 1}))
+
+
+def name(number: int) -> str:
+    return f"manifests/manifest-{number:016x}.avro"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Versions 1 … 6 add a split each, 4 takes the first one away; states at 2, 4, 5 and 6, of which the last share a manifest."""
+    path = tmp_path / "t"
+    it.create(path, SCHEMA, options={"checkpoint.enabled": "false"})
+    splits = [split(path, number) for number in range(1, 7)]
+    for number, added in enumerate(splits, start=1):
+        gone = [{"remove": {"path": splits[0], "dataChange": True}}] if number == 4 else []
+        write_version(path, number, {"add": {"path": added, **ADD}}, *gone)
+    state(path, 2, {name(1): splits[:2]})
+    state(path, 4, {name(2): splits[1:4]}, form="json")
+    state(path, 5, {name(2): splits[1:4], name(3): splits[4:5]}, written=[name(3)])
+    state(path, 6, {name(2): splits[1:4], name(3): splits[4:5], name(4): splits[5:]}, written=[name(4)])
+    write_manifest(path / LOG, name(99), [])
+    return path
+
+
+def live(table: Path, version: int | None = None) -> set[int]:
+    return {int(path[-18:-6]) for path in it.open(table, version).files().column("path").to_pylist()}
+
+
+def test_states_and_then_manifests_go(table: Path) -> None:
+    """GC-03, RET-08, and the kinds of interface.md."""
+    age_all(table, 8)
+    handle = it.open(table)
+    dry = handle.purge(dry_run=True).to_dict()
+    before = tree(table)
+    expected = {
+        f"{LOG}/state-v{2:020d}/_manifest.avro": "state",
+        f"{LOG}/state-v{4:020d}/_manifest.json": "state",
+        f"{LOG}/{name(1)}": "manifest",
+        f"{LOG}/{name(99)}": "manifest",
+        "splits/split-00000000-0000-4000-8000-000000000001.split": "split",
+    }
+    assert {step["path"]: step["kind"] for step in dry["plan"]} == expected
+    assert all(step["bytes"] == len(before[step["path"]]) and step["reason"] for step in dry["plan"])
+    assert tree(table) == before
+    report = handle.purge()
+    counts = {"files_deleted": 1, "versions_deleted": 0, "checkpoints_deleted": 0, "states_deleted": 2, "manifests_deleted": 2}
+    assert report.metrics == counts | {"bytes_deleted": sum(len(before[path]) for path in expected)} == dry["metrics"]
+    assert tree(table) == {path: data for path, data in before.items() if path not in expected}
+    assert not (table / LOG / f"state-v{2:020d}").exists(), "nor is an empty folder left"
+    assert [live(table, version) for version in (1, 3, 6)] == [{1}, {1, 2, 3}, {2, 3, 4, 5, 6}]
+    assert handle.purge().status == "no_action"
+
+
+def test_versions_and_states_expire_together(table: Path) -> None:
+    age_all(table, 31)
+    report = it.open(table).purge()
+    assert (report.metrics["versions_deleted"], report.metrics["states_deleted"]) == (5, 2)
+    assert live(table) == {2, 3, 4, 5, 6}
+    with pytest.raises(it.VersionNotFound, match="expired"):
+        it.open(table, 3)
+
+
+def test_a_floor_that_somebody_chose_holds_in_purge_too(table: Path) -> None:
+    """C-19; without one, purge's own retention is all that counts."""
+    age_all(table, 31)
+    report = it.open(table, options={"checkpoint.retention": "2"}).purge()
+    assert report.metrics["versions_deleted"] == 3, "4 and 5 stay, and 4 is their base"
+    assert [live(table, version) for version in (4, 5, 6)] == [{2, 3, 4}, {2, 3, 4, 5}, {2, 3, 4, 5, 6}]
+
+
+def test_the_retention_of_versions_has_a_key(table: Path) -> None:
+    """RET-07, C-19."""
+    age_all(table, 3)
+    assert it.open(table).purge().metrics["versions_deleted"] == 0
+    assert it.open(table, options={"purge.txLogRetentionHours": "48"}).purge("30d").metrics["versions_deleted"] == 5
+
+
+def test_less_than_a_day_must_be_asked_for_by_name(table: Path) -> None:
+    before = tree(table)
+    with pytest.raises(it.InvalidArgument, match=r"older_than '23h' is less than 24h.*purge\.retentionCheckEnabled=false") as caught:
+        it.open(table).purge("23h")
+    assert caught.value.exit_code == 2
+    assert tree(table) == before
+    assert it.open(table, options=AT_ONCE).purge("0s").metrics["files_deleted"] == 1
+
+
+def test_an_unreadable_state_keeps_all_manifests(table: Path) -> None:
+    """C-49: what it names is not known."""
+    age_all(table, 8)
+    broken = table / LOG / f"state-v{5:020d}" / "_manifest.avro"
+    then = broken.stat().st_mtime_ns
+    broken.write_bytes(b"Obj\x01cut")
+    before = tree(table)
+    os.utime(broken, ns=(then + 2 * 86_400 * 10**9,) * 2)  # younger than a week: it is retained
+    report = it.open(table).purge()
+    assert report.metrics["manifests_deleted"] == 0
+    assert "state 5 cannot be read, so all manifests are kept" in report.warnings[0]
+    assert {path for path in before if "manifest-" in path} <= set(tree(table))
+    assert live(table) == {2, 3, 4, 5, 6}
+
+
+def test_a_state_that_arrives_meanwhile_keeps_all_manifests(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may name a manifest that nobody named before."""
+    age_all(table, 8)
+    real = deletion.delete
+
+    def arrive(*arguments: Any) -> Any:
+        folder = table / LOG / f"state-v{7:020d}"
+        folder.mkdir(exist_ok=True)
+        (folder / "_manifest.json").write_text("{}")
+        return real(*arguments)
+
+    monkeypatch.setattr("indextables.operations.purge.delete", arrive)
+    report = it.open(table).purge()
+    assert (report.metrics["states_deleted"], report.metrics["manifests_deleted"]) == (2, 0)
+    assert "written meanwhile" in report.warnings[0]
+    assert (table / LOG / name(1)).exists()
+
+
+def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    age_all(table, 8)
+    real = deletion.delete
+
+    def write_again(*arguments: Any) -> Any:
+        (table / LOG / name(99)).touch()
+        return real(*arguments)
+
+    monkeypatch.setattr("indextables.operations.purge.delete", write_again)
+    assert it.open(table).purge().metrics["manifests_deleted"] == 1
+    assert (table / LOG / name(99)).exists()
+
+
+def test_side_files_of_hadoop_go_with_their_file(table: Path) -> None:
+    """field-notes 4a no. 12: and none goes alone."""
+    names = [f"{LOG}/.{1:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000001.split.crc"]
+    kept = [f"{LOG}/.{6:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000002.split.crc", f"{LOG}/.{77:020d}.json.crc"]
+    for path in [*names, *kept]:
+        (table / path).write_bytes(b"crc!")
+    age_all(table, 31)
+    report = it.open(table).purge()
+    assert (report.metrics["versions_deleted"], report.metrics["files_deleted"]) == (5, 1)
+    assert [path for path in [*names, *kept] if (table / path).exists()] == kept
+
+
+def test_the_largest_go_first_where_there_is_a_bound(table: Path) -> None:
+    sizes = {number: number % 7 for number in range(20, 40)}
+    for number, size in sizes.items():
+        split(table, number, size)
+    age_all(table, 8)
+    handle = it.open(table, options={"purge.maxFilesToDelete": "5"})
+    for left in (21, 16, 11, 6):
+        report = handle.purge()
+        assert report.metrics["files_deleted"] == 5
+        assert report.warnings == [f"5 of {left} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"]
+        there = [size for number, size in sizes.items() if (table / f"splits/split-00000000-0000-4000-8000-{number:012d}.split").exists()]
+        assert len(there) + 1 - (left == 6) >= left - 5
+        assert max(there, default=0) <= sorted(sizes.values())[len(there)] if len(there) < len(sizes) else True
+    assert (handle.purge().metrics["files_deleted"], handle.purge().status) == (1, "no_action")
+    assert live(table) == {2, 3, 4, 5, 6}
+
+
+def test_a_deletion_is_tried_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    age_all(table, 8)
+    monkeypatch.setattr(deletion, "PAUSE_SECONDS", 0)
+    real, tried, lock = LocalStore.delete, dict[str, int](), threading.Lock()
+
+    def delete(self: LocalStore, path: str) -> None:
+        with lock:
+            tried[path] = tried.get(path, 0) + 1
+        if path.endswith("1.split") and tried[path] <= 3:
+            raise StorageError(f"{path!r}: the store is busy")
+        if path.endswith(name(99)):
+            raise StorageRefused(f"{path!r}: not allowed")
+        real(self, path)
+
+    monkeypatch.setattr(LocalStore, "delete", delete)
+    report = it.open(table).purge()
+    assert (report.status, report.metrics["files_deleted"], report.metrics["manifests_deleted"]) == ("partial", 1, 1)
+    assert "not allowed" in report.warnings[0]
+    assert sorted(tried.values()) == [1, 1, 1, 1, 4]
+    monkeypatch.undo()
+    assert it.open(table).purge().metrics["manifests_deleted"] == 1, "the next purge goes on where this one ended"
+
+
+def test_story_1_what_only_a_checkpoint_tells_of_is_live(table: Path) -> None:
+    """Version files are gone, the state is all there is: every split it names stays, also in the second run."""
+    for number in range(1, 7):
+        version_file(table, number).unlink()
+    age_all(table, 100)
+    for _ in range(2):
+        report = it.open(table).purge(log_retention="0s")
+        assert report.metrics["files_deleted"] == 0
+        assert live(table) == {2, 3, 4, 5, 6}
+    assert len(list((table / "splits").iterdir())) == 6, "1 may have been removed just now: nobody knows"
+
+
+def test_story_1_what_a_retained_checkpoint_lists_stays(table: Path) -> None:
+    """Another program deleted 1 … 5: whether 1 was removed lately is not known, and the state of 2, which stays, lists it."""
+    for number in (1, 2, 3, 4, 5):
+        version_file(table, number).unlink()
+    for version in (4, 5):
+        (table / LOG / f"state-v{version:020d}" / ("_manifest.json" if version == 4 else "_manifest.avro")).unlink()
+    age_all(table, 10)
+    report = it.open(table).purge(log_retention="30d")
+    assert report.metrics["files_deleted"] == 0
+    assert live(table, 2) == {1, 2}
+    orphan = split(table, 50)
+    age_all(table, 10)
+    assert it.open(table).purge(log_retention="30d").metrics["files_deleted"] == 1
+    assert not (table / orphan).exists()
+    (table / LOG / f"state-v{2:020d}" / "_manifest.avro").write_bytes(b"cut")
+    split(table, 51)
+    age_all(table, 9)
+    report = it.open(table).purge(log_retention="30d")
+    assert report.metrics["files_deleted"] == 0
+    assert any("an old checkpoint cannot be read, so 2 splits that no version knows are kept" in text for text in report.warnings)
+
+
+def test_story_1_what_a_retained_version_added_stays(table: Path) -> None:
+    """Another program deleted 4, which removed it."""
+    version_file(table, 4).unlink()
+    age_all(table, 10)
+    assert it.open(table).purge().metrics["files_deleted"] == 0
+    assert live(table, 3) == {1, 2, 3}
+
+
+def test_story_2_files_without_an_age_stay(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split(table, 77)
+    age_all(table, 20)
+    before = tree(table)
+    real = LocalStore.list
+
+    def list_(self: LocalStore, folder: str, after: str | None = None) -> Iterator[Entry]:
+        for found in real(self, folder, after):
+            is_unknown = found.path.endswith(".split") or "manifest" in found.path
+            yield Entry(found.path, found.size, UNKNOWN_MS) if is_unknown else found
+
+    monkeypatch.setattr(LocalStore, "list", list_)
+    report = it.open(table, options=AT_ONCE).purge("0s")
+    assert (report.status, tree(table)) == ("no_action", before)
+    assert report.warnings == ["the store does not say how old 2 splits are: they are kept"]
+
+
+@pytest.mark.parametrize("info", [{"size": 3}, {"size": 3, "mtime": 0}, {"size": 3, "LastModified": "1970-01-01T00:00:00+00:00"}])
+def test_story_2_the_age_of_a_prefix_is_none(info: dict[str, Any]) -> None:
+    assert generic._entry("p", info) == Entry("p", 3, UNKNOWN_MS)
+    assert generic._entry("p", info | {"created": 1.5}).modified_ms == 1500
+
+
+@pytest.mark.parametrize("spelling", ["file:{0}", "file://{0}", "{0}"])
+def test_story_3_one_folder_by_several_names_is_one_table(table: Path, spelling: str) -> None:
+    """Paths are compared as they lie in the table, so another way to name the folder makes no orphans."""
+    absolute = spelling.format(f"{table}/splits/split-00000000-0000-4000-8000-000000000002.split")
+    write_version(table, 7, {"add": {"path": absolute, **ADD}})
+    age_all(table, 100)
+    report = TableContext.at(f"file://{table}")
+    from indextables.operations.purge import purge
+
+    assert purge(report, "1d", "30d").metrics["files_deleted"] == 1
+    assert live(table) == {2, 3, 4, 5, 6}
+    assert {int(p.name[-18:-6]) for p in (table / "splits").iterdir()} == {2, 3, 4, 5, 6}
+
+
+def test_story_3_a_name_of_another_place_stops_it(table: Path) -> None:
+    write_version(table, 7, {"add": {"path": "hdfs://host/elsewhere/splits/x.split", **ADD}})
+    age_all(table, 100)
+    before = tree(table)
+    with pytest.raises(it.UnsafePath):
+        it.open(table, 6).purge()
+    assert tree(table) == before
+
+
+def test_story_4_the_base_of_what_is_retained_stays_however_old(table: Path) -> None:
+    age_all(table, 900)
+    write_version(table, 7, {"add": {"path": split(table, 7), **ADD}})
+    for _ in range(2):
+        it.open(table, options={"state.retention.hours": "0", "state.retention.versions": "1"}).purge(log_retention="30d")
+    assert live(table) == live(table, 7) == {2, 3, 4, 5, 6, 7}
+    assert sorted(p.name for p in (table / LOG).glob("state-v*")) == [f"state-v{6:020d}"]
+
+
+def test_story_10_what_was_removed_and_added_again_is_live(table: Path) -> None:
+    write_version(table, 7, {"add": {"path": "splits/split-00000000-0000-4000-8000-000000000001.split", **ADD}})
+    age_all(table, 100)
+    report = it.open(table).purge(log_retention="0s")
+    assert report.metrics["files_deleted"] == 0
+    assert live(table) == {1, 2, 3, 4, 5, 6}

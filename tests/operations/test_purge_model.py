@@ -1,0 +1,202 @@
+"""R10, the log's part: purge of random folders, compared file by file with a model that was written down independently."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from indextables.clock import Clock
+from indextables.operations.purge import purge
+from indextables.table.context import TableContext
+from tests.support.log_world import DAY, HOUR, LOG, World
+
+STEPS = 40
+SEED = 20_261_117
+WEIGHTS = {
+    "append": 8, "merge": 5, "re_add": 2, "orphan": 2, "json_checkpoint": 3, "parts": 2, "unfinished": 2, "state": 6, "stray_manifest": 1,
+    "parquet": 1, "foreign_file": 2, "link": 1, "ageless": 1, "damage": 1, "wait": 9,
+}  # fmt: skip
+
+
+@dataclass
+class Terms:
+    older_than: int
+    log: int
+    keep_states: int
+    states: int
+    checkpoints: int = 2 * HOUR
+    manifests: int = HOUR
+
+
+class Model:
+    """What a purge under these terms may and must delete, told from the world's own record."""
+
+    def __init__(self, world: World, terms: Terms, disk: set[str]) -> None:
+        self.world, self.terms, self.disk = world, terms, disk
+        self.versions = [v for v in world.times if f"{LOG}/{v:020d}.json" in disk]
+        self.families = {v: paths for v, paths in world.families.items() if paths & disk}
+        self.states = {v: path for v, path in world.states.items() if path in disk}
+        self.bases = sorted(v for v in {*self.families, *self.states} if v > 0)
+        self.valid = [v for v in self.bases if v not in world.broken]
+        self.latest = max(self.valid, default=None)
+
+    def age(self, path: str) -> int:
+        return self.world.now - self.world.modified[path]
+
+    def base_time(self, base: int) -> int:
+        if base in self.versions:
+            return self.world.times[base]
+        paths = [*self.families.get(base, ()), *([self.states[base]] if base in self.states else [])]
+        return max(self.world.modified[path] for path in paths)
+
+    def expected(self) -> set[str]:
+        gone = {path for paths in self.world.loose.values() for path in self._if_all_older(paths & self.disk, DAY)}
+        kept: set[int] = set()
+        if self.latest is not None:
+            versions, kept = self.log_part()
+            gone |= {f"{LOG}/{version:020d}.json" for version in versions}
+            for version, paths in self.families.items():
+                if version < self.latest and version not in kept:
+                    gone |= self._if_all_older(paths & self.disk, self.terms.checkpoints)
+            states = self.old_states(kept)
+            gone |= {self.states[version] for version in states} | self.unused_manifests(states)
+        gone |= self.dead_splits(gone)
+        return gone | {side for path, side in self.world.sides.items() if path in gone and side in self.disk}
+
+    def _if_all_older(self, paths: set[str], than: int) -> set[str]:
+        return paths if paths and all(self.age(path) > than for path in paths) else set()
+
+    def log_part(self) -> tuple[list[int], set[int]]:
+        """Version numbers that go, and the checkpoints and states that are needed."""
+        assert self.latest is not None
+        cutoff = self.world.now - self.terms.log
+        expired = [v for v in self.versions if 0 < v < self.latest and self.world.times[v] < cutoff]
+        oldest = min(v for v in self.versions if v > 0 and v not in expired)
+        base = max((b for b in self.valid if b <= oldest), default=0)
+        needed = {base, self.latest} | {b for b in self.bases if b not in self.versions and self.base_time(b) >= cutoff}
+        first = base or min(v for v in self.versions if v > 0)
+        last = self.world.times[first]
+        for candidate in self.bases:  # the ladder
+            if candidate < first:
+                continue
+            if candidate in needed or (candidate in self.valid and self.base_time(candidate) - last > max(self.terms.log // 2, DAY)):
+                needed.add(candidate)
+                last = self.base_time(candidate)
+        return [v for v in expired if v < base], needed - {0}
+
+    def old_states(self, needed: set[int]) -> set[int]:
+        assert self.latest is not None
+        readable = sorted(v for v in self.states if v not in self.world.unreadable)
+        newest = {*readable[-self.terms.keep_states :], *(v for v in self.states if v >= self.latest)}
+        old = {v for v, path in self.states.items() if v not in newest | needed and self.age(path) > self.terms.states}
+        stay = set(self.states) - old
+        return {v for v in old if self._is_free(v, stay)}
+
+    def _is_free(self, version: int, stay: set[int]) -> bool:
+        inside = {path for path in self.disk if path.startswith(f"{LOG}/state-v{version:020d}/manifest-")}
+        return not inside or (not stay & self.world.unreadable and not any(inside & self.world.named[v] for v in stay))
+
+    def unused_manifests(self, states: set[int]) -> set[str]:
+        stay = set(self.states) - states
+        if not stay or stay & self.world.unreadable or f"{LOG}/_last_checkpoint" not in self.disk:
+            return set()
+        named = {path for version in stay for path in self.world.named[version]}
+        return {path for path in self.world.entries if path in self.disk and path not in named and self.age(path) > self.terms.manifests}
+
+    def dead_splits(self, gone: set[str]) -> set[str]:
+        world, cutoff = self.world, self.world.now - self.terms.older_than
+        first = world.version + 1
+        while first - 1 in self.versions:
+            first -= 1
+        forgotten_long_ago = first <= 1 or world.times.get(first, world.now) <= cutoff
+        dead = set()
+        for path in self.disk - world.foreign - set(world.live):
+            if not path.startswith("splits/split-"):
+                continue
+            removal = world.removed.get(path)
+            if removal is not None and removal[0] in self.versions:
+                dead |= {path} if max(removal[1], world.modified[path]) <= cutoff else set()
+            elif world.modified[path] <= cutoff and forgotten_long_ago:
+                dead.add(path)
+        listed = [b for b in self.bases if b < first - 1 and ({*self.families.get(b, ()), self.states.get(b, "")} & self.disk) - gone]
+        unknown = {path for path in dead if path not in world.removed or world.removed[path][0] not in self.versions}
+        if any(base in world.broken for base in listed):
+            return dead - unknown
+        return dead - unknown.intersection(*[{p for b in listed for p in world.at[b]}]) if listed else dead
+
+
+def one_history(folder: Path, seed: int) -> tuple[int, int]:
+    """Files that went, and versions that were read again."""
+    rng = random.Random(seed)
+    world = World(folder / "t", rng)
+    words, weights = list(WEIGHTS), list(WEIGHTS.values())
+    deleted = read = 0
+    for part in range(2):
+        for word in rng.choices(words, weights, k=STEPS // 2):
+            if word != "damage" or part == 0:  # what was trimmed cannot be read without its base
+                getattr(world, word)()
+        terms = Terms(rng.choice([1, 2, 7]) * DAY, rng.choice([0, 1, 10, 30]) * DAY, rng.choice([1, 2]), rng.choice([0, 24, 168]) * HOUR)
+        options = {"state.retention.versions": str(terms.keep_states), "state.retention.hours": str(terms.states // HOUR)}
+        context = TableContext.at(world.root, {**options, "transaction.cache.enabled": "false"}, Clock(lambda: world.now))
+        before = world.on_disk()
+        model = Model(world, terms, before)
+        expected = model.expected()
+        durations = f"{terms.older_than // HOUR}h", f"{terms.log // HOUR}h"
+        if seed % 4 == 0:
+            dry = purge(context, *durations, dry_run=True)
+            assert world.on_disk() == before, seed
+            assert {line["path"] for line in dry.plan or ()} == expected, seed
+        purge(context, *durations)
+        after = world.on_disk()
+        assert (before - after, after - before) == (expected, set()), seed
+        deleted += len(expected)
+        read += check(world, context, terms, after, before, seed)
+    return deleted, read
+
+
+def check(world: World, context: TableContext, terms: Terms, after: set[str], before: set[str], seed: int) -> int:
+    """What must hold whatever the model says."""
+    assert world.foreign <= after, seed
+    assert all(file.read_text() == "precious" for file in world.root.parent.glob("outside/*")), seed
+    assert set(world.live) <= after, seed
+    assert f"{LOG}/{0:020d}.json" in after, seed
+    young = [v for v, time in world.times.items() if time >= world.now - terms.older_than and f"{LOG}/{v:020d}.json" in after]
+    assert all((world.at[v] & before) <= after for v in young), seed
+    for version, path in world.states.items():
+        assert path not in after or version in world.broken or world.named[version] <= after, seed
+    there = [v for v in world.times if v and f"{LOG}/{v:020d}.json" in before]
+    retained = [v for v in there if world.times[v] >= world.now - terms.log or v == world.version]
+    chosen = {world.version, *retained[:1], *world.rng.sample(retained, min(3, len(retained)))} if world.version else {0}
+    for version in chosen:
+        assert set(context.snapshot(version).files.paths()) == world.at[version], (seed, version)
+    assert set(context.snapshot().files.paths()) == set(world.live), seed
+    return len(chosen)
+
+
+def rounds(tmp_path: Path, count: int) -> None:
+    print(f"seed {SEED}")
+    deleted = read = 0
+    for number in range(count):
+        folder = tmp_path / str(number)
+        gone, again = one_history(folder, SEED + number)
+        deleted, read = deleted + gone, read + again
+        shutil.rmtree(folder)
+    print(f"{count} histories of {STEPS} steps: {deleted} files went, {read} versions were read again")
+    assert deleted > 10 * count
+    assert read > 4 * count
+
+
+def test_r10_nothing_live_retained_young_or_foreign_goes_and_everything_dead_and_old_does(tmp_path: Path) -> None:
+    rounds(tmp_path, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_r10_for_long(tmp_path: Path) -> None:
+    global SEED
+    SEED += 1_000_000
+    rounds(tmp_path, 50_000)

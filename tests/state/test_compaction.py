@@ -1,0 +1,46 @@
+"""When a state is compacted, and what that does to each manifest (CMP-01 … CMP-06, C-46, C-47)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from indextables.config import Config
+from indextables.state.compaction import Facts, Fate, fates, reason
+from indextables.state.options import StateOptions
+
+OPTIONS = StateOptions.of(Config.of())
+CALM = Facts(live=1000, tombstones=0, removed=0, manifests=2, readded=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "compacts"),
+    [
+        ({}, False),
+        ({"tombstones": 60, "removed": 40}, False),  # 10 % is not more than 10 %
+        ({"tombstones": 60, "removed": 41}, True),
+        ({"live": 0}, True),
+        ({"manifests": 20}, False),
+        ({"manifests": 21}, True),
+        ({"readded": True}, True),
+        ({"force": True}, True),
+    ],
+)
+def test_reasons(change: dict[str, int], compacts: bool) -> None:
+    assert (reason(dataclasses.replace(CALM, **change), OPTIONS) is not None) is compacts
+
+
+def test_a_large_remove() -> None:
+    options = dataclasses.replace(OPTIONS, large_remove_threshold=5)
+    assert reason(dataclasses.replace(CALM, removed=5), options) is None
+    assert reason(dataclasses.replace(CALM, removed=6), options) == "6 files were removed"
+
+
+def test_fates() -> None:
+    keep, clean, merge, drop = Fate.KEEP, Fate.CLEAN, Fate.MERGE, Fate.DROP
+    assert fates([(100, 0), (100, 10), (100, 80), (100, 100), (10, 0)], 100, 0) == [keep, clean, merge, drop, merge]
+    assert fates([(100, 0), (10, 0)], 100, 0) == [keep, keep]
+    assert fates([(100, 0), (10, 2)], 100, 0) == [keep, clean]
+    assert fates([(100, 0), (10, 0)], 100, 1) == [keep, merge]
+    assert fates([], 100, 5) == []

@@ -1,0 +1,51 @@
+"""R16: files of the Avro state as we wrote them once. They decode to the same, and the same encodes to these bytes.
+
+A change that breaks this needs new golden files beside the old ones, which must still be read. zstd may pack differently in another
+release of Arrow, so the golden manifest is not packed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from indextables.actions import Add, columns
+from indextables.actions.columns import encode
+from indextables.state import manifests
+from indextables.state.avro_state import StateManifest, encode_json, read_state_manifest
+from indextables.state.manifests import Packing, decode_manifest
+from tests.support.memory_store import MemoryStore
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "avro"
+PLAIN = Packing("null", 3)
+
+
+def golden_adds() -> list[Add]:
+    return msgspec.json.decode((GOLDEN / "adds.json").read_bytes(), type=list[Add])
+
+
+def test_manifest() -> None:
+    data = (GOLDEN / "manifest-v1.avro").read_bytes()
+    expected = golden_adds()
+    found, _ = decode_manifest(data, len(expected), lambda path: path, "golden")
+    assert list(columns.decode(found)) == expected
+    assert manifests.assemble(manifests.encode_blocks(encode(expected), PLAIN), PLAIN) == data
+    assert manifests.path_of(data) == json.loads((GOLDEN / "state-v1.json").read_bytes())["manifests"][0]["path"]
+
+
+def test_state_manifests() -> None:
+    text = (GOLDEN / "state-v1.json").read_bytes()
+    state = msgspec.json.decode(text, type=StateManifest)
+    assert encode_json(state) == text
+    store = MemoryStore()
+    place = "_transaction_log/state-v00000000000000000042/_manifest"
+    found = []
+    for form in ("json", "avro"):
+        store.files = {f"{place}.{form}": (GOLDEN / f"state-v1.{form}").read_bytes()}
+        read = read_state_manifest(store, 42)  # type: ignore[arg-type]
+        found.append((read.num_files, read.total_records, read.manifests, read.tombstones, read.schema_registry, read.metadata))
+    assert found[0] == found[1]
+    assert structs.replace(state, digest=None) == structs.replace(msgspec.json.decode(text, type=StateManifest), digest=None)

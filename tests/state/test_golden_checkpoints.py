@@ -1,0 +1,149 @@
+"""R16: checkpoints as we wrote them once, of every format, read as they were meant and are written the same again.
+
+Files of `tests/golden` are never changed; a new way to write gets a folder of its own. `json-1` is the first form of JSON checkpoints.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from indextables.actions import Add, Metadata, Protocol, Skip, Txn
+from indextables.actions.live import EMPTY
+from indextables.clock import Clock
+from indextables.config import Config
+from indextables.log import names
+from indextables.log.log import Reading, TransactionLog
+from indextables.state import formats
+from indextables.state.contents import Contents, Format
+from indextables.state.options import StateOptions
+from indextables.state.pointer import read_pointer, write_pointer
+from tests.support.checkpoints import OPTIONS
+from tests.support.memory_store import MemoryStore
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+VERSION = 42
+NOW_MS = 1_700_000_000_000
+ADDS = [
+    Add(
+        path="a=x/splits/split-0.split",
+        partition_values={"a": "x"},
+        size=10,
+        modification_time=NOW_MS,
+        data_change=True,
+        stats='{"numRecords":3}',
+        tags={"k": "ü"},
+        min_values={"id": "1"},
+        max_values={"id": "3"},
+        num_records=3,
+        footer_start_offset=1,
+        footer_end_offset=10,
+        hotcache_start_offset=4,
+        hotcache_length=5,
+        has_footer_offsets=True,
+        time_range_start="2024-01-01T00:00:00Z",
+        time_range_end="2024-01-02T00:00:00Z",
+        split_tags=["t"],
+        delete_opstamp=6,
+        num_merge_ops=7,
+        doc_mapping_ref="z7TwwZ-tDWGD-uX5",
+        uncompressed_size_bytes=8,
+        added_at_version=41,
+    ),
+    Add(path="b", partition_values={}, size=0, modification_time=0, data_change=False, doc_mapping_json="[]"),
+]
+
+
+def contents(kind: Format) -> Contents:
+    edit = EMPTY.edit()
+    for add in ADDS:
+        edit.put(add.path, add)
+    features = ["arrowRowStore", "multiPartCheckpoint"] if kind is Format.JSON_PARTS else None
+    return Contents(
+        VERSION,
+        Protocol(min_reader_version=3, min_writer_version=3, reader_features=features, writer_features=features),
+        Metadata(
+            id="00000000-0000-4000-8000-000000000000",
+            schema_string='{"type":"struct","fields":[]}',
+            partition_columns=["a"],
+            configuration={"k": "v"},
+            created_time=1,
+            name="n",
+        ),
+        edit.done(),
+        [Txn(app_id="x", version=7, last_updated=NOW_MS)],
+        [Skip(path="b", skip_timestamp=1, reason="damaged", retry_after=2, skip_count=2)],
+    )
+
+
+def log_of(store: MemoryStore) -> TransactionLog:
+    clock = Clock(lambda: NOW_MS, lambda _: None, lambda: "00000000-0000-4000-8000-0123456789ab")
+    return TransactionLog(store, Reading(cache_ms=0), clock)  # type: ignore[arg-type]
+
+
+def stored(folder: Path) -> MemoryStore:
+    store = MemoryStore()
+    store.files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return store
+
+
+def write(kind: Format) -> MemoryStore:
+    store = MemoryStore()
+    log = log_of(store)
+    written = formats.write(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
+    write_pointer(store, written, [], NOW_MS)  # type: ignore[arg-type]
+    return store
+
+
+FOLDERS = {**{kind.value: kind for kind in OPTIONS}, "json-1": Format.JSON}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_golden_checkpoints_read_as_they_were_meant(name: str) -> None:
+    kind = FOLDERS[name]
+    log = log_of(stored(GOLDEN / name))
+    replay, found = formats.read(log, log.listing(), VERSION)
+    meant = contents(kind)
+    assert found is kind
+    assert (replay.protocol, replay.metadata) == (meant.protocol, meant.metadata)
+    assert (list(replay.txns.values()), list(replay.skips.values())) == (meant.txns, meant.skips)
+    assert list(replay.files().adds()) == ADDS
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_what_is_written_today_is_golden(kind: Format) -> None:
+    """Texts are compared unpacked, and Parquet by its rows: zlib and the Parquet library may change their bytes."""
+    golden, fresh = stored(GOLDEN / kind.value), write(kind)
+    assert sorted(fresh.files) == sorted(golden.files)
+    for path, data in fresh.files.items():
+        if path.endswith(".parquet"):
+            ours, theirs = (pq.ParquetFile(pa.BufferReader(found)) for found in (data, golden.files[path]))
+            assert ours.read().equals(theirs.read())
+            assert ours.schema_arrow.equals(theirs.schema_arrow)
+        elif kind is Format.JSON:
+            assert _text(data) == _text(golden.files[path])
+
+
+def test_golden_pointers_are_read() -> None:
+    for kind in OPTIONS:
+        pointer = read_pointer(stored(GOLDEN / kind.value))  # type: ignore[arg-type]
+        assert pointer is not None
+        assert (pointer.version, pointer.format, pointer.num_files, pointer.created_time) == (VERSION, kind.value, len(ADDS), NOW_MS)
+
+
+def test_a_checkpoint_without_a_protocol_is_golden_too() -> None:
+    """Of a table that never had one (PRT-05)."""
+    store = MemoryStore()
+    formats.write(log_of(store), replace(contents(Format.JSON), protocol=None), StateOptions.of(Config.of(OPTIONS[Format.JSON])))
+    assert b'"protocol"' not in _text(store.files[names.checkpoint_path(VERSION)])
+    replay, _ = formats.read(log_of(store), log_of(store).listing(), VERSION)
+    assert replay.protocol is None
+
+
+def _text(data: bytes) -> bytes:
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data

@@ -1,0 +1,199 @@
+"""Schema deduplication (SDD-01 to SDD-07): mappings are said once, and none is ever lost."""
+
+from __future__ import annotations
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.actions import Add, Metadata
+from indextables.actions.codec import decode_actions
+from indextables.log import files, names
+from indextables.state.contents import Format
+from indextables.state.registry import PREFIX, Registry, deduplicated, schema_hash
+from indextables.table.snapshot import load_snapshot
+from tests.support.checkpoints import commit, log_of, write_checkpoint
+from tests.support.logs import add, metadata, protocol
+from tests.support.memory_store import MemoryStore
+from tests.support.tables import make, rows, version_file
+
+VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors" / "schema_hash.json"
+OWN_VECTORS = [
+    ("z7TwwZ-tDWGD-uX5", [("id", "i64", None), ("text", "text", "raw"), ("score", "f64", None)]),
+    ("gC45RGOqJ_Grt0xH", [("id", "i64", None), ("text", "text", "raw")]),
+    ("qc10IusIgZa4R4u3", [("id", "i64", None), ("title", "text", "raw"), ("body", "text", "raw"), ("rating", "f64", None)]),
+]
+
+
+def spelt(fields: list[tuple[str, str, str | None]]) -> list[dict[str, Any]]:
+    flags = {"fast": True, "indexed": True, "stored": True}
+    return [{**flags, "name": name, "type": kind, **({"tokenizer": tokenizer} if tokenizer else {})} for name, kind, tokenizer in fields]
+
+
+def shuffled(value: Any, chance: random.Random) -> Any:
+    """The same to the registry: keys, and named items, in another order."""
+    if isinstance(value, dict):
+        return {key: shuffled(value[key], chance) for key in chance.sample(list(value), len(value))}
+    if isinstance(value, list):
+        items = [shuffled(item, chance) for item in value]
+        return chance.sample(items, len(items)) if all(isinstance(item, dict) and "name" in item for item in items) else items
+    return value
+
+
+def mapping(name: str) -> str:
+    return json.dumps([{"name": name, "type": "text"}, {"name": "id", "type": "i64"}])
+
+
+@pytest.mark.parametrize(("expected", "fields"), OWN_VECTORS)
+def test_the_hash_is_that_of_the_other_programs(expected: str, fields: list[tuple[str, str, str | None]]) -> None:
+    """SDD-01, SDD-04, C-42."""
+    assert schema_hash(json.dumps(spelt(fields))) == expected
+    for seed in range(50):
+        assert schema_hash(json.dumps(shuffled(spelt(fields), random.Random(seed)), indent=seed % 3)) == expected
+
+
+def test_the_hashes_of_the_vectors() -> None:
+    """SDD-01: where the golden data of upstream's tables lies beside this repository; its three cases stand above as well."""
+    found = json.loads(VECTORS.read_text()) if VECTORS.is_file() else []
+    assert [schema_hash(case["docMappingJson"]) for case in found] == [case["hash"] for case in found]
+    assert {schema_hash(json.dumps(spelt(fields))) for _, fields in OWN_VECTORS} >= {case["hash"] for case in found}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1}', '{"a":2}'),
+        ("[1,2]", "[2,1]"),
+        ('[{"n":1},{"n":2}]', '[{"n":2},{"n":1}]'),  # without a name their order counts
+        ('[{"name":"a"},{"x":1}]', '[{"x":1},{"name":"a"}]'),
+        ('{"a":"ü"}', '{"a":"u"}'),
+        ("[]", "{}"),
+    ],
+)
+def test_what_differs_has_another_hash(one: str, other: str) -> None:
+    assert schema_hash(one) != schema_hash(other)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "NaN", '{"a":NaN}', "\ud800"])
+def test_what_is_not_json_has_no_hash_and_stays_spelt_out(text: str) -> None:
+    assert schema_hash(text) is None
+    told, refers = deduplicated([one_add("a", text)], Metadata(id="x", schema_string="{}"))
+    assert (told, refers) == ([one_add("a", text)], False)
+
+
+def one_add(path: str, text: str | None, ref: str | None = None) -> Add:
+    return Add(path=path, partition_values={}, size=1, modification_time=1, data_change=True, doc_mapping_json=text, doc_mapping_ref=ref)
+
+
+def said(table: Path, version: int) -> list[Any]:
+    return decode_actions(files.unpack(version_file(table, version).read_bytes(), "x"), "x").actions
+
+
+def test_from_protocol_three_on_a_commit_refers(tmp_path: Path) -> None:
+    """SDD-02, SDD-03, SDD-07, C-23: older tables keep theirs spelt out, and all of them read."""
+    table = make(tmp_path / "t", 1, partition_by=(), **{"state.format": "json"})
+    table.log.upgrade_protocol(3, 3)
+    table.append(rows(10, 5))
+    table.append(rows(20, 5))
+    inline, first, second = (next(a for a in said(tmp_path / "t", version) if isinstance(a, Add)) for version in (1, 3, 4))
+    assert inline.doc_mapping_json is not None
+    assert (first.doc_mapping_json, first.doc_mapping_ref) == (None, schema_hash(inline.doc_mapping_json))
+    assert second.doc_mapping_ref == first.doc_mapping_ref
+    brought = [a for a in said(tmp_path / "t", 3) if isinstance(a, Metadata)]
+    assert brought[0].configuration[f"{PREFIX}{first.doc_mapping_ref}"] == inline.doc_mapping_json
+    assert not any(isinstance(a, Metadata) for a in said(tmp_path / "t", 4))  # the table knows it already
+    found = it.open(tmp_path / "t")
+    assert [a.doc_mapping_json for a in found._snapshot.adds()] == [inline.doc_mapping_json] * 3
+    assert "schemaDeduplication" in (found.protocol.reader_features or [])
+    assert found.count() == 20
+
+
+def test_concurrent_appends_keep_each_others_mappings(tmp_path: Path) -> None:
+    """Neither conflicts because of the registry, nor takes an entry away."""
+    table = make(tmp_path / "t", 0, partition_by=())
+    table.log.upgrade_protocol(3, 3)
+
+    def append(number: int) -> int:
+        action = {"add": {**add(f"f{number}")["add"], "docMappingJson": mapping(f"column{number % 6}")}}
+        return it.open(tmp_path / "t", options={"checkpoint.enabled": False}).log.commit([action], "append")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(append, range(24)))
+    snapshot = it.open(tmp_path / "t")._snapshot
+    texts = {found.path: found.doc_mapping_json for found in snapshot.adds()}
+    assert texts == {f"f{number}": mapping(f"column{number % 6}") for number in range(24)}
+    assert sum(key.startswith(PREFIX) for key in snapshot.metadata.configuration) == 6
+
+
+def test_a_metadata_that_forgets_the_registry_loses_nothing() -> None:
+    """Whoever writes it: files still refer to the mappings."""
+    store = three()
+    text = mapping("a")
+    known = {f"{PREFIX}{schema_hash(text)}": text}
+    commit(store, 1, metadata(configuration=known), add("f", docMappingRef=schema_hash(text)))
+    commit(store, 2, metadata(name="renamed"))
+    snapshot = load_snapshot(log_of(store))
+    assert (snapshot.metadata.name, snapshot.metadata.configuration) == ("renamed", known)
+    assert [found.doc_mapping_json for found in snapshot.adds()] == [text]
+
+
+def three() -> MemoryStore:
+    store = MemoryStore()
+    features = {kind: ["arrowRowStore"] for kind in ("readerFeatures", "writerFeatures")}
+    commit(store, 0, protocol(3, 3, **features), metadata())
+    return store
+
+
+@pytest.mark.parametrize("kind", [Format.JSON, Format.JSON_PARTS, Format.PARQUET])
+def test_a_checkpoint_turns_texts_into_references(kind: Format) -> None:
+    """SDD-06: said in the log first, so that readers with and without the checkpoint agree."""
+    store = three()
+    commit(store, 1, *(add(f"f{number}", docMappingJson=mapping(f"c{number % 2}")) for number in range(6)), add("none"))
+    before = [found.doc_mapping_json for found in load_snapshot(log_of(store)).adds()]
+    write_checkpoint(store, kind)
+    snapshot = load_snapshot(log_of(store))
+    assert snapshot.checkpoint == snapshot.version == 2
+    assert snapshot.files_table().column("doc_mapping_json").null_count == 7
+    assert [found.doc_mapping_json for found in snapshot.adds()] == before
+    for path in [path for path in store.files if "checkpoint" in path]:
+        store.delete(path)
+    assert [found.doc_mapping_json for found in load_snapshot(log_of(store)).adds()] == before
+
+
+def test_tables_of_an_older_protocol_keep_their_mappings_spelt_out() -> None:
+    store = MemoryStore()
+    commit(store, 0, protocol(), metadata())
+    commit(store, 1, add("f", docMappingJson=mapping("a")))
+    write_checkpoint(store, Format.JSON)
+    snapshot = load_snapshot(log_of(store))
+    assert (snapshot.version, snapshot.checkpoint, snapshot.protocol.min_reader_version) == (1, 1, 2)
+    assert [(found.doc_mapping_ref, found.doc_mapping_json) for found in snapshot.adds()] == [(None, mapping("a"))]
+
+
+@pytest.mark.parametrize(("refs", "renormalised"), [(5, False), (6, True)])
+def test_many_references_are_made_anew(refs: int, renormalised: bool) -> None:
+    """SDD-05, C-43: above five of them, equal mappings get one hash again; the old entries stay for those who read the log alone."""
+    store = three()
+    texts = [json.dumps(shuffled(json.loads(mapping("a")), random.Random(number)), indent=number) for number in range(refs)]
+    registry = {f"{PREFIX}old{number}": text for number, text in enumerate(texts)}
+    commit(store, 1, metadata(configuration=registry), *(add(f"f{number}", docMappingRef=f"old{number}") for number in range(refs)))
+    write_checkpoint(store, Format.JSON)
+    snapshot = load_snapshot(log_of(store))
+    found = set(snapshot.files_table().column("doc_mapping_ref").to_pylist())
+    assert found == ({schema_hash(texts[0])} if renormalised else {f"old{number}" for number in range(refs)})
+    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in snapshot.adds())
+    assert snapshot.metadata.configuration.keys() >= registry.keys()
+    store.delete(names.checkpoint_path(snapshot.version))
+    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in load_snapshot(log_of(store)).adds())
+
+
+@pytest.mark.parametrize("key", ["h", f"{PREFIX}h"])
+def test_both_spellings_of_a_key_are_understood(key: str) -> None:
+    """C-41."""
+    assert Registry({key: "[1]"}).restored(one_add("a", None, "h")).doc_mapping_json == "[1]"
+    assert Registry({key: "[1]"}).restored(one_add("a", None, "x")).doc_mapping_json is None

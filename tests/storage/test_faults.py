@@ -1,0 +1,86 @@
+"""What the errors of each store's library mean. The classes are shaped as theirs are, so that none of them need be installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from indextables.storage.faults import Kind, fault_of
+
+
+class HttpError(Exception):
+    """gcsfs keeps the status as `code`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"https://storage.googleapis.com/canary, {code}")
+        self.code = code
+
+
+class TransferEncodingError(Exception):
+    """aiohttp's, of an answer that was cut: the code is not the store's."""
+
+    code = 400
+
+
+class HttpResponseError(Exception):
+    """Azure's library has a response object, its status and a code."""
+
+    def __init__(self, status_code: int, error_code: str) -> None:
+        super().__init__(f"canary {error_code}")
+        self.status_code = status_code
+        self.error_code = error_code
+        self.response = object()
+
+
+class ClientAuthenticationError(Exception):
+    pass
+
+
+class DefaultCredentialsError(Exception):
+    pass
+
+
+def behind(error: BaseException, cause: BaseException) -> BaseException:
+    """As adlfs raises what it translates: from within the handler of the other."""
+    error.__context__ = cause
+    return error
+
+
+def botocore(status: int, code: str) -> Exception:
+    error: Any = OSError("canary")
+    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}, "Error": {"Code": code}}
+    return error
+
+
+CASES = [
+    (HttpError(503), Kind.LOST, "the store answered 503"),
+    (HttpError(409), Kind.LOST, "the store answered 409"),
+    (HttpError(401), Kind.REFUSED, "the store refused with 401"),
+    (FileExistsError("canary"), Kind.EXISTS, "it is there already"),
+    (OSError("Forbidden: https://canary"), Kind.REFUSED, "the store denies access"),
+    (DefaultCredentialsError("canary"), Kind.REFUSED, "no credentials were found"),
+    (HttpResponseError(503, "ServerBusy"), Kind.LOST, "the store answered 503 ServerBusy"),
+    (HttpResponseError(403, "AuthorizationFailure"), Kind.REFUSED, "the store refused with 403 AuthorizationFailure"),
+    (HttpResponseError(404, "BlobNotFound"), Kind.MISSING, "the store answered 404 BlobNotFound"),
+    (HttpResponseError(404, "ContainerNotFound"), Kind.REFUSED, "there is no such bucket"),
+    (behind(FileExistsError("canary"), HttpResponseError(409, "BlobAlreadyExists")), Kind.EXISTS, "it is there already"),
+    (behind(FileNotFoundError("canary"), HttpResponseError(404, "BlobNotFound")), Kind.MISSING, "the store answered 404 BlobNotFound"),
+    (ClientAuthenticationError("canary"), Kind.REFUSED, "no credentials were found"),
+    (botocore(412, "PreconditionFailed"), Kind.EXISTS, "it is there already"),
+    (botocore(409, "ConditionalRequestConflict"), Kind.LOST, "the store answered 409 ConditionalRequestConflict"),
+    (botocore(404, "NoSuchBucket"), Kind.REFUSED, "there is no such bucket"),
+    (PermissionError("canary"), Kind.REFUSED, "the store denies access"),
+    (TimeoutError("canary"), Kind.LOST, "did not answer in time"),
+    (ConnectionRefusedError("canary"), Kind.UNSENT, "could not be reached"),
+    (behind(OSError("canary"), TransferEncodingError("canary")), Kind.LOST, "broke off"),
+    (ValueError("canary: the answer was cut"), Kind.LOST, "broke off"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "words"), CASES)
+def test_what_an_error_means(error: BaseException, kind: Kind, words: str) -> None:
+    fault = fault_of(error)
+    assert fault.kind is kind
+    assert words in fault.sentence
+    assert "canary" not in fault.sentence

@@ -1,0 +1,131 @@
+"""R2: writers that commit until they are killed, and a look at what they leave. It imports what a commit needs and no more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from indextables.actions import Add, CommitInfo
+from indextables.clock import Clock
+from indextables.config import Config
+from indextables.log.log import TransactionLog
+from indextables.storage import StoreSpec
+from indextables.table.snapshot import load_snapshot
+from indextables.table.transaction import Draft, transact
+from tests.support.racing import light_processes
+
+WRITERS = 8
+EAGER = {"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "10", "transaction.retry.maxDelayMs": "200"}
+LINE = 48  # bytes of a note
+
+
+def note(version: int, path: str) -> bytes:
+    return f"{version:08d} {path}".ljust(LINE - 1).encode() + b"\n"
+
+
+def commits(spec: StoreSpec, name: str) -> Iterator[tuple[int, str]]:
+    """Appends of one small add each, through the real transaction loop; gives version and path of each when it is made."""
+    log = TransactionLog(spec.open())
+    config = Config.of(EAGER)
+    base = load_snapshot(log)
+    for number in itertools.count():
+        add = Add(path=f"{name}-{number}.split", partition_values={}, size=1, modification_time=0, data_change=True, num_records=1)
+        outcome = transact(log, base, "append", lambda _, add=add: Draft([add]), config=config, clock=Clock())
+        assert outcome.version is not None
+        base = outcome.snapshot
+        yield outcome.version, add.path
+
+
+def commit_many(spec: StoreSpec, writer: int, count: int) -> list[int]:
+    return [version for version, _ in itertools.islice(commits(spec, f"w{writer}"), count)]
+
+
+def commit_until_killed(spec: StoreSpec, name: str, notes: Path, environment: dict[str, str]) -> None:
+    """Writes down each commit it was told of, after it was told, in one piece."""
+    os.environ.update(environment)
+    with open(notes, "ab", buffering=0) as file:
+        for version, path in commits(spec, name):
+            file.write(note(version, path))
+
+
+@dataclass
+class Massacre:
+    """Eight writers at one table; one at a time is killed wherever it happens to be, and another takes its place."""
+
+    spec: StoreSpec
+    folder: Path  # of the notes
+    seed: int
+    kills: int = 0
+    versions_seen: list[int] = field(default_factory=list)
+    _living: list[Any] = field(default_factory=list)
+
+    def run(self, commits: int, kills: int, seconds: float) -> None:
+        """Until there are as many of both, the last of all included. Between two kills pass a random number of commits and a moment."""
+        chance = random.Random(self.seed)
+        until = time.monotonic() + seconds
+        self._living = [self._start(writer) for writer in range(WRITERS)]
+        try:
+            while self.told() < commits or self.kills + WRITERS < kills:
+                self._wait(min(commits, self.told() + chance.randint(0, 2 * commits // kills)), until)
+                time.sleep(chance.uniform(0, 0.02))
+                victim = chance.randrange(WRITERS)
+                self._kill(victim)
+                self.versions_seen.append(load_snapshot(TransactionLog(self.spec.open())).version)
+                self._living[victim] = self._start(victim)
+        finally:
+            for writer in range(WRITERS):
+                self._kill(writer)
+
+    def told(self) -> int:
+        return sum(file.stat().st_size for file in self.folder.iterdir()) // LINE
+
+    def notes(self) -> dict[str, int]:
+        """Path and version of every commit that a writer was told of."""
+        lines = [line.split() for file in self.folder.iterdir() for line in file.read_text().splitlines()]
+        found = {path: int(version) for version, path in lines}
+        assert len(found) == len(lines)
+        return found
+
+    def _start(self, writer: int) -> Any:
+        name = f"w{writer}-{self.kills}"
+        arguments = (self.spec, name, self.folder / f"notes-{writer}", dict(os.environ))
+        process = light_processes().Process(target=commit_until_killed, args=arguments, name=name, daemon=True)
+        process.start()
+        return process
+
+    def _kill(self, writer: int) -> None:
+        process = self._living[writer]
+        assert process.exitcode is None, f"{process.name} ended by itself with {process.exitcode}"
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        self.kills += 1
+
+    def _wait(self, told: int, until: float) -> None:
+        while self.told() < told:
+            assert time.monotonic() < until, f"{self.told()} commits and {self.kills} kills are too few, seed {self.seed}"
+            time.sleep(0.005)
+
+
+def committed_adds(spec: StoreSpec) -> dict[str, int]:
+    """Path and version of every add in the log, each version read whole; none may be missing, torn, empty or said twice."""
+    log = TransactionLog(spec.open())
+    listing = log.listing()
+    assert list(listing.versions) == list(range(len(listing.versions)))
+    found: dict[str, int] = {}
+    commit_ids: set[str | None] = set()
+    for file in log.read_many(listing.versions[1:]):
+        (info,) = [action for action in file.actions if isinstance(action, CommitInfo)]
+        (add,) = [action for action in file.actions if isinstance(action, Add)]
+        assert add.path not in found, f"{add.path} is in versions {found[add.path]} and {file.version}"
+        assert info.id not in commit_ids
+        found[add.path] = file.version
+        commit_ids.add(info.id)
+    return found

@@ -1,0 +1,38 @@
+"""Splits of which only some bytes come to this machine, and how many do."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from indextables.storage.downloads import Downloads
+from indextables.storage.partial import PartialFile
+
+
+@dataclass
+class CountingStore:
+    """Ranges of a local file, as a store would give them."""
+
+    source: Path
+    requests: list[tuple[int, int]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, start: int, end: int) -> bytes:
+        with self._lock:
+            self.requests.append((start, end))
+        with self.source.open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    @property
+    def bytes_read(self) -> int:
+        size = self.source.stat().st_size
+        return sum(min(end, size) - start for start, end in self.requests)
+
+    def open(self, cache: Path, footer_start: int, size: int | None = None) -> PartialFile:
+        """`size` is what the log says, the true one by default."""
+        known = self.source.stat().st_size if size is None else size
+        file = Downloads(cache, "here").partial(str(self.source), known, footer_start, self.read)
+        assert file is not None  # nothing of it is here as a whole
+        return file

@@ -1,0 +1,56 @@
+"""R7 for every format: at each version, checkpoint + tail = the log alone, whatever an add holds."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from indextables.actions import live
+from indextables.log import names
+from indextables.state.contents import Format
+from indextables.table.snapshot import load_snapshot
+from tests.support.checkpoints import OPTIONS, begin, commit, log_of, random_actions, told, write_checkpoint
+from tests.support.memory_store import MemoryStore
+
+TABLES, STEPS = 12, 10
+
+
+def newest(store: MemoryStore) -> int:
+    return log_of(store).listing().versions[-1]
+
+
+def alone(store: MemoryStore) -> MemoryStore:
+    """The version files and nothing else."""
+    other = MemoryStore()
+    versions = {names.version_path(version) for version in log_of(store).listing().versions}
+    other.files = {path: data for path, data in store.files.items() if path in versions}
+    return other
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["usual segments", "small segments"])
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items() if small else ():
+        monkeypatch.setattr(live, name, value)
+    monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)
+    first = random.randrange(2**32)
+    compared = based = 0
+    for seed in range(first, first + TABLES):
+        chance = random.Random(seed)
+        store, paths = MemoryStore(), set[str]()
+        begin(store)
+        for _ in range(STEPS):
+            commit(store, newest(store) + 1, *random_actions(paths, chance))
+            if chance.random() < 0.3:
+                write_checkpoint(store, kind, **({"checkpoint.maxFileSize": 1} if kind is Format.PARQUET and small else {}))
+        log, plain = log_of(store), log_of(alone(store))
+        for version in log.listing().versions:
+            found = load_snapshot(log, version)
+            assert told(found) == told(load_snapshot(plain, version)), f"seed {seed}, version {version}"
+            compared += 1
+            based += found.checkpoint is not None
+    print(f"R7, {kind}: {compared} snapshots of {TABLES} tables, {based} from a checkpoint, seeds from {first}")
+    assert compared > TABLES * STEPS
+    assert based > compared / 3

@@ -105,6 +105,7 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
         mode=mode,
         where=where,
         known=known,
+        txn=_txn(arguments),
         create=arguments.create,
         partition_by=partition_by,
         table_options=options,
@@ -113,6 +114,12 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
     with show.step(f"{mode} {arguments.source}") as progress:
         report, _ = write.write_rows(prepared, show.counted(reader, progress))
     return _report(report, arguments.json)
+
+
+def _txn(arguments: argparse.Namespace) -> tuple[str, int] | None:
+    if (arguments.txn_app is None) != (arguments.txn_version is None):
+        raise InvalidArgument("--txn-app and --txn-version go together")
+    return None if arguments.txn_app is None else (arguments.txn_app, arguments.txn_version)
 
 
 def _files(arguments: argparse.Namespace) -> None:
@@ -399,6 +406,8 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
         made.add_argument("--format", choices=sorted(set(FORMATS.values())), help="where the file's name does not say")
         made.add_argument("--create", action="store_true", help="make the table with the file's schema if there is none")
         made.add_argument("--partition-by", metavar="A,B", help="with --create: partition columns")
+        made.add_argument("--txn-app", metavar="A", help="with --txn-version: write once under this name and number, however often retried")
+        made.add_argument("--txn-version", type=int, metavar="N", help="the number")
         if name == "overwrite":
             made.add_argument("--where", metavar="PREDICATE", help="replace only the partitions it names")
 

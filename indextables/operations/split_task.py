@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.actions import Add
-from indextables.errors import SchemaMismatch, UnsafePath
+from indextables.errors import ReplaceWhereViolation, SchemaMismatch, UnsafePath
 from indextables.operations.ingest import conform
+from indextables.operations.leftovers import named_on_failure
 from indextables.paths import partition_folder, split_path
+from indextables.predicates import Predicate
 from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
 from indextables.storage import Store, StoreSpec
 from indextables.values import Scalar, encode_value
@@ -36,6 +38,8 @@ class SplitTask:
     split_bytes: int = limits.SPLIT_BYTES  # of row store: a split that has as many is finished, and the next one begun
     split_rows: int = limits.SPLIT_ROWS  # likewise
     compression: str = "lz4"  # of the row store
+    within: Predicate | None = None  # on partition columns: a row outside is refused
+    mark: str = ""  # up to 8 hex digits with which the names of all splits of one write begin
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
         """Writes the rows as splits under names no one else uses and tells what to commit.
@@ -55,13 +59,23 @@ class SplitTask:
                 self._check_places(router)
             finally:
                 router.discard()
-            store = self.store.open()
-            return [publish(store, self, key, file, info) for key, file, info in router.finished]
+            return self._published(router)
+
+    def _published(self, router: _Router) -> list[Add]:
+        store = self.store.open()
+        adds: list[Add] = []
+        paths: list[str] = []
+        with named_on_failure(paths):
+            for key, file, info in router.finished:
+                adds.append(publish_split(store, self.partition_columns, self.partition_values(key), file, info, mark=self.mark))
+                paths.append(adds[-1].path)
+        return adds
 
     def _check_places(self, router: _Router) -> None:
-        """Every partition has a folder name and a spelling: said now, since nothing was published yet."""
-        for key in {key for key, _, _ in router.finished}:
+        """Every partition has a folder name and a spelling, and may be written to: said now, since nothing was published yet."""
+        for key in dict.fromkeys(key for key, _, _ in router.finished):
             values = self.partition_values(key)
+            self._refuse_outside(key, values)
             folders = [partition_folder(name, values.get(name)) for name in self.partition_columns]
             try:
                 split_path(folders, "0")
@@ -73,6 +87,11 @@ class SplitTask:
             if long:
                 raise SchemaMismatch(f"partition {long[0][:40]!r} … makes a folder name of more than {limits.FOLDER_BYTES} bytes")
 
+    def _refuse_outside(self, key: PartitionKey, values: dict[str, str]) -> None:
+        if self.within is not None and not self.within.matches(dict(zip(self.partition_columns, key, strict=True))):
+            shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in self.partition_columns)
+            raise ReplaceWhereViolation(f"a row with {shown} is outside of {self.within.text!r}; the table stays as it is")
+
     def partition_values(self, key: PartitionKey) -> dict[str, str]:
         """As the log spells them; a null has no entry."""
         kinds = [self.schema.field(name).type for name in self.partition_columns]
@@ -80,16 +99,19 @@ class SplitTask:
         return {name: encode_value(value, kind) for name, value, kind in named if value is not None}
 
 
-def publish(store: Store, task: SplitTask, key: PartitionKey, file: Path, info: SplitInfo) -> Add:
-    """Puts a finished split into the table's folder and says what it is."""
-    values = task.partition_values(key)
-    return publish_split(store, task.partition_columns, values, file, info)
-
-
 def publish_split(
-    store: Store, partition_columns: tuple[str, ...], values: dict[str, str], file: Path, info: SplitInfo, *, num_merge_ops: int = 0
+    store: Store,
+    partition_columns: tuple[str, ...],
+    values: dict[str, str],
+    file: Path,
+    info: SplitInfo,
+    *,
+    num_merge_ops: int = 0,
+    mark: str = "",
 ) -> Add:
-    path = split_path([partition_folder(name, values.get(name)) for name in partition_columns], str(uuid.uuid4()))
+    """Puts a finished split into the table's folder and says what it is."""
+    unique = mark + str(uuid.uuid4())[len(mark) :]
+    path = split_path([partition_folder(name, values.get(name)) for name in partition_columns], unique)
     modified = store.upload(file, path)
     return Add(
         path=path,

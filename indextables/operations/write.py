@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +11,19 @@ import pyarrow as pa
 
 from indextables.actions import Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
-from indextables.errors import ConfigError, InvalidArgument, ReplaceWhereViolation, SchemaMismatch, TableExists, TableNotFound
+from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.operations.after_commit import after_commit
 from indextables.operations.create import create_table, new_metadata
 from indextables.operations.ingest import check_columns, to_batches
+from indextables.operations.leftovers import described, named_on_failure
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.split_task import SplitTask
 from indextables.predicates import Predicate, parse_predicate
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
-from indextables.table.files import narrow, partition_row, rows_of_partitions
+from indextables.table.files import narrow, rows_of_partitions
 from indextables.table.protocol import check_owned, is_foreign, taken_over
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
@@ -38,7 +40,6 @@ class PreparedWrite:
     metadata: Metadata
     task: SplitTask
     mode: str
-    where: Predicate | None
     txn: Txn | None
 
     @property
@@ -83,6 +84,7 @@ def prepare(
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
     if base is not None:
         _check_typemap(context, base)
+    predicate = _replace_where(where, schema, metadata) if where is not None else None
     task = SplitTask(
         context.store.spec,
         schema,
@@ -92,9 +94,10 @@ def prepare(
         split_bytes=int(config.get("write.targetSplitSize")),
         split_rows=int(config.get("write.targetSplitRows")),
         compression=str(config.get("split.rowStore.compression")),
+        within=predicate,
+        mark=uuid.uuid4().hex[:8],
     )
-    predicate = _replace_where(where, schema, metadata) if where is not None else None
-    return PreparedWrite(replace(context, config=config), base, metadata, task, mode, predicate, _txn(txn, context))
+    return PreparedWrite(replace(context, config=config), base, metadata, task, mode, _txn(txn, context))
 
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
@@ -106,29 +109,30 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
 
 
 def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) -> tuple[Report, Snapshot]:
-    """Makes the splits part of the table; an append of no rows commits nothing."""
+    """Makes the splits part of the table; an append of no rows commits nothing. Where it fails, the error names them."""
     context = prepared.context
     report = started or reporter(prepared.mode, str(context.root), context.clock)
-    _refuse_outside(prepared.where, adds, prepared.task)
-    base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
-    outcome = transact(
-        context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
-    )
-    if outcome.version is None:
-        return _report(report, outcome, prepared, context, ()), outcome.snapshot
-    snapshot, warnings = after_commit(context, outcome.snapshot)
-    return _report(report, outcome, prepared, context, warnings), snapshot
-
-
-def _report(report: Any, outcome: Outcome, prepared: PreparedWrite, context: TableContext, warnings: Sequence[str]) -> Report:
+    with named_on_failure([add.path for add in adds]):
+        base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
+        outcome = transact(
+            context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
+        )
     if outcome.draft is None:
-        first = _version_of(context, prepared.txn, outcome.snapshot.version)
-        note = f"{prepared.txn.app_id} {prepared.txn.version} was committed before" if prepared.txn else ""
-        result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=[note])
-        return result
+        return _done_before(report, outcome, prepared, adds), outcome.snapshot
+    snapshot, warnings = (outcome.snapshot, []) if outcome.version is None else after_commit(context, outcome.snapshot)
     status = Status.NO_ACTION if outcome.version is None else Status.SUCCESS
-    done: Report = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
-    return done
+    made = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
+    return made, snapshot
+
+
+def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
+    """Another attempt committed the txn, maybe while this one wrote its splits."""
+    txn = prepared.txn
+    assert txn is not None
+    warnings = [f"{txn.app_id} {txn.version} was committed before", *([described([add.path for add in adds])] if adds else [])]
+    first = _version_of(prepared.context, txn, outcome.snapshot.version)
+    result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class _Build:
         return draft
 
     def _removes(self, base: Snapshot) -> list[Remove]:
-        where = self.prepared.where
+        where = self.prepared.task.within
         view = narrow(base, where)
         old = view.adds(None if where is None else rows_of_partitions(view, where))
         now = self.prepared.context.clock.now_ms()
@@ -225,18 +229,11 @@ def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predica
     return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")
 
 
-def _refuse_outside(where: Predicate | None, adds: Sequence[Add], task: SplitTask) -> None:
-    for add in adds if where is not None else ():
-        if where is not None and not where.matches(partition_row(add.partition_values, task.schema)):
-            shown = ", ".join(f"{k} = {v!r}" for k, v in add.partition_values.items()) or "null partition values"
-            raise ReplaceWhereViolation(f"a row with {shown} is outside of {where.text!r}; nothing was written")
-
-
-def _version_of(context: TableContext, txn: Txn | None, newest: int) -> int | None:
+def _version_of(context: TableContext, txn: Txn, newest: int) -> int | None:
     """Where a txn was committed, if its version is still in the log."""
     listing = context.log.listing()
     for version in sorted((v for v in listing.versions if v <= newest), reverse=True):
         for action in context.log.read(version).actions:
-            if isinstance(action, Txn) and txn and action.app_id == txn.app_id and action.version == txn.version:
+            if isinstance(action, Txn) and action.app_id == txn.app_id and action.version == txn.version:
                 return version
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame
 from indextables.actions import Add
 from indextables.actions.codec import decode_action, encode_action
 from indextables.errors import InvalidArgument
+from indextables.operations import leftovers
 from indextables.operations import write as writing
 from indextables.operations.report import Report, reporter
 from indextables.operations.split_task import SplitTask
@@ -19,7 +21,7 @@ from indextables.operations.write import PreparedWrite
 from indextables.spark.failures import translated
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
-from indextables.spark.source import sized
+from indextables.spark.source import attempt_number, sized
 from indextables.table.context import TableContext
 
 
@@ -56,22 +58,36 @@ def write(
 
 def run(df: DataFrame, prepared: PreparedWrite) -> Report:
     started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
-    adds = [] if prepared.is_done else collect_adds(df, prepared.task)
+    if prepared.is_done:
+        return writing.commit(prepared, [], started)[0]
+    store = prepared.context.store
+    try:
+        adds, is_clean = collect_adds(df, prepared.task)
+    except Exception as error:
+        if left := leftovers.found(store, prepared.task.mark):
+            leftovers.tell(error, leftovers.described(left))
+        raise
     report, _ = writing.commit(prepared, adds, started)
-    return report
+    left = [] if is_clean else leftovers.found(store, prepared.task.mark, [add.path for add in adds])
+    return replace(report, warnings=[*report.warnings, leftovers.described(left)]) if left else report
 
 
-def collect_adds(df: DataFrame, task: SplitTask) -> list[Add]:
-    """Writes the splits. Only what successful attempts of tasks report comes back; splits of others stay behind, unknown to the log."""
+def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:
+    """Writes the splits. Only what successful attempts of tasks report comes back; splits of others stay behind, unknown to the log.
+
+    Also whether every task was tried only once, as far as can be told, so that there are none of those.
+    """
     with translated():
-        rows = df.mapInArrow(_writer(task), "add string").collect()
+        rows = df.mapInArrow(_writer(task), "add string, attempt int").collect()
     adds = [decode_action(row["add"]) for row in rows]
-    return [add for add in adds if isinstance(add, Add)]
+    speculates = df.sparkSession.conf.get("spark.speculation", "false") == "true"
+    return [add for add in adds if isinstance(add, Add)], not speculates and not any(row["attempt"] for row in rows)
 
 
 def _writer(task: SplitTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         lines = [encode_action(add).decode() for add in task.write(batches)]
-        yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string())})
+        attempt = attempt_number()
+        yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string()), "attempt": pa.array([attempt] * len(lines), pa.int32())})
 
     return write_splits

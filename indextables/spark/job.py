@@ -141,7 +141,8 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     _stop_quietly(session)
     failed = reporter(_operation(job, arguments), _table_name(arguments.table), replace(SYSTEM_CLOCK, now_ms=_Moments(started)))
     print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
-    return _tell(failed(Status.FAILED, {}, base_version=None, error=message).to_dict(), _usable(arguments.report), code)
+    notes = list(getattr(error, "__notes__", ()))  # such as splits that stay behind
+    return _tell(failed(Status.FAILED, {}, base_version=None, error=message, warnings=notes).to_dict(), _usable(arguments.report), code)
 
 
 class _Moments:

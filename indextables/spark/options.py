@@ -13,8 +13,8 @@ from indextables.errors import ConfigError, InvalidArgument
 
 READING = ("version", "where", "query", "columns")
 WRITING = ("partition_by", "replace_where", "target_split_size", "txn_app", "txn_version")
-# Spark gives every key in lower case; partitionBy and replaceWhere are what users of other formats write.
-_OWN = {name.replace("_", ""): name for name in ("path", *READING, *WRITING)}
+# Spark gives every key in lower case; partitionBy, replaceWhere and txnAppId are what users of other formats write.
+_OWN = {name.replace("_", ""): name for name in ("path", *READING, *WRITING)} | {"txnappid": "txn_app"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,20 @@ Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schem
 version that is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the
 others. Spark's filters are used where `spark.sql.python.filterPushdown.enabled` is on (it is off unless set); `where` always is.
 
-Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` with `txn_version`. The table
-is made if there is none. Keys of `spark.indextables.*` may be given as options of both.
+Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` (or `txnAppId`) with
+`txn_version`. The table is made if there is none. Keys of `spark.indextables.*` may be given as options of both.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -24,6 +26,7 @@ from indextables.actions import Add
 from indextables.errors import ConcurrentConflict
 from indextables.operations import read
 from indextables.operations import write as writing
+from indextables.operations.leftovers import described, found, named_on_failure
 from indextables.operations.write import PreparedWrite
 from indextables.spark.options import READING, WRITING, SourceOptions
 from indextables.spark.pushdown import predicate_of
@@ -33,6 +36,7 @@ from indextables.table.context import TableContext
 from indextables.table.files import live_files
 
 NAME = "indextables"
+logger = logging.getLogger("indextables")
 _PUSHDOWN_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -118,6 +122,7 @@ class Written(WriterCommitMessage):
     """What one task wrote."""
 
     adds: tuple[Add, ...]
+    attempt: int
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -132,17 +137,27 @@ class TableWriter(DataSourceArrowWriter):
         self.is_done = prepared.is_done
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(() if self.is_done else tuple(self.task.write(iterator)))
+        return Written(() if self.is_done else tuple(self.task.write(iterator)), attempt_number())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the newest version, in a process of its own: what the splits were written for must still hold."""
-        prepared = self._prepare()
-        if prepared.task != self.task:
-            raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
-        writing.commit(prepared, [add for message in messages if isinstance(message, Written) for add in message.adds])
+        done = [message for message in messages if isinstance(message, Written)]
+        adds = [add for message in done for add in message.adds]
+        with named_on_failure([add.path for add in adds]):
+            prepared = self._prepare()
+            if replace(prepared.task, mark=self.task.mark) != self.task:
+                raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
+        writing.commit(prepared, adds)
+        if any(message.attempt for message in done):
+            self._tell_leftovers({add.path for add in adds})
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes nothing: a commit may have landed, and tasks may still be writing. Purge takes what no version knows."""
+        self._tell_leftovers(set())
+
+    def _tell_leftovers(self, committed: set[str]) -> None:
+        if left := found(self.task.store.open(), self.task.mark, committed):
+            logger.warning("%s", described(left), extra={"event": "splits_left"})
 
     def _prepare(self) -> PreparedWrite:
         options = self.options
@@ -158,6 +173,12 @@ class TableWriter(DataSourceArrowWriter):
             table_options=config,
         )
         return sized(prepared, options.target_split_size)
+
+
+def attempt_number() -> int:
+    """0 for the first attempt of the task that this is called in."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.attemptNumber())
 
 
 def sized(prepared: PreparedWrite, split_bytes: int | None) -> PreparedWrite:

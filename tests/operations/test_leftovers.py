@@ -1,0 +1,143 @@
+"""Splits of a write that failed: named where the failure is told, never deleted by the writer, taken by purge when they are old."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.actions import Action, Txn
+from indextables.errors import CommitUnknown, StorageError
+from indextables.log.log import TransactionLog
+from indextables.operations import leftovers, write
+from indextables.operations.purge import purge
+from indextables.storage import LocalStore
+from indextables.table.context import TableContext
+from tests.support.tables import ids, make, rows
+
+
+def splits(table: Path) -> set[str]:
+    return {str(path.relative_to(table)) for path in table.rglob("*.split")}
+
+
+def purged(table: Path, left: set[str]) -> None:
+    """They are old one day, and go; nothing else does."""
+    before = splits(table)
+    for path in left:
+        os.utime(table / path, (0, 0))
+    assert purge(TableContext.at(table)).metrics["files_deleted"] == len(left)
+    assert splits(table) == before - left
+
+
+def outrun(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
+    def never(self: TransactionLog, version: int, actions: list[Action], *, compress: bool) -> bool:
+        if error is not None:
+            raise error
+        return False
+
+    monkeypatch.setattr(TransactionLog, "write", never)
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised", "words"),
+    [
+        (None, it.ConcurrentConflict, "outrun 2 times"),
+        (StorageError("the store went away"), it.StorageError, "went away"),
+        (CommitUnknown("version 3 may have been written"), it.CommitUnknown, "unless that version holds them"),
+    ],
+)
+def test_a_commit_that_fails_names_its_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None, raised: type[Exception], words: str
+) -> None:
+    options = {"transaction.retry.maxAttempts": "2", "transaction.retry.baseDelayMs": "1"}
+    table = it.open(make(tmp_path / "t", appends=2).path, options=options)
+    before = splits(tmp_path / "t")
+    with monkeypatch.context() as patch:
+        outrun(patch, failure)
+        with pytest.raises(raised, match=words) as told:
+            table.append(rows(100, 4))
+    left = splits(tmp_path / "t") - before
+    assert len(left) == 2
+    assert all(repr(path) in str(told.value) for path in left)
+    assert type(told.value) is raised, "who retries by the type still can"
+    purged(tmp_path / "t", left)
+    assert ids(table) == list(range(20))
+
+
+def test_a_store_that_fails_between_two_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", appends=1)
+    before = splits(tmp_path / "t")
+    real, done = LocalStore.upload, []
+
+    def upload(self: LocalStore, source: Path, path: str) -> int:
+        if done:
+            raise StorageError(f"{path!r}: no space left on device")
+        done.append(path)
+        return real(self, source, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "upload", upload)
+        with pytest.raises(it.StorageError, match="no space left") as told:
+            table.append(rows(100, 4))
+    left = splits(tmp_path / "t") - before
+    assert left == set(done)
+    assert f"1 split is in no version and left to purge: {done[0]!r}" in str(told.value)
+    purged(tmp_path / "t", left)
+    assert (table.refresh().version, ids(table)) == (1, list(range(10)))
+
+
+def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_path: Path) -> None:
+    """The rows are in the table once; what this attempt wrote is told as a warning."""
+    make(tmp_path / "t", appends=1)
+    context = TableContext.at(tmp_path / "t")
+    slow = write.prepare(context, txn=("job", 1))
+    adds = slow.task.write(write.to_batches(rows(100, 4), slow.task.schema))
+    first = it.open(tmp_path / "t").append(rows(100, 4), txn=("job", 1))
+    report, _ = write.commit(slow, adds)
+    assert (report.status, report.version, report.metrics["files_added"]) == ("no_action", first.version, 0)
+    assert all(repr(add.path) in report.warnings[1] for add in adds)
+    purged(tmp_path / "t", {add.path for add in adds})
+    assert ids(it.open(tmp_path / "t")) == [*range(10), *range(100, 104)]
+
+
+def test_an_interrupted_write_logs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(tmp_path / "t", appends=1)
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(write, "transact", interrupted)
+    with pytest.raises(KeyboardInterrupt) as told:
+        table.append(rows(100, 4))
+    assert told.value.__notes__[0].startswith("2 splits are in no version and left to purge: ")
+    assert caplog.records[-1].event == "splits_left"
+
+
+def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    prepared = write.prepare(TableContext.at(tmp_path / "t"))
+    adds = prepared.task.write(write.to_batches(rows(0, 25, days=25), prepared.task.schema))
+    paths = [add.path for add in adds]
+    assert len(paths) == 25
+    text = leftovers.described(paths)
+    assert text.count(".split") == leftovers.SHOWN
+    assert text.endswith("and 15 more")
+    table.append(rows(0, 2))
+    assert sorted(leftovers.found(prepared.context.store, prepared.task.mark)) == sorted(paths)
+    assert leftovers.found(prepared.context.store, prepared.task.mark, paths[1:]) == paths[:1]
+
+
+def test_a_row_outside_the_predicate_leaves_nothing(tmp_path: Path) -> None:
+    """Found before the first split is published, and named; also where the partition value is null."""
+    make(tmp_path / "t", appends=1)
+    before = splits(tmp_path / "t")
+    prepared = write.prepare(TableContext.at(tmp_path / "t"), mode="overwrite", where="date = '2024-01-01'")
+    for wrong, named in ((rows(0, 2), "date = '2024-01-02'"), ([row | {"date": None} for row in rows(0, 1)], "date null")):
+        with pytest.raises(it.ReplaceWhereViolation, match=named):
+            write.write_rows(replace(prepared, txn=Txn(app_id="job", version=1, last_updated=1)), wrong)
+    assert splits(tmp_path / "t") == before
+    assert it.open(tmp_path / "t").version == 1

@@ -29,6 +29,7 @@ from indextables.operations import (
     repair,
     search,
     skip,
+    truncate_history,
     upgrade_protocol,
     verify,
     write,
@@ -227,6 +228,13 @@ class Table:
     def drop_partitions(self, where: str) -> Report:
         """Removes the partitions that `where` names from the table; purge deletes their files later."""
         report, self._snapshot = drop_partitions.drop_partitions(self._context, self._snapshot, where)
+        return report
+
+    def truncate_history(self, dry_run: bool = False) -> Report:
+        """Leaves nothing of the log but its newest version, in a checkpoint, and version 0; splits stay for purge to judge."""
+        report = truncate_history.truncate_history(self._context, dry_run)
+        if not dry_run:
+            self._snapshot = self._context.newest(self._snapshot)
         return report
 
     def verify(self, deep: bool = False) -> list[Finding]:

@@ -246,6 +246,10 @@ def _drop_partitions(arguments: argparse.Namespace) -> int:
     return _report(_open(arguments).drop_partitions(arguments.where), arguments.json)
 
 
+def _truncate_history(arguments: argparse.Namespace) -> int:
+    return _report(_open(arguments).truncate_history(arguments.dry_run), arguments.json)
+
+
 def _repair(arguments: argparse.Namespace) -> int:
     from indextables.api import repair_log
 
@@ -462,6 +466,9 @@ def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
     drop.add_argument("--confirm", action="store_true", help="yes, delete it")
     drop_partitions = verb("drop-partitions", _drop_partitions, "remove whole partitions from the table")
     drop_partitions.add_argument("--where", required=True, metavar="PREDICATE", help="which ones; partition columns only")
+    truncate = verb(
+        "truncate-history", _truncate_history, "leave only the newest version in the log, so that older ones can no longer be read"
+    )
     verb("verify", _verify, "compare every split with the log and its checksums", reads=True).add_argument(
         "--deep", action="store_true", help="decode all rows, too"
     )
@@ -469,7 +476,7 @@ def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
     verb("health", _health, "the doctor's findings and the table's figures")
     repair = verb("repair", _repair, "write a new log of the splits that are valid; the table stays as it is")
     repair.add_argument("destination", metavar="DESTINATION", help="the folder for the new log; missing or empty")
-    for made in (merge, purge):
+    for made in (merge, purge, truncate):
         made.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from indextables.actions import Action, Protocol
-from indextables.operations.cleanup import cleanup
+from indextables.operations.cleanup import CleanupResult, cleanup
 from indextables.operations.report import Report, Status, reporter
 from indextables.state import formats
 from indextables.state.contents import Contents, Written
@@ -89,11 +89,11 @@ def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
     return replace(contents, files=Registry.of(contents.metadata).normalised(contents.files, threshold))
 
 
-def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *, compact: bool = False) -> Report:
+def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *, compact: bool = False, clean: bool = True) -> Report:
     report = reporter("checkpoint", str(context.root), context.clock)
     metrics = {"num_files": len(snapshot.files), "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
     if contents is None:
-        cleaned = cleanup(context, snapshot)
+        cleaned = cleanup(context, snapshot) if clean else CleanupResult()
         status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
         return report(status, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
     started = context.clock.now_ms()
@@ -101,7 +101,7 @@ def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *,
     context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
     metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
-    cleaned = cleanup(context, snapshot)
+    cleaned = cleanup(context, snapshot) if clean else CleanupResult()
     return report(Status.SUCCESS, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
 
 
@@ -125,8 +125,19 @@ def _is_in_format(context: TableContext, version: int) -> bool:
     return version in there[StateOptions.of(context.config).format]
 
 
-def checkpoint(context: TableContext) -> Report:
-    """Of the newest version, read afresh: a broken checkpoint of it, or a broken state that the new one would lean on, is mended."""
+def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
+    """Which version the next checkpoint would be of: one after the newest where the table has to say something before (PRT-08)."""
+    if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot.version):
+        return snapshot.version
+    return snapshot.version + bool(_Prepare(context)(snapshot).actions)
+
+
+def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = True) -> Report:
+    """Of the newest version, read afresh: a broken checkpoint of it, or a broken state that the new one would lean on, is mended.
+
+    With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
+    expired is deleted after it.
+    """
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
@@ -137,5 +148,7 @@ def checkpoint(context: TableContext) -> Report:
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
     if whole.checkpoint == whole.version and not _is_in_format(bound, whole.version):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
+    if compact and bound.config.get("state.format") == "avro":
+        whole = replace(whole, checkpoint=None)
     ready = prepare(bound, whole, alone=is_broken)
-    return run(bound, ready, contents_of(bound, ready))
+    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean)

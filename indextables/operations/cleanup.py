@@ -8,7 +8,7 @@ are in use only shows when every state is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -16,6 +16,7 @@ from indextables.errors import IndexTablesError, LogCorrupted, StorageError, Uns
 from indextables.log.log import TransactionLog
 from indextables.log.names import LogListing
 from indextables.operations.deletion import Deleted, delete
+from indextables.operations.executor import in_threads
 from indextables.state import formats, retention
 from indextables.state.avro_read import is_whole, verified_manifests
 from indextables.state.avro_state import manifest_path, read_state_manifest, state_metadata, state_protocol
@@ -127,6 +128,28 @@ def is_leaning(log: TransactionLog, version: int) -> bool:
         raise
     except LogCorrupted:
         return False  # it is no base of anything
+
+
+def named_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int, Collection[str]], dict[int, str]]:
+    """The paths of the manifests that each state names; and, of the states that cannot be read, why."""
+    named: dict[int, Collection[str]] = {}
+    unreadable: dict[int, str] = {}
+    states = sorted(inventory.states)
+    for version, found in zip(states, in_threads(lambda state: _named_by(log, state), states), strict=True):
+        if isinstance(found, str):
+            unreadable[version] = found
+        else:
+            named[version] = found
+    return named, unreadable
+
+
+def _named_by(log: TransactionLog, version: int) -> Collection[str] | str:
+    try:
+        return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
+    except UnsafePath:
+        raise
+    except LogCorrupted as error:
+        return str(error)
 
 
 def _preview(deletions: Sequence[Deletion]) -> CleanupResult:

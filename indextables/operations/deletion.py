@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.errors import StorageError, StorageRefused
+from indextables.log.log import TransactionLog
 from indextables.operations.executor import Executor, in_threads
+from indextables.state.inventory import Inventory
 from indextables.state.retention import Deletion, Kind
 from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
@@ -87,6 +89,16 @@ def delete(context: TableContext, deletions: Sequence[Deletion], executor: Execu
         problems += [] if problem is None else [problem]
     context.metrics.cleaned_up(sum(deletion.kind is not Kind.SPLIT for deletion in done))
     return Deleted(done, problems)
+
+
+def still_unused(log: TransactionLog, inventory: Inventory, manifests: Sequence[Deletion]) -> tuple[Sequence[Deletion], list[str]]:
+    """A second look, right before they go: equal manifests have equal names, so a writer may be about to use one of them again."""
+    if not manifests:
+        return [], []
+    now = Inventory.of(log.look().stamps)
+    if any(files != inventory.states.get(version) for version, files in now.states.items()):
+        return [], ["a state was written meanwhile and may name any manifest: all are kept this time"]
+    return [deletion for deletion in manifests if now.manifests.get(deletion.path) == deletion.files[0]], []
 
 
 def _paths(deletion: Deletion) -> list[str]:

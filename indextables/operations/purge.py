@@ -7,13 +7,12 @@ what it touches, and the report says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables import limits
 from indextables.config import parse_duration
 from indextables.errors import InvalidArgument
-from indextables.operations.deletion import Deleted, delete
+from indextables.operations.deletion import Deleted, delete, still_unused
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.purge_facts import PurgeFacts, gather
 from indextables.operations.report import Report, Status, reporter
@@ -130,24 +129,12 @@ def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Execu
     report = reporter("purge", str(context.root), context.clock)
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
     deleted = delete(context, [*by_kind[Kind.VERSION], *by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE]])
-    manifests, warnings = _still_unused(context, facts, by_kind[Kind.MANIFEST])
+    manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[Kind.MANIFEST])
     warnings[:0] = planned.doubts
     deleted += delete(context, manifests) + delete(context, by_kind[Kind.SPLIT], executor)
     context.log.invalidate_cache()
     status = Status.NO_ACTION if not planned.deletions else Status.PARTIAL if deleted.problems else Status.SUCCESS
     return report(status, metrics_of(deleted), base_version=facts.snapshot.version, warnings=[*warnings, *deleted.problems])
-
-
-def _still_unused(context: TableContext, facts: PurgeFacts, manifests: Sequence[Deletion]) -> tuple[Sequence[Deletion], list[str]]:
-    """A second look, right before they go: equal manifests have equal names, so a writer may be about to use one of them again."""
-    listing = context.log.look() if manifests else None
-    if listing is None:
-        return manifests, []
-    if set(listing.states) - set(facts.log.inventory.states):
-        return [], ["a state was written meanwhile and may name any manifest: all are kept this time"]
-    return [
-        deletion for deletion in manifests if listing.stamp(deletion.path) == (deletion.files[0].size, deletion.files[0].modified_ms)
-    ], []
 
 
 def metrics_of(deleted: Deleted) -> dict[str, int]:

@@ -12,11 +12,9 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
 from indextables.log.names import LogListing
-from indextables.operations.cleanup import is_leaning, stands_alone
-from indextables.operations.executor import in_threads
+from indextables.operations.cleanup import is_leaning, named_manifests, stands_alone
 from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
 from indextables.state import formats
-from indextables.state.avro_state import manifest_path, read_state_manifest
 from indextables.state.inventory import File, Inventory
 from indextables.state.retention import HOUR, Facts
 from indextables.storage import Entry
@@ -82,14 +80,7 @@ def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventor
 
 
 def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> Facts:
-    named: dict[int, Collection[str]] = {}
-    unreadable: dict[int, str] = {}
-    states = sorted(inventory.states)
-    for version, found in zip(states, in_threads(lambda state: _named_by(log, state), states), strict=True):
-        if isinstance(found, str):
-            unreadable[version] = found
-        else:
-            named[version] = found
+    named, unreadable = named_manifests(log, inventory)
     return Facts(
         inventory=inventory,
         current=snapshot.version,
@@ -100,16 +91,6 @@ def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inv
         unreadable=unreadable,
         leaning=[version for version in named if is_leaning(log, version)],
     )
-
-
-def _named_by(log: TransactionLog, version: int) -> Collection[str] | str:
-    """The manifests that a state names; or why it cannot be read."""
-    try:
-        return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
-    except UnsafePath:
-        raise
-    except LogCorrupted as error:
-        return str(error)
 
 
 def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> Collection[str] | None:

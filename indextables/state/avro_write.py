@@ -94,7 +94,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     entries = sum(info.num_entries for info in made.infos)
     if entries - len(tombstones) != state.num_files:
         raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, and the table has {state.num_files}")
-    size = _publish(log, state, options.manifest_format)
+    size = _publish(log, state, options.manifest_format, replacing=force)
     total = size + sum(info.size_bytes or 0 for info in made.infos)
     written = len(made.infos) - made.reused
     return Written(
@@ -241,12 +241,13 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
     )
 
 
-def _publish(log: TransactionLog, state: StateManifest, form: str) -> int:
-    """The state manifest, read back; a broken one that was in its place is replaced. Gives its size."""
+def _publish(log: TransactionLog, state: StateManifest, form: str, *, replacing: bool) -> int:
+    """The state manifest, read back; a broken one that was in its place is replaced, and with `replacing` a good one, too: it says the
+    same in other words, and whoever has read it finds its manifests until a purge. Gives its size."""
     version = state.state_version
     data = avro_state.encode_avro(state) if form == "avro" else avro_state.encode_json(state)
     path = avro_state.state_path(version, form)
-    if not log.store.create(path, data) and not is_whole(log, version):
+    if not log.store.create(path, data) and (replacing or not is_whole(log, version)):
         log.store.replace(path, data)
     listing = log.look()
     missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]

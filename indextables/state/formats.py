@@ -65,7 +65,8 @@ def write(log: TransactionLog, contents: Contents, options: StateOptions, *, com
     With `compact` an Avro state gets rid of its dead entries and small manifests, whatever the thresholds say (CMP-04, CMP-05).
     """
     try:
-        return _kept(log, contents, format_of(contents, options)) or _written(log, contents, options, compact=compact)
+        kept = None if compact else _kept(log, contents, format_of(contents, options))
+        return kept or _written(log, contents, options, compact=compact)
     except CheckpointError:
         raise
     except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:

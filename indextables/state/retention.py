@@ -16,6 +16,7 @@ from indextables.config import Config
 from indextables.state.inventory import File, Inventory
 
 HOUR = 3_600_000
+ANY_AGE = -1  # as a retention: nothing is too young to go, and what has no age may go too
 
 
 class Kind(StrEnum):
@@ -113,8 +114,8 @@ def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
 
 
 def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
-    """An unknown age is never old."""
-    return time_ms is not None and now_ms - time_ms > than_ms
+    """An unknown age is never old, where the age counts."""
+    return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
 def _expired(facts: Facts, policy: Policy, now_ms: int) -> set[int]:
@@ -220,7 +221,7 @@ def _old_states(facts: Facts, policy: Policy, now_ms: int, bases: set[int]) -> l
     """RET-09, C-48: beyond the newest ones, and old, and no manifest in its folder is named by a state that stays."""
     assert facts.latest is not None
     readable = [version for version in sorted(facts.inventory.states) if version not in facts.unreadable]
-    newest = {*readable[-policy.keep_states :], *(v for v in facts.inventory.states if v >= facts.latest)}
+    newest = {*readable[max(0, len(readable) - policy.keep_states) :], *(v for v in facts.inventory.states if v >= facts.latest)}
     candidates = {
         version: files
         for version, files in sorted(facts.inventory.states.items())

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from indextables.actions import Action, Add, Protocol, Skip, Txn
+from indextables.actions import Action, Add, CommitInfo, Protocol, Skip, Txn
 from indextables.actions.codec import decode_actions
 from indextables.actions.model import WireMetadata
 from indextables.actions.replay import Normalise, Replay
@@ -116,7 +116,7 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     try:
         document = _DOCUMENT.decode(rest)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return replay_of_lines([text], source, normalise)
+        return replay_of_lines([text], source, normalise, whole=True)
     if document.meta_data is None:
         raise LogCorrupted(f"{source} has no metaData")
     if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
@@ -160,14 +160,16 @@ def _decoded_adds(text: bytes, source: str) -> list[Add]:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
-def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise) -> Replay:
-    """Actions as lines, one text after the other."""
+def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, whole: bool = False) -> Replay:
+    """Actions as lines, one text after the other. A `whole` checkpoint has no commitInfo: that is a version or a part in its place."""
     replay = Replay(normalise)
     for text in texts:
         others: list[Action] = []
         for action in decode_actions(text, source).actions:
             if isinstance(action, Add):
                 replay.put(action)
+            elif whole and isinstance(action, CommitInfo):
+                raise LogCorrupted(f"{source} is a version or a part of a checkpoint, not a whole one")
             else:
                 others.append(action)
         replay.apply(-1, others)

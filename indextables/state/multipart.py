@@ -1,7 +1,8 @@
 """Multi-part JSON checkpoints: lines of actions in several files, and their list, which is written last (seed 003, field notes 4a no. 11).
 
 The list is `<version>.checkpoint.json`, `{version, checkpointId, parts, createdTime, format, numFiles, sha256, digest}`; parts that no
-list names are nothing. Other writers' lists have neither digests nor a count.
+list names are nothing. Each part begins with a `commitInfo`, so that it is not taken for a whole checkpoint in the place of the list.
+Other writers' lists have neither digests nor a count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import chain
 import msgspec
 
 from indextables import limits
-from indextables.actions import Action
+from indextables.actions import Action, CommitInfo
 from indextables.actions.codec import encode_actions
 from indextables.actions.model import Count, Int64
 from indextables.actions.replay import Normalise, Replay
@@ -49,7 +50,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
     digests: list[str] = []
     size = 0
     try:
-        for number, data in enumerate(_packed(contents, each, compress=options.gzip), 1):
+        for number, data in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
             path = names.part_path(contents.version, unique, number)
             parts.append(path.removeprefix(f"{LOG_FOLDER}/"))
             store.replace(path, data)  # the name is ours alone
@@ -93,20 +94,27 @@ def put_last(store: Store, path: str, text: bytes, version: int) -> None:
         raise CheckpointValidationError(version, f"{path!r} holds something else")
 
 
-def _packed(contents: Contents, each: int, *, compress: bool) -> Iterator[bytes]:
+def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[bytes]:
     """The parts, `each` actions at most; what the table is comes first."""
+    begin = encode_actions([CommitInfo(id=unique, operation="checkpoint")])
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
         head.insert(0, contents.protocol)
-    packer, count = files.Packer(compress=compress), 0
+    packer, count = _begun(begin, compress=compress), 0
     size = each // -(-each // BATCH)  # a part is made of whole batches
     for some in batches(chain(head, contents.files.adds()), size):
         if count + len(some) > each:
             yield packer.finish()
-            packer, count = files.Packer(compress=compress), 0
+            packer, count = _begun(begin, compress=compress), 0
         packer.write(encode_actions(some))
         count += len(some)
     yield packer.finish()
+
+
+def _begun(begin: bytes, *, compress: bool) -> files.Packer:
+    packer = files.Packer(compress=compress)
+    packer.write(begin)
+    return packer
 
 
 def _validate(store: Store, contents: Contents, found: PartList) -> None:
@@ -114,7 +122,7 @@ def _validate(store: Store, contents: Contents, found: PartList) -> None:
     actions = 0
     try:
         for name, text in _texts(store, found, contents.version):
-            actions += sum(piece.count(b"\n") for piece in files.pieces(text, name))
+            actions += sum(piece.count(b"\n") for piece in files.pieces(text, name)) - 1
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     if actions != contents.num_actions:

@@ -21,11 +21,12 @@ from indextables.table.snapshot import Snapshot
 from tests.support.logs import add, metadata, protocol, remove, skip
 from tests.support.memory_store import MemoryStore
 
-OPTIONS: dict[Format, dict[str, Any]] = {
+OPTIONS: dict[Format, dict[str, Any]] = {  # formats whose files are those of one version alone
     Format.JSON: {"state.format": "json"},
     Format.JSON_PARTS: {"state.format": "json", "checkpoint.actionsPerPart": 3},
     Format.PARQUET: {"state.format": "parquet"},
 }
+EVERY_FORMAT = {**OPTIONS, Format.AVRO: {"state.format": "avro", "state.entriesPerManifest": 3}}
 LATER = 4_000_000_000_000  # a cooldown that no test outlives
 MAPPINGS = ['[{"name":"id","type":"i64"}]', '[{"type":"i64","name":"id"}]', '[{"name":"t","type":"text"},{"name":"id","type":"i64"}]']
 
@@ -36,7 +37,7 @@ def log_of(store: MemoryStore) -> TransactionLog:
 
 def write_checkpoint(store: MemoryStore, kind: Format, **options: Any) -> Report:
     """Of the newest version, in that format."""
-    return checkpoint(TableContext(log_of(store), Config.of({**OPTIONS[kind], **options}), SYSTEM_CLOCK))
+    return checkpoint(TableContext(log_of(store), Config.of({**EVERY_FORMAT[kind], **options}), SYSTEM_CLOCK))
 
 
 def commit(store: MemoryStore, version: int, *actions: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from indextables.actions import live
 from indextables.log import names
 from indextables.state.contents import Format
 from indextables.table.snapshot import load_snapshot
-from tests.support.checkpoints import OPTIONS, begin, commit, log_of, random_actions, told, write_checkpoint
+from tests.support.checkpoints import EVERY_FORMAT, begin, commit, log_of, random_actions, told, write_checkpoint
 from tests.support.memory_store import MemoryStore
 
 TABLES, STEPS = 12, 10
@@ -29,8 +30,15 @@ def alone(store: MemoryStore) -> MemoryStore:
     return other
 
 
+def unordered(said: dict[str, Any], kind: Format) -> dict[str, Any]:
+    """A state that was compacted has another order of files."""
+    if kind is Format.AVRO:
+        said |= {"adds": sorted(said["adds"], key=lambda add: str(add["path"])), "paths": sorted(said["paths"])}
+    return said
+
+
 @pytest.mark.parametrize("small", [False, True], ids=["usual segments", "small segments"])
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", EVERY_FORMAT)
 def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items() if small else ():
         monkeypatch.setattr(live, name, value)
@@ -48,7 +56,7 @@ def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatc
         log, plain = log_of(store), log_of(alone(store))
         for version in log.listing().versions:
             found = load_snapshot(log, version)
-            assert told(found) == told(load_snapshot(plain, version)), f"seed {seed}, version {version}"
+            assert unordered(told(found), kind) == unordered(told(load_snapshot(plain, version)), kind), f"seed {seed}, version {version}"
             compared += 1
             based += found.checkpoint is not None
     print(f"R7, {kind}: {compared} snapshots of {TABLES} tables, {based} from a checkpoint, seeds from {first}")

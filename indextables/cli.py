@@ -41,6 +41,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
+    if argv is None:
+        _without_pandas()
     arguments = _parser().parse_args(argv)
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
     logs.configure(sys.stderr, verbose=arguments.verbose)
@@ -56,6 +58,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `indextables scan … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+class _NoPandas:
+    """Arrow imports pandas, where there is one, to ask whether a value is of its: a second at the first filter, for nothing here."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("the indextables command does without pandas", name=name)
+
+
+def _without_pandas() -> None:
+    """For a process that is this command."""
+    sys.meta_path.insert(0, _NoPandas())
 
 
 def _fail(error: IndexTablesError, debug: bool) -> int:

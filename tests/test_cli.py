@@ -223,6 +223,15 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert version.stdout == f"indextables {it.__version__}\n"
 
 
+def test_a_filter_does_not_wait_for_pandas(tmp_path: Path) -> None:
+    """Arrow would import it, where it is installed, at the first comparison: a second of each command."""
+    make(tmp_path / "t", appends=1, each=10)
+    command = "import sys; from indextables.cli import main; code = main(); print(code, 'pandas' in sys.modules, file=sys.stderr)"
+    for arguments in (["count", tmp_path / "t", "--where", "id > 3"], ["search", tmp_path / "t", "nothing"], ["files", tmp_path / "t"]):
+        done = subprocess.run([sys.executable, "-c", command, *map(str, arguments)], capture_output=True, text=True, check=True)
+        assert done.stderr == "0 False\n"
+
+
 def test_csv_words_stay_words_and_lines_may_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
     trace = '"Traceback:\n  at ""x"", y"'

@@ -13,6 +13,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.bundle import ROW_STORE, Footer, read_footer
+from indextables.splits.dictionary import Places
 from indextables.storage.partial import PartialFile
 
 
@@ -38,6 +39,8 @@ class PartialSplit:
         self.data: pa.Buffer = pa.py_buffer(mapped)
         self._view = memoryview(self.data)
         self._present: set[Piece] = set()
+        # By field and word: what was read of the dictionary for it, and where its postings and positions are. sparse.py bounds it.
+        self.words: dict[tuple[str, bytes], tuple[list[tuple[int, int]], Places | None]] = {}
         self._lock = threading.Lock()
 
     def footer(self) -> Footer:

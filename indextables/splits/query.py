@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,9 +21,9 @@ from indextables.splits import mapping as kinds
 from indextables.splits.analyzers import GRAM, analyzer, grams
 from indextables.splits.index import NULLS, index_schema, translated
 from indextables.splits.mapping import DocMapping
+from indextables.splits.needs import FAST, POSITIONS, WORDS, Need
 from indextables.splits.objects import json_path, typed_values
 from indextables.splits.scanner import refusal
-from indextables.splits.sparse import FAST, POSITIONS, WORDS, Need
 from indextables.splits.syntax import MAX_BOOST, parse
 from indextables.splits.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 from indextables.values import decode_value
@@ -141,13 +142,16 @@ class _Compiler:
 
     # --- one column
 
-    def looks_at(self, column: str, part: str) -> None:
-        """A path into an object may be spelled in several ways: all of them are looked at."""
-        names = [column] if column in self.kinds or column == NULLS else [name for name, kind in self.kinds.items() if kind == kinds.JSON]
-        self.needs.update((name, part) for name in names)
+    def looks_at(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
+        """At all words, or at these. A path into an object may be spelled in several ways: all of them are looked at."""
+        if column == NULLS or self.kinds.get(column) in (kinds.TEXT, kinds.STRING):
+            self.needs.update(Need(column, part, None if word is None else word.encode()) for word in words)
+        else:
+            names = [column] if column in self.kinds else [name for name, kind in self.kinds.items() if kind == kinds.JSON]
+            self.needs.update(Need(name, part) for name in names)
 
     def term(self, column: str, value: Any, index_option: str = "basic") -> Any:
-        self.looks_at(column, WORDS)
+        self.looks_at(column, WORDS, [value])
         return TantivyQuery.term_query(self.index, column, value, index_option=index_option)
 
     def words(self, words: Words, where: Column) -> Any:
@@ -200,7 +204,7 @@ class _Compiler:
             self.fail("~ is for phrases of two words", words.position)
         if len(tokens) == 1:
             return self.term(column, tokens[0], "freq")
-        self.looks_at(column, POSITIONS)
+        self.looks_at(column, POSITIONS, tokens)
         return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
 
     def text_prefix(self, column: str, tokens: list[str]) -> Any:
@@ -221,7 +225,7 @@ class _Compiler:
         self.count(len(found) + _EXPENSIVE)
         if len(found) == 1:
             return self.term(column, found[0], "freq")
-        self.looks_at(column, POSITIONS)
+        self.looks_at(column, POSITIONS, found)
         return TantivyQuery.phrase_query(self.index, column, found)
 
     def inside(self, words: Words, column: str) -> Any:

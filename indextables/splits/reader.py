@@ -21,11 +21,12 @@ from indextables.schema import from_spark_json
 from indextables.splits.bundle import INDEX_META, ROW_STORE, Footer, read_footer
 from indextables.splits.index import ROW, Numbers, found_by, numbers_by, open_searcher, translated
 from indextables.splits.mapping import FLOAT, INTEGER, DocMapping
+from indextables.splits.needs import FAST, Need, covers, joined
 from indextables.splits.partial import PartialSplit, Piece
 from indextables.splits.query import ParsedQuery
 from indextables.splits.rowstore import RowStore
 from indextables.splits.segments import IndexMeta, parse_meta
-from indextables.splits.sparse import FAST, Need, write_sparse
+from indextables.splits.sparse import write_sparse
 from indextables.splits.writer import SplitInfo, split_info
 from indextables.storage.partial import PartialFile
 
@@ -97,7 +98,7 @@ class SplitReader:
         if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
             return None
         compiled = query.compile(self.schema, self.mapping)
-        searcher = self._searcher(compiled.needs | {(name, FAST) for name in (ROW, *columns)})
+        searcher = self._searcher(compiled.needs | {Need(name, FAST) for name in (ROW, *columns)})
         return numbers_by(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
@@ -152,8 +153,8 @@ class SplitReader:
 
     def _searcher(self, needs: frozenset[Need]) -> Any:
         with self._lock:
-            if self._open_searcher is None or (self.is_partial and not needs <= self._searchable):
-                wanted = self._searchable | needs
+            if self._open_searcher is None or (self.is_partial and not covers(self._searchable, needs)):
+                wanted = joined(self._searchable, needs)
                 self._open_searcher = self._open_index(wanted)
                 self._searchable = wanted
             return self._open_searcher

@@ -31,10 +31,10 @@ from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.bundle import INDEX_META, ROW_STORE
 from indextables.splits.cache import SplitKey, open_split, split_key
 from indextables.splits.index import found_by, open_searcher, translated
+from indextables.splits.needs import Need, covers, joined
 from indextables.splits.query import ParsedQuery
 from indextables.splits.reader import SplitPlace, SplitReader
 from indextables.splits.segments import IndexMeta, Segment
-from indextables.splits.sparse import Need
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -110,8 +110,8 @@ class Group:
     def _searcher(self, needs: frozenset[Need]) -> Any:
         """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further needs."""
         with self._lock:
-            if self._open_searcher is None or (self._is_partial and not needs <= self._searchable):
-                wanted = self._searchable | needs
+            if self._open_searcher is None or (self._is_partial and not covers(self._searchable, needs)):
+                wanted = joined(self._searchable, needs)
                 self._open_searcher = self._open_index(wanted)
                 self._searchable = wanted
             return self._open_searcher

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from indextables.splits.index import numbers_at, open_searcher, row_at, translat
 from indextables.splits.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, DocMapping
 from indextables.splits.reader import SplitReader
 from indextables.splits.rowstore import RowStore, RowStoreWriter
+from indextables.splits.scratch import remove
 from indextables.splits.segments import IndexMeta, combine_metas, merge_segments
 from indextables.splits.stats import merge_statistics
 from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
@@ -65,7 +65,7 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
     except OSError as cause:
         raise StorageError(f"splits could not be merged into {destination}: {cause}") from cause
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def _verified(path: Path, index: Path) -> _Source:

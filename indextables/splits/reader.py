@@ -5,7 +5,6 @@ Of a split in a remote store the mapped file is sparse, and what is read of it i
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from indextables.splits.needs import FAST, Need, covers, joined
 from indextables.splits.partial import PartialSplit, Piece
 from indextables.splits.query import ParsedQuery
 from indextables.splits.rowstore import RowStore
+from indextables.splits.scratch import scratch_folder
 from indextables.splits.segments import IndexMeta, parse_meta
 from indextables.splits.sparse import write_sparse
 from indextables.splits.writer import SplitInfo, split_info
@@ -163,10 +163,10 @@ class SplitReader:
         """tantivy maps files of its own: copies, whose names go as soon as they are mapped, so that no process leaves any behind."""
         self.index_meta()
         try:
-            with tempfile.TemporaryDirectory(prefix="indextables-index-", ignore_cleanup_errors=True) as folder:
-                self.extract(Path(folder), needs)
+            with scratch_folder("indextables-index-") as folder:
+                self.extract(folder, needs)
                 with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
-                    searcher = open_searcher(Path(folder))
+                    searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the index of split {self.path} could not be copied: {cause}") from cause
         if searcher.num_segments != 1 or searcher.num_docs != self.num_records:

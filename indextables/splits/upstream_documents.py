@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,6 +19,7 @@ from indextables import limits
 from indextables.errors import IndexTablesError, SplitCorrupted, StorageError
 from indextables.splits.index import translated
 from indextables.splits.mapping import DocMapping
+from indextables.splits.scratch import scratch_folder
 from indextables.splits.upstream_worker import Answer, Job, serve
 from indextables.splits.writer import SplitWriter
 from indextables.values import decode_value
@@ -31,8 +31,8 @@ _CHUNK = limits.ROW_BATCH
 def work(job: Job) -> Answer:
     try:
         _bound_memory(os.path.getsize(job.source))
-        with tempfile.TemporaryDirectory(prefix="indextables-upstream-", ignore_cleanup_errors=True) as name:
-            _translate(job, Path(name))
+        with scratch_folder("indextables-upstream-") as folder:
+            _translate(job, folder)
     except (SplitCorrupted, MemoryError) as error:
         return Answer(str(error) or "its documents take more memory than is allowed", damaged=True)
     except (OSError, IndexTablesError) as error:

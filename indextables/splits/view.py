@@ -11,7 +11,6 @@ index: each such group is scored with its own statistics.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import uuid
 from collections import OrderedDict
@@ -34,6 +33,7 @@ from indextables.splits.index import found_by, open_searcher, translated
 from indextables.splits.needs import Need, covers, joined
 from indextables.splits.query import ParsedQuery
 from indextables.splits.reader import SplitPlace, SplitReader
+from indextables.splits.scratch import scratch_folder
 from indextables.splits.segments import IndexMeta, Segment
 
 Item = TypeVar("Item")
@@ -120,8 +120,7 @@ class Group:
         """The files' names go as soon as they are mapped, as in SplitReader."""
         names = f"splits {self._readers[0].path} and {len(self._readers) - 1} more"
         try:
-            with tempfile.TemporaryDirectory(prefix="indextables-index-", ignore_cleanup_errors=True) as name:
-                folder = Path(name)
+            with scratch_folder("indextables-index-") as folder:
                 numbers = range(len(self._readers))
                 metas = parallel(lambda number: _extracted(self._readers[number], folder, number, needs), numbers, self._is_partial)
                 segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]

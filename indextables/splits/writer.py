@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from indextables.splits.bundle import (
 from indextables.splits.index import all_rows, build_index, open_searcher, translated
 from indextables.splits.mapping import DocMapping
 from indextables.splits.rowstore import RowStore, RowStoreWriter
+from indextables.splits.scratch import remove
 from indextables.splits.segments import index_files, load_meta, merge_segments
 from indextables.splits.stats import StatsCollector
 
@@ -149,7 +149,7 @@ class SplitWriter:
     def discard(self) -> None:
         """Remove the temporary files; may be repeated."""
         self._store.discard()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     @property
     def _index(self) -> Path:

@@ -10,6 +10,8 @@ words (test_query); no checksum when an index opens (test_damage); threads of op
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from indextables.errors import InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, parse_query
 from indextables.splits import index as index_module
 from indextables.splits.index import found_by, translated
+from indextables.splits.scratch import scratch_folder
 from tests.support.splits import batch_of, matches, write_split
 
 LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([1, None, 3]), "ok": pa.array([True, False, None])})
@@ -109,3 +112,26 @@ def test_nothing_is_written_beside_a_split(tmp_path: Path) -> None:
         assert matches(reader, "beta") == {0, 1}
         assert os.listdir(tmp_path / "only") == ["a.split"]
     assert {name: os.stat(tmp_path / "only" / name).st_mtime_ns for name in (".", "a.split")} == before
+
+
+def test_a_folder_goes_though_tantivy_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread may put a file where others are just being removed (OSError 39): the folder is tried again, and never in the way."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    real, failures = shutil.rmtree, [2]
+
+    def racing(path: Path, ignore_errors: bool = False) -> None:
+        real(path, ignore_errors)
+        if failures[0]:
+            failures[0] -= 1
+            path.mkdir()
+            (path / ".tantivy-meta.lock").touch()
+
+    monkeypatch.setattr(shutil, "rmtree", racing)
+    with scratch_folder("x-") as folder:
+        (folder / "a").touch()
+    assert list(tmp_path.iterdir()) == []
+    failures[0] = 10**6
+    with scratch_folder("x-") as folder:
+        pass
+    failures[0] = 0
+    assert folder.exists()

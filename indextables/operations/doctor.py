@@ -122,14 +122,13 @@ class _Examination:
 
     def _files(self) -> Iterator[Finding]:
         facts = purge_facts.gather(self.context)
-        missing = [path for path in self.snapshot.files.paths() if path not in facts.files]
+        missing = sorted(facts.live - set(facts.listed.paths))
         if missing:
             message = f"{len(missing)} live splits are missing: {_some(missing)}"
             yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
         now = self.context.clock.now_ms()
         fix = command("purge", self.table)
-        unknown = [file for file in facts.files.values() if purge_facts.is_unknown(file, facts)]
-        fresh = [file.path for file in unknown if purge_facts.is_fresh(file, now)]
+        fresh = [file.path for file in purge_facts.unknown_splits(facts) if purge_facts.is_fresh(file, now)]
         if fresh:
             message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
             yield Finding("fresh-orphan", Severity.INFO, message, fix)

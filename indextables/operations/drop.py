@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations.purge_facts import own_files
+from indextables.operations.executor import in_threads
+from indextables.operations.listed import Listed
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, is_our_split
+from indextables.state.inventory import File
 from indextables.table.context import TableContext
 
 
@@ -16,12 +18,16 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
         raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
-    entries = list(context.store.list(""))
-    splits = [entry for entry in own_files(entries) if is_our_split(entry.path)]
-    log = [entry for entry in entries if entry.path.startswith(LOG_FOLDER + "/")]
-    for entry in [*splits, *sorted(log, key=lambda entry: entry.path, reverse=True)]:
-        context.store.delete(entry.path)
+    listed = Listed.of(context.store.list(""))
+    splits = [file for row, path in listed if is_our_split(path) for file in listed.with_side_file(listed.file(row))]
+    log = [File.of(f"{LOG_FOLDER}/{name}", *listed.log[name]) for name in sorted(listed.log, reverse=True)]
+    in_threads(context.store.delete, [file.path for file in splits])
+    for file in log:
+        context.store.delete(file.path)
     context.log.close()
-    metrics = {"files_deleted": len(splits), "bytes_deleted": sum(entry.size for entry in [*splits, *log])}
+    metrics = {
+        "files_deleted": sum(is_our_split(file.path) for file in splits),
+        "bytes_deleted": sum(file.size for file in [*splits, *log]),
+    }
     result: Report = report(Status.SUCCESS, metrics, base_version=None)
     return result

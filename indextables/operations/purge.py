@@ -18,7 +18,6 @@ from indextables.operations.purge_facts import PurgeFacts, gather
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import is_our_split
 from indextables.state import retention
-from indextables.state.inventory import File, side_file
 from indextables.state.retention import HOUR, Deletion, Kind, Plan, Policy
 from indextables.table.context import TableContext
 
@@ -69,16 +68,17 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     cutoff = now_ms - options.older_than_ms
     forgotten = _are_unknown_removals_old(facts, cutoff)
     dead, unknown, ageless = [], [], 0
-    for file in facts.files.values():
-        if not is_our_split(file.path) or file.path in facts.snapshot.files:
+    for row, path in facts.listed:
+        if path in facts.live or not is_our_split(path):
             continue
+        file = facts.listed.file(row)
         if file.modified_ms is None:
             ageless += 1
-        elif file.path in facts.removed_at:
-            if max(facts.removed_at[file.path], file.modified_ms) <= cutoff:
-                dead.append(_deletion(facts, file, "removed from the table"))
-        elif forgotten and file.path not in facts.added and file.modified_ms <= now_ms - options.orphan_ms:
-            unknown.append(_deletion(facts, file, "in no version of the table"))
+        elif path in facts.removed_at:
+            if max(facts.removed_at[path], file.modified_ms) <= cutoff:
+                dead.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "removed from the table"))
+        elif forgotten and path not in facts.added and file.modified_ms <= now_ms - options.orphan_ms:
+            unknown.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "in no version of the table"))
     doubts = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, doubts)
@@ -86,11 +86,6 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     if listed is None:
         return Plan(dead, [*doubts, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version knows are kept"])
     return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in listed)], doubts)
-
-
-def _deletion(facts: PurgeFacts, file: File, reason: str) -> Deletion:
-    side = facts.files.get(side_file(file.path))
-    return Deletion(Kind.SPLIT, (file,) if side is None else (file, side), reason)
 
 
 def _are_unknown_removals_old(facts: PurgeFacts, cutoff_ms: int) -> bool:

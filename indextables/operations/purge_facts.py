@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from indextables import limits
-from indextables.actions import Add, CommitInfo, Remove
+from indextables.actions import Action, Add, CommitInfo, Remove
+from indextables.actions.spellings import AddBlock
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
 from indextables.log.names import LogListing
 from indextables.operations.cleanup import is_leaning, named_manifests, stands_alone
+from indextables.operations.listed import Listed
 from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
 from indextables.state import formats
 from indextables.state.inventory import File, Inventory
 from indextables.state.retention import HOUR, Facts
-from indextables.storage import Entry
 from indextables.table.context import TableContext
 from indextables.table.history import commit_time
 from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
+
+_AT_A_TIME = 64  # version files
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeFacts:
     """The files were listed before the log was read: what was committed in between is live."""
 
-    files: Mapping[str, File]  # of the whole table folder by path, the log's excepted
+    listed: Listed
+    live: frozenset[str]  # paths, of the newest version
     snapshot: Snapshot
     log: Facts
     removed_at: Mapping[str, int]  # ms, the last removal of every path the retained versions removed
@@ -38,31 +42,53 @@ class PurgeFacts:
 
 def gather(context: TableContext) -> PurgeFacts:
     """Lists first, reads the log last; raises on a gap, an unreadable version or a hostile path, and nothing is deleted then."""
-    everything = list(context.store.list(""))
+    listed = Listed.of(context.store.list(""))
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_owned(snapshot.protocol)
     listing = context.log.listing()
-    stamps = {e.path.removeprefix(LOG_FOLDER + "/"): (e.size, e.modified_ms) for e in everything if e.path.startswith(LOG_FOLDER + "/")}
-    times: dict[int, int] = {}
-    removed: dict[str, int] = {}
-    added: set[str] = set()
-    for file in context.log.read_present([v for v in listing.versions if v <= snapshot.version]):
-        # A version that came after the listing is young: its age is not known, so it is now.
-        modified = stamps.get(names.version_path(file.version).removeprefix(LOG_FOLDER + "/"), (0, context.clock.now_ms()))[1]
-        times[file.version] = commit_time(file, modified)
-        for path, moment in _removals(file, times[file.version], context.root):
-            removed[path] = max(moment, removed.get(path, 0))
-        added.update(context.root.relative(a.path) for a in file.actions if isinstance(a, Add) and file.version > 0)
+    told = _told(context, [v for v in listing.versions if v <= snapshot.version], listed)
     return PurgeFacts(
-        files={entry.path: File.of(entry.path, entry.size, entry.modified_ms) for entry in own_files(everything)},
+        listed=listed,
+        live=frozenset(snapshot.files.paths()),
         snapshot=snapshot,
-        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(stamps), times), times),
-        removed_at=removed,
-        added=added,
+        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(listed.log), told.times), told.times),
+        removed_at=told.removed_at,
+        added=told.added,
         paths_of_base=lambda base: _paths_of(context.log, listing, base),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What version files say."""
+
+    times: dict[int, int] = field(default_factory=dict)
+    removed_at: dict[str, int] = field(default_factory=dict)
+    added: set[str] = field(default_factory=set)
+
+    def hear(self, file: VersionFile, modified_ms: int, root: TableRoot) -> None:
+        time = self.times[file.version] = commit_time(file, modified_ms)
+        actions = [item for item in file.items if not isinstance(item, AddBlock)]
+        for path, moment in _removals(actions, time, root):
+            self.removed_at[path] = max(moment, self.removed_at.get(path, 0))
+        if file.version > 0:
+            self.added.update(root.relative(action.path) for action in actions if isinstance(action, Add))
+            for item in file.items:
+                if isinstance(item, AddBlock):
+                    self.added.update(item.texts)  # their paths are plain
+
+
+def _told(context: TableContext, versions: Sequence[int], listed: Listed) -> _Told:
+    """A few files at a time: all of them may take more memory than the rest of the table's facts."""
+    told = _Told()
+    for start in range(0, len(versions), _AT_A_TIME):
+        for file in context.log.read_present(versions[start : start + _AT_A_TIME]):
+            # A version that came after the listing is young: its age is not known, so it is now.
+            name = names.version_path(file.version).removeprefix(LOG_FOLDER + "/")
+            told.hear(file, listed.log.get(name, (0, context.clock.now_ms()))[1], context.root)
+    return told
 
 
 def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventory:
@@ -103,16 +129,11 @@ def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> Collect
         return None
 
 
-def own_files(everything: Sequence[Entry]) -> list[Entry]:
-    """All but the log's, and but those of another table that lies in a folder of this one: its splits are none of ours."""
-    logs = {entry.path.partition(f"/{LOG_FOLDER}/")[0] for entry in everything if f"/{LOG_FOLDER}/" in entry.path}
-    others = (f"{LOG_FOLDER}/", *(f"{folder}/" for folder in logs))
-    return [entry for entry in everything if not entry.path.startswith(others)]
-
-
-def is_unknown(file: File, facts: PurgeFacts) -> bool:
-    """Whether a split is in no version that is retained: neither live nor removed."""
-    return is_our_split(file.path) and file.path not in facts.snapshot.files and file.path not in facts.removed_at
+def unknown_splits(facts: PurgeFacts) -> Iterator[File]:
+    """Those that are in no version that is retained: neither live nor removed."""
+    for row, path in facts.listed:
+        if path not in facts.live and path not in facts.removed_at and is_our_split(path):
+            yield facts.listed.file(row)
 
 
 def is_fresh(file: File, now_ms: int) -> bool:
@@ -120,10 +141,10 @@ def is_fresh(file: File, now_ms: int) -> bool:
     return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR
 
 
-def _removals(file: VersionFile, time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
+def _removals(actions: Sequence[Action], time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
     """Path and time of every removal in a version. Where the commit does not say when it was made, the remove itself does."""
-    signed = any(isinstance(action, CommitInfo) for action in file.actions)
-    for action in file.actions:
+    signed = any(isinstance(action, CommitInfo) for action in actions)
+    for action in actions:
         if isinstance(action, Remove):
             own = action.deletion_timestamp
             yield root.relative(action.path), max(time_ms, own or 0) if signed or own is None else own

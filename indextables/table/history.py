@@ -85,10 +85,10 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
 
 def commit_time(file: VersionFile, modified_ms: int) -> int:
     """A version's time: its commitInfo's, else (version 0) createdTime, else the file's."""
-    info = next((a for a in file.actions if isinstance(a, CommitInfo)), None)
+    info = next((a for a in file.items if isinstance(a, CommitInfo)), None)
     if info is not None and info.timestamp is not None:
         return info.timestamp
-    created = next((a.created_time for a in file.actions if isinstance(a, Metadata)), None)
+    created = next((a.created_time for a in file.items if isinstance(a, Metadata)), None)
     return created if file.version == 0 and isinstance(created, int) else modified_ms
 
 

@@ -189,10 +189,13 @@ class Table:
         target_size: str | int | None = None,
         where: str | None = None,
         max_dest_splits: int | None = None,
-        max_source_splits: int = 1000,
+        max_source_splits: int | None = None,
         dry_run: bool = False,
     ) -> Report:
-        """Turns small splits of a partition into large ones; `where` chooses partitions."""
+        """Turns small splits of a partition into large ones; `where` chooses partitions.
+
+        Without `target_size` and `max_source_splits` they are `merge.targetSize` (5G) and `merge.maxSourceSplitsPerMerge` (1000).
+        """
         newest = self._context.newest(self._snapshot)
         report, snapshot = merge_splits.merge_splits(self._context, newest, target_size, where, max_dest_splits, max_source_splits, dry_run)
         if not dry_run:

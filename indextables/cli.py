@@ -472,7 +472,7 @@ def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
     merge.add_argument("--target-size", metavar="SIZE", help="how large a merged split may be, such as 100M (5G)")
     merge.add_argument("--where", metavar="PREDICATE", help="only these partitions")
     merge.add_argument("--max-dest-splits", type=int, metavar="N", help="make at most this many splits")
-    merge.add_argument("--max-source-splits", type=int, default=1000, metavar="N", help="merge at most this many splits into one (1000)")
+    merge.add_argument("--max-source-splits", type=int, metavar="N", help="merge at most this many splits into one (1000)")
     verb("checkpoint", _checkpoint, "write the table's state into one file, for fast reading")
     purge = verb("purge", _purge, "delete what has been dead for long enough")
     purge.add_argument("--older-than", default="7d", metavar="DURATION", help="keep what was live within this time (7d)")

@@ -120,10 +120,10 @@ def whole(low: int, high: int) -> Kind:
     return Kind("integer", parse)
 
 
-def ratio() -> Kind:
+def ratio(most: float = 999) -> Kind:
     def parse(text: str) -> float:
-        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", text):
-            raise ValueError("a number such as 0.10")
+        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", text) or float(text) > most:
+            raise ValueError("a number such as 0.10" if most == 999 else f"a number from 0 to {most:g}, such as 0.45")
         return float(text)
 
     return Kind("number", parse)
@@ -168,6 +168,23 @@ KEYS: tuple[Key, ...] = (
     Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "what a failed clean-up means"),
     Key("cleanup.dryRun", BOOLEAN, "false", "clean-up only says what it would delete"),
     Key("merge.targetSize", SIZE, "5G", "how large merged splits may become"),
+    Key("merge.skipSplitThreshold", ratio(1), "0.45", "share of the target size from which on a split is not merged again"),
+    Key("merge.maxSourceSplitsPerMerge", whole(2, 1_000_000), "1000", "splits that become one in one go, at most"),
+    Key("merge.maxPasses", whole(1, 1000), "10", "how often a merge plans anew on what it made, as long as there is more to do"),
+    Key("merge.batchSize", whole(0, 1_000_000), "0", "groups of one commit; 0: one for each worker, and more up to 1G of sources"),
+    Key("mergeOnWrite.enabled", BOOLEAN, "false", "merge after a write, before it returns"),
+    Key("mergeOnWrite.minSourceSplits", whole(2, 1_000_000), "10", "but only if as many splits would be merged"),
+    Key("mergeOnWrite.targetSize", SIZE, "4G", "how large splits may become by that"),
+    Key("purgeOnWrite.enabled", BOOLEAN, "false", "purge after a write, before it returns, when one of the next two says so"),
+    Key("purgeOnWrite.triggerAfterMerge", BOOLEAN, "true", "after a merge that followed the write"),
+    Key(
+        "purgeOnWrite.triggerAfterWrites",
+        whole(0, 1_000_000),
+        "0",
+        "after the first write at or past each multiple of this version; 0: never",
+    ),
+    Key("purgeOnWrite.splitRetentionHours", whole(0, 1_000_000), "168", "hours that such a purge keeps removed splits"),
+    Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that such a purge keeps version files"),
     Key("purge.deleteRetries", whole(0, 100), "3", "how often a deletion that failed is tried again"),
     Key("purge.maxFilesToDelete", whole(1, 2**53), "1000000", "splits that one purge deletes at most, the largest first"),
     Key("purge.retentionCheckEnabled", BOOLEAN, "true", "refuse to purge what was live within the last 24 hours"),

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-size", metavar="SIZE", help="how large a merged split may be, such as 100M (5G)")
     parser.add_argument("--where", metavar="P", help="only these partitions")
     parser.add_argument("--max-dest-splits", type=int, metavar="N", help="make at most this many splits")
+    parser.add_argument("--max-source-splits", type=int, metavar="N", help="merge at most this many splits into one (1000)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace, session: LazySession) -> Report:
         arguments.target_size,
         arguments.where,
         arguments.max_dest_splits,
+        arguments.max_source_splits,
         dry_run=arguments.dry_run,
         executor=SparkExecutor(session),
     )

@@ -117,6 +117,10 @@ class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
     size: Count | None = None
     tags: dict[str, str] | None = None
 
+    @classmethod
+    def of(cls, add: Add, now_ms: int, *, data_change: bool) -> Remove:
+        return cls(path=add.path, deletion_timestamp=now_ms, data_change=data_change, partition_values=add.partition_values, size=add.size)
+
 
 class Skip(_Wire, frozen=True):
     """A split that an operation could not use; it stays in the table, and is left alone until `retry_after`."""

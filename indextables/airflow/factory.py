@@ -91,6 +91,7 @@ def _maintain_dag(table: Table) -> DAG:
         "target-size": "{{ params.target_size }}",
         "where": "{{ params.where or '' }}",
         "max-dest-splits": "{{ params.max_dest_splits or '' }}",
+        "max-source-splits": "{{ params.max_source_splits or '' }}",
     }
     purge: dict[str, Value] = {
         "older-than": "{{ params.older_than }}",
@@ -176,6 +177,9 @@ def _maintain_params(table: Table) -> dict[str, Param]:
         ),
         "max_dest_splits": Param(
             options.max_dest_splits, type=["null", "integer"], minimum=1, title="At most so many merged splits", section="Merge"
+        ),
+        "max_source_splits": Param(
+            options.max_source_splits, type=["null", "integer"], minimum=2, title="Of at most so many splits each", section="Merge"
         ),
         "older_than": Param(
             options.older_than,

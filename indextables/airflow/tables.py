@@ -40,6 +40,7 @@ class Maintain:
     target_size: str
     where: str | None
     max_dest_splits: int | None
+    max_source_splits: int | None
     older_than: str
     log_retention: str
 
@@ -219,6 +220,7 @@ def _maintain(value: Any, place: str, problems: list[str]) -> Maintain:
         target_size=fields.take("target_size", checks.size, "5G") or "",
         where=fields.take("where", checks.text),
         max_dest_splits=fields.take("max_dest_splits", checks.between(1, 1_000_000)),
+        max_source_splits=fields.take("max_source_splits", checks.between(2, 1_000_000)),
         older_than=fields.take("older_than", checks.duration, "7d") or "",
         log_retention=fields.take("log_retention", checks.duration, "30d") or "",
     )

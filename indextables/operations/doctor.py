@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from indextables.errors import CommitUnknown, IndexTablesError, LogCorrupted, StorageError, TableNotFound
 from indextables.log.names import POINTER, LogListing
-from indextables.operations import merge_splits, purge, purge_facts
+from indextables.operations import merge_plan, purge, purge_facts
 from indextables.operations.findings import Finding, Severity, command
 from indextables.state import formats
 from indextables.state.pointer import read_pointer
@@ -113,9 +113,9 @@ class _Examination:
             yield Finding("skipped-split", Severity.WARNING, message, command("verify", self.table))
 
     def _small_splits(self) -> Iterator[Finding]:
-        options = merge_splits.options_of(self.context, self.snapshot)
-        groups = merge_splits.plan(self.snapshot, options, self.context.clock.now_ms()).groups
-        sources = sum(len(group.sources) for group in groups)
+        options = merge_plan.options_of(self.context, self.snapshot)
+        groups = merge_plan.plan(self.snapshot, options, self.context.clock.now_ms()).groups
+        sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
             message = f"{sources} small splits would become {len(groups)} by a merge"
             yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table))

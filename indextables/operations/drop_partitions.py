@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from indextables.actions import Remove
 from indextables.errors import InvalidArgument
 from indextables.operations.after_commit import after_commit
 from indextables.operations.report import Report, Status, reporter
-from indextables.operations.write import removal
 from indextables.predicates import Predicate, parse_predicate
 from indextables.table.context import TableContext
 from indextables.table.files import narrow, rows_of_partitions
@@ -34,7 +34,7 @@ class _Drop:
             "bytes_removed": sum(add.size for add in adds),
             "rows_removed": sum(add.num_records or 0 for add in adds),
         }
-        return Draft([removal(add, now, data_change=True) for add in adds], metrics)
+        return Draft([Remove.of(add, now, data_change=True) for add in adds], metrics)
 
 
 def drop_partitions(context: TableContext, known: Snapshot, where: str) -> tuple[Report, Snapshot]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from indextables import limits
 from indextables.clock import iso_ms
 from indextables.errors import IndexTablesError
 from indextables.operations import doctor
@@ -27,9 +26,9 @@ def _figures(context: TableContext) -> dict[str, Any]:
         history = read_history(context.log)
     except IndexTablesError:
         return dict.fromkeys((*names, "versions_since_checkpoint", "last_commit_at", "last_operation"))
-    target = context.for_table(snapshot).config.get("merge.targetSize")
+    config = context.for_table(snapshot).config
     sizes = snapshot.files_table().column("size").to_numpy()
-    small = int((sizes < limits.MERGE_SKIP_RATIO * target).sum())
+    small = int((sizes < config.get("merge.skipSplitThreshold") * config.get("merge.targetSize")).sum())
     last = history[-1] if history else None
     values = (
         snapshot.version,

@@ -14,7 +14,9 @@ from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log.conflicts import is_already_committed
 from indextables.operations.after_commit import after_commit
+from indextables.operations.after_write import Followed, after_write
 from indextables.operations.create import create_table, new_metadata
+from indextables.operations.executor import Executor, in_threads
 from indextables.operations.ingest import check_columns, to_batches
 from indextables.operations.leftovers import described, named_on_failure
 from indextables.operations.report import Report, Status, reporter
@@ -108,8 +110,11 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
     return commit(prepared, prepared.task.write(to_batches(data, prepared.task.schema)), started)
 
 
-def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) -> tuple[Report, Snapshot]:
-    """Makes the splits part of the table; an append of no rows commits nothing. Where it fails, the error names them."""
+def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
+    """Makes the splits part of the table; an append of no rows commits nothing. Where it fails, the error names them.
+
+    What the table wants after a write follows at once, and is done by the executor.
+    """
     context = prepared.context
     report = started or reporter(prepared.mode, str(context.root), context.clock)
     with named_on_failure([add.path for add in adds]):
@@ -119,10 +124,13 @@ def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None) ->
         )
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
-    snapshot, warnings = (outcome.snapshot, []) if outcome.version is None else after_commit(context, outcome.snapshot)
-    status = Status.NO_ACTION if outcome.version is None else Status.SUCCESS
-    made = report(status, outcome.draft.metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
-    return made, snapshot
+    if outcome.version is None:
+        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot
+    snapshot, warnings = after_commit(context, outcome.snapshot)
+    followed = after_write(context, Followed(snapshot, warnings=tuple(warnings)), outcome.version, executor)
+    metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
+    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
+    return made, followed.snapshot
 
 
 def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
@@ -156,11 +164,7 @@ class _Build:
         view = narrow(base, where)
         old = view.adds(None if where is None else rows_of_partitions(view, where))
         now = self.prepared.context.clock.now_ms()
-        return [removal(add, now, data_change=True) for add in old]
-
-
-def removal(add: Add, now_ms: int, *, data_change: bool) -> Remove:
-    return Remove(path=add.path, deletion_timestamp=now_ms, data_change=data_change, partition_values=add.partition_values, size=add.size)
+        return [Remove.of(add, now, data_change=True) for add in old]
 
 
 def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:

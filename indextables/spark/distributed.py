@@ -9,18 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.utils import is_remote
 
 from indextables.actions import Add
 from indextables.actions.codec import decode_action, encode_action
 from indextables.errors import InvalidArgument
 from indextables.operations import leftovers
 from indextables.operations import write as writing
+from indextables.operations.executor import in_threads
 from indextables.operations.report import Report, reporter
 from indextables.operations.split_task import SplitTask
 from indextables.operations.write import PreparedWrite
 from indextables.spark.failures import translated
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
+from indextables.spark.session import SparkExecutor
 from indextables.spark.source import attempt_number, sized
 from indextables.table.context import TableContext
 
@@ -67,7 +70,8 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
         if left := leftovers.found(store, prepared.task.mark):
             leftovers.tell(error, leftovers.described(left))
         raise
-    report, _ = writing.commit(prepared, adds, started)
+    executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession)  # Connect gives out no tasks but those of frames
+    report, _ = writing.commit(prepared, adds, started, executor)
     left = [] if is_clean else leftovers.found(store, prepared.task.mark, [add.path for add in adds])
     return replace(report, warnings=[*report.warnings, leftovers.described(left)]) if left else report
 

@@ -78,6 +78,15 @@ class SparkExecutor:
     items_per_task: int = 1
     fewest: int = 1
 
+    @property
+    def workers(self) -> int:
+        """Starts Spark: only it knows."""
+        return max(1, int(self.session().sparkContext.defaultParallelism))
+
+    @property
+    def is_here(self) -> bool:
+        return False
+
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         if len(items) < self.fewest:
             return in_threads(work, items)

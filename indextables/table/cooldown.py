@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from indextables.actions import Add, Protocol, Skip
 from indextables.clock import iso_ms
@@ -48,15 +51,15 @@ def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
     return {path: skip.retry_after for path, skip in snapshot.skips.items() if skip.is_cooling(now_ms) and skip.retry_after is not None}
 
 
-def without_cooling(adds: Iterable[Add], cooling: Mapping[str, int]) -> list[Add]:
-    """The candidates that are not in cooldown."""
-    every = list(adds)
-    kept = [add for add in every if add.path not in cooling]
-    if len(kept) < len(every):
-        logger.info("Filtered out %s files currently in cooldown period", len(every) - len(kept))
-    for add in every:
-        if add.path in cooling:
-            logger.debug("File in cooldown until %s: %s", _instant(cooling[add.path]), add.path)
+def not_cooling(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+    """Which of the candidates are not in cooldown."""
+    kept = np.ones(len(paths), bool)
+    for row, path in enumerate(paths) if cooling else ():
+        if path in cooling:
+            kept[row] = False
+            logger.debug("File in cooldown until %s: %s", _instant(cooling[path]), path)
+    if not kept.all():
+        logger.info("Filtered out %s files currently in cooldown period", len(paths) - int(kept.sum()))
     return kept
 
 

@@ -61,7 +61,9 @@ def test_maintenance_runs_its_steps_in_order_and_keeps_their_reports(bag: Any, s
     for call in spark.calls:
         assert call["arguments"][0] == f"--table={project / 'warehouse' / 'logs'}"
         assert "--option=checkpoint.interval=5" in call["arguments"]
-        assert not {"--where", "--max-dest-splits", "--dry-run"} & {word.partition("=")[0] for word in call["arguments"]}
+        assert not {"--where", "--max-dest-splits", "--max-source-splits", "--dry-run"} & {
+            word.partition("=")[0] for word in call["arguments"]
+        }
 
 
 def test_steps_with_nothing_to_do_are_skipped_and_the_next_still_runs(bag: Any, spark: StubSpark) -> None:
@@ -102,14 +104,24 @@ def test_retries_end(bag: Any, spark: StubSpark) -> None:
 
 def test_form_values_reach_the_jobs_as_they_are(bag: Any, spark: StubSpark) -> None:
     where = """host = '; rm -rf "$(HOME)" {{ 1 + 1 }} --force'"""
-    run(bag, "indextables_logs_maintain", target_size="2 GiB", where=where, max_dest_splits=3, older_than="0s", dry_run=True)
+    run(
+        bag,
+        "indextables_logs_maintain",
+        target_size="2 GiB",
+        where=where,
+        max_dest_splits=3,
+        max_source_splits=50,
+        older_than="0s",
+        dry_run=True,
+    )
     merge = spark.arguments("merge_splits")
-    assert (merge["target-size"], merge["where"], merge["max-dest-splits"]) == ("2 GiB", where, "3")
+    assert (merge["target-size"], merge["where"], merge["max-dest-splits"], merge["max-source-splits"]) == ("2 GiB", where, "3", "50")
     assert {"older-than": "0s", "dry-run": ""}.items() <= spark.arguments("purge").items()
 
 
 @pytest.mark.parametrize(
-    "conf", [{"target_size": "10X"}, {"older_than": "--x"}, {"max_dest_splits": 0}, {"where": 7}, {"dry_run": "yes"}, {"target_size": None}]
+    "conf",
+    [{"target_size": "10X"}, {"older_than": "--x"}, {"max_source_splits": 1}, {"where": 7}, {"dry_run": "yes"}, {"target_size": None}],
 )
 def test_a_bad_form_value_is_refused_before_anything_runs(bag: Any, spark: StubSpark, conf: dict[str, Any]) -> None:
     from airflow.sdk.exceptions import ParamValidationError

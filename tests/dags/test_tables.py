@@ -102,6 +102,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"maintain": {"target_size": 100}}, "maintain.target_size: 100 is less than 1M"),
     ({"maintain": {"older_than": "7 days"}}, "maintain.older_than: '7 days' is not a duration"),
     ({"maintain": {"max_dest_splits": 0}}, "maintain.max_dest_splits: 0 is not"),
+    ({"maintain": {"max_source_splits": 1}}, "maintain.max_source_splits: 1 is not"),
     ({"maintain": {"where": 1}}, "maintain.where: 1 is not a text"),
     ({"spark": {"conn_id": "a b"}}, "spark.conn_id: 'a b' is not the id"),
     ({"spark": {"jars": "x"}}, "spark.jars: is not a key"),

@@ -110,10 +110,9 @@ def test_one_merge_takes_a_table_over(tmp_path: Path, cache: Path) -> None:
     assert again.count() == 13
 
 
-def test_a_large_split_alone_is_taken_over(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MERGE_SKIP_RATIO", 1e-9)
+def test_a_large_split_alone_is_taken_over(tmp_path: Path, cache: Path) -> None:
     path = make_upstream_table(tmp_path / "t", [(bundle(index_files(ROWS)), 12)])
-    report = it.open(path, options={"storage.takeOver": True}).merge_splits("1M")
+    report = it.open(path, options={"storage.takeOver": True, "merge.skipSplitThreshold": "0"}).merge_splits("1M")
     assert report.metrics["files_removed"] == 1
     assert sorted_rows(it.open(path)) == ROWS
 

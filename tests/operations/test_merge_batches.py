@@ -1,0 +1,292 @@
+"""Merges in batches and passes: a commit per batch, a failed one alone, sums in the report, and a second run with nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.actions import Add, Remove
+from indextables.log.log import TransactionLog
+from indextables.operations import merge_splits
+from indextables.operations.executor import in_threads
+from indextables.operations.merge_plan import options_of, plan
+from indextables.operations.merge_task import Merged
+from indextables.state.avro_state import read_state_manifest
+from indextables.table.context import TableContext
+from tests.support.tables import ids, make, rows
+
+DAYS = 6
+
+
+def with_days(path: Path, **options: Any) -> it.Table:
+    """Six partitions of two splits each: the plan has six groups."""
+    table = make(path, **options)
+    for number in range(2):
+        table.append(rows(number * 30, 30, days=DAYS))
+    return table
+
+
+@dataclass
+class Watched:
+    """Threads that keep count, and fail for the batches they are told to."""
+
+    failing: frozenset[int] = frozenset()
+    error: Exception = field(default_factory=lambda: it.StorageError("the store did not answer"))
+    after: bool = False  # the work is done before it fails
+    workers: int = 2
+    is_here: bool = True
+    batches: list[int] = field(default_factory=list)
+    merged: list[Merged] = field(default_factory=list)
+
+    def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        self.batches.append(len(items))
+        fails = len(self.batches) - 1 in self.failing
+        if fails and not self.after:
+            raise self.error
+        found = in_threads(work, items)
+        self.merged += found
+        if fails:
+            raise self.error
+        return found
+
+
+def merge(path: Path, executor: Any = in_threads, options: dict[str, Any] | None = None, **arguments: Any) -> tuple[Any, it.Table]:
+    context = TableContext.at(path, options)
+    report, snapshot = merge_splits.merge_splits(context, context.snapshot(), **arguments, executor=executor)
+    return report, it.open(path, snapshot.version)
+
+
+def test_each_batch_is_one_commit_of_removes_and_adds(tmp_path: Path) -> None:
+    with_days(tmp_path / "t")
+    watched = Watched()
+    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+    assert watched.batches == [2, 2, 2]
+    assert (report.status, report.base_version, report.version, report.warnings) == ("success", 2, 5, [])
+    assert {name: report.metrics[name] for name in ("groups", "files_added", "files_removed", "rows", "commits")} == {
+        "groups": 6, "files_added": 6, "files_removed": 12, "rows": 60, "commits": 3,
+    }  # fmt: skip
+    for version in (3, 4, 5):
+        actions = table._context.log.read(version).actions
+        kinds = [type(action) for action in actions if isinstance(action, Add | Remove)]
+        assert kinds == [Remove] * 4 + [Add] * 2, "LOG-10"
+        assert not any(action.data_change for action in actions if isinstance(action, Add | Remove))
+    assert ids(table) == list(range(60))
+    assert table.verify(deep=True) == []
+
+
+def test_by_default_small_groups_are_one_commit(tmp_path: Path) -> None:
+    with_days(tmp_path / "t")
+    watched = Watched()
+    report, _ = merge(tmp_path / "t", watched)
+    assert (watched.batches, report.version) == ([6], 3)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) -> None:
+    """What it had merged is named, and is no part of the table; the next run makes up for it."""
+    with_days(tmp_path / "t")
+    watched = Watched(frozenset({1}), after=after)
+    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+    assert watched.batches == [2, 2, 2], "and no other pass tries it again"
+    assert (report.status, report.version, report.metrics["groups"], report.metrics["commits"]) == ("partial", 4, 4, 2)
+    assert report.warnings[0] == "the store did not answer"
+    assert ids(table) == list(range(60))
+    again, table = merge(tmp_path / "t")
+    assert (again.status, again.metrics["groups"]) == ("success", 2)
+    assert table.files().num_rows == DAYS
+    assert ids(table) == list(range(60))
+
+
+def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_days(tmp_path / "t")
+    watched = Watched()
+    real, calls = TransactionLog.write, [0]
+
+    def write(self: TransactionLog, *given: Any, **named: Any) -> bool:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise it.StorageError("no answer at the second commit")
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(TransactionLog, "write", write)
+    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+    lost = [result.add.path for result in watched.merged[2:4] if result.add is not None]
+    assert len(lost) == 2
+    assert report.warnings == ["no answer at the second commit", *(f"the merged split {path!r} is left to purge" for path in lost)]
+    assert (report.status, report.version) == ("partial", 4)
+    for path in lost:
+        assert (tmp_path / "t" / path).exists()
+        assert path not in table.files().column("path").to_pylist()
+    assert ids(table) == list(range(60))
+
+
+def test_an_unknown_commit_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field-notes 6 no. 7: the commit landed, the answer did not; nothing is deleted, and rows are there once."""
+    with_days(tmp_path / "t")
+    real, calls = TransactionLog.write, [0]
+
+    def write(self: TransactionLog, *given: Any, **named: Any) -> bool:
+        calls[0] += 1
+        made = real(self, *given, **named)
+        if calls[0] == 1:
+            raise it.CommitUnknown("version 3 may have been written")
+        return made
+
+    monkeypatch.setattr(TransactionLog, "write", write)
+    report, table = merge(tmp_path / "t", options={"merge.batchSize": "3"})
+    assert report.warnings[0] == "version 3 may have been written"
+    assert all("may be part of the table" in warning for warning in report.warnings[1:])
+    assert len(report.warnings) == 4
+    assert (table.version, table.files().num_rows) == (4, DAYS)
+    assert ids(table) == list(range(60))
+
+
+def test_where_all_batches_fail_the_first_error_is_raised(tmp_path: Path) -> None:
+    with_days(tmp_path / "t")
+    watched = Watched(frozenset(range(3)))
+    with pytest.raises(it.StorageError, match="did not answer"):
+        merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+    assert it.open(tmp_path / "t").version == 2
+
+
+def test_a_group_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_days(tmp_path / "t")
+    unlucky = table.files("date = '2024-01-03'").column("path")[0].as_py()
+    real = merge_splits.MergeTask._merged
+
+    def merged(self: Any, group: Any, sources: Any) -> Add:
+        if any(add.path == unlucky for add in group.sources):
+            raise OSError(28, "No space left on device")
+        return real(self, group, sources)
+
+    monkeypatch.setattr(merge_splits.MergeTask, "_merged", merged)
+    report, table = merge(tmp_path / "t")
+    assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 3)
+    assert report.warnings == [f"the 2 splits from {unlucky!r} on could not be merged: [Errno 28] No space left on device"]
+    assert ids(table) == list(range(60))
+
+
+def test_passes_go_on_until_nothing_is_left(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=8, each=5, partition_by=[])
+    report = table.merge_splits(max_source_splits=2)
+    assert (report.version, report.metrics["groups"], report.metrics["commits"]) == (11, 4 + 2 + 1, 3)
+    assert table.files().column("num_merge_ops").to_pylist() == [3]
+    assert ids(table) == list(range(40))
+    assert table.merge_splits(max_source_splits=2).status == "no_action"
+
+
+def test_passes_are_bounded(tmp_path: Path) -> None:
+    make(tmp_path / "t", appends=8, each=5, partition_by=[])
+    options = {"merge.maxPasses": "2", "merge.maxSourceSplitsPerMerge": "2"}
+    report = it.open(tmp_path / "t", options=options).merge_splits()
+    assert (report.version, it.open(tmp_path / "t").files().num_rows) == (10, 2)
+
+
+def test_max_dest_splits_holds_over_all_passes(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=8, each=5, partition_by=[])
+    report = table.merge_splits(max_source_splits=2, max_dest_splits=5)
+    assert (report.metrics["groups"], report.metrics["files_added"]) == (5, 5)
+    assert ids(table) == list(range(40))
+
+
+def test_what_others_append_meanwhile_waits_for_the_next_merge(tmp_path: Path) -> None:
+    """Or each small append would have the merged split written again."""
+    table = make(tmp_path / "t", appends=4, each=5, partition_by=[])
+    watched = Watched()
+    real = Watched.__call__
+
+    class Interrupted(Watched):
+        def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            table.append(rows(100 * len(watched.batches) + 100, 5))
+            return real(watched, work, items)
+
+    report, after = merge(tmp_path / "t", Interrupted())
+    assert (watched.batches, report.base_version, report.version, report.metrics["groups"]) == ([1], 5, 6, 1)
+    assert after.files().num_rows == 2
+    assert ids(after) == [*range(20), *range(100, 105)]
+
+
+def test_options_and_arguments(tmp_path: Path) -> None:
+    """`merge.skipSplitThreshold` and `merge.maxSourceSplitsPerMerge` of the table; an argument comes before them."""
+    table = make(tmp_path / "t", appends=4, partition_by=[], **{"merge.maxSourceSplitsPerMerge": "2"})
+    assert [len(step["sources"]) for step in table.merge_splits(dry_run=True).plan or ()] == [2, 2]
+    assert [len(step["sources"]) for step in table.merge_splits(max_source_splits=3, dry_run=True).plan or ()] == [3]
+    none = it.open(tmp_path / "t", options={"merge.skipSplitThreshold": "0"})
+    assert none.merge_splits().status == "no_action"
+    for key, bad in (("merge.skipSplitThreshold", "1.5"), ("merge.maxSourceSplitsPerMerge", "1"), ("merge.targetSize", "10K")):
+        with pytest.raises(it.ConfigError, match=bad):
+            it.open(tmp_path / "t", options={key: bad})
+
+
+def test_the_order_is_most_sources_then_oldest(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for days in (1, 2, 2):  # the first date has three splits, the second two
+        table.append(rows(0, 4, days=days))
+    for start in (2, 3):  # and so has the third
+        table.append([{**rows(start, 1)[0], "date": rows(2, 1, days=3)[0]["date"]}])
+    plan_ = table.merge_splits(dry_run=True).plan or ()
+    assert [step["partition"]["date"] for step in plan_] == ["2024-01-01", "2024-01-02", "2024-01-03"]
+    assert [len(step["sources"]) for step in plan_] == [3, 2, 2]
+
+
+def test_the_state_is_compacted_once_at_the_end(tmp_path: Path) -> None:
+    """CMP-05; checkpoints that are due between batches are made, too."""
+    table = with_days(tmp_path / "t", **{"merge.batchSize": "1", "checkpoint.interval": "4"})
+    table.checkpoint()
+    report = table.merge_splits()
+    assert (report.version, report.metrics["commits"]) == (8, 6)
+    context = TableContext.at(tmp_path / "t")
+    assert context.log.look().bases == (2, 6, 8)
+    state = read_state_manifest(context.store, 8)
+    assert (list(state.tombstones or ()), state.num_files) == ([], DAYS)
+    assert ids(it.open(tmp_path / "t")) == list(range(60))
+
+
+def test_statistics_and_the_schema_registry_are_kept(tmp_path: Path) -> None:
+    table = with_days(tmp_path / "t")
+    before = table._context.log.read(1).actions
+    report = table.merge_splits()
+    lines = table.log.actions(report.version or 0)
+    adds = [line["add"] for line in lines if "add" in line]
+    assert {add["docMappingRef"] for add in adds} == {action.doc_mapping_ref for action in before if isinstance(action, Add)}
+    assert not any("docMappingJson" in add or "metaData" in line for add in adds for line in lines)
+    table.checkpoint()
+    again = it.open(tmp_path / "t")
+    for low, high, day in zip(
+        *(again.files().column(name).to_pylist() for name in ("min_values", "max_values", "partition_values")), strict=True
+    ):
+        held = ids(again, f"date = '{dict(day)['date']}'")
+        assert (dict(low)["id"], dict(high)["id"]) == (str(held[0]), str(held[-1]))
+    assert again.verify(deep=True) == []
+
+
+def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
+    """An overwrite of one partition between the batches: its group is dropped, the split that was merged for it is named."""
+    table = with_days(tmp_path / "t", **{"merge.batchSize": "3"})
+    context = TableContext.at(tmp_path / "t")
+    base = context.snapshot()
+    planned = plan(base, options_of(context, base))
+    victim = planned.groups[4].partition_values["date"]
+    watched = Watched()
+    real = Watched.__call__
+
+    class Interrupted(Watched):
+        def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            found = real(watched, work, items)
+            if len(watched.batches) == 2:
+                table.overwrite([], where=f"date = '{victim}'")
+            return found
+
+    report, _ = merge_splits.run(context.for_table(base), planned, Interrupted())
+    lost = next(result.add.path for result in watched.merged if result.add and result.group.partition_values["date"] == victim)
+    assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
+    assert len(report.warnings) == 1
+    assert f"the merged split {lost!r} is left to purge" in report.warnings[0]
+    fresh = it.open(tmp_path / "t")
+    assert ids(fresh, f"date = '{victim}'") == []
+    assert len(ids(fresh)) == 50

@@ -1,0 +1,119 @@
+"""Free disk and memory are looked at before a merge begins; what does not fit is left out with the bytes that are missing."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables import limits
+from indextables.operations import room
+from indextables.operations.room import Disk, Room, fitting, next_batch
+from indextables.paths import TableRoot
+from indextables.storage import StoreSpec
+from tests.support.tables import ids, make, rows, tree
+
+MIB = limits.MIB
+
+
+@dataclass(frozen=True)
+class Group:
+    size: int
+
+
+def groups(*sizes: int) -> list[Group]:
+    return [Group(size) for size in sizes]
+
+
+def space(temp: int, table: int, memory: int | None = None) -> Room:
+    return Room((Disk("/tmp", temp, 2.5, 0), Disk("/data", table, 0, 1)), memory)
+
+
+def test_groups_that_do_not_fit_are_left_out_with_the_bytes() -> None:
+    fit, left = fitting(groups(100, 10, 50), space(200, 1000))
+    assert [group.size for group in fit] == [10, 50]
+    assert left == [(Group(100), "250 bytes of disk are needed in /tmp, and 200 are free")]
+    fit, left = fitting(groups(100, 100, 100, 5), space(1000, 205))
+    assert [group.size for group in fit] == [100, 100, 5], "what was merged before stays on the table's disk"
+    assert left == [(Group(100), "300 bytes of disk are needed in /data, and 205 are free")]
+
+
+def test_memory_is_counted_for_each_merge() -> None:
+    most = limits.MERGE_MEMORY_FLOOR + 16 * MIB
+    fit, left = fitting(groups(100 * MIB, 1000 * MIB), space(2**50, 2**50, most))
+    assert [group.size for group in fit] == [100 * MIB]
+    needed = limits.MERGE_MEMORY_FLOOR + 1000 * MIB // 16
+    assert left[0][1] == f"{needed} bytes of memory are needed, and {most} are free"
+
+
+def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
+    (disk,) = Room.of(StoreSpec(TableRoot(str(tmp_path / "t"))), is_here=True).disks
+    if Path(tempfile.gettempdir()).stat().st_dev == tmp_path.stat().st_dev:
+        assert (disk.while_merging, disk.afterwards) == (2.5, 1)
+        assert str(tmp_path / "t") in disk.folder
+    assert disk.needed([100]) == 350
+    assert disk.needed([100], kept=50) == 400
+
+
+def test_what_other_machines_have_is_not_known_here(tmp_path: Path) -> None:
+    away = Room.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
+    assert ([disk.while_merging for disk in away.disks], away.memory) == ([0], None)
+    assert Room.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=False).disks == ()
+    assert sum(disk.while_merging for disk in Room.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=True).disks) == 3.5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size", "workers", "temp", "expected"),
+    [
+        ([1] * 10, 3, 2, 2**50, 3),
+        ([1] * 10, 0, 2, 2**50, 10),
+        ([1] * 3000, 0, 2, 2**50, limits.MERGE_BATCH_GROUPS),
+        ([limits.GIB] * 10, 0, 4, 2**50, 4),
+        ([limits.GIB // 4] * 10, 0, 2, 2**50, 4),
+        ([100] * 10, 5, 4, 500, 2),
+        ([100] * 10, 0, 1, 250, 10),
+        ([100] * 10, 0, 2, 1, 1),
+    ],
+)
+def test_a_batch_is_no_larger_than_what_fits(sizes: list[int], size: int, workers: int, temp: int, expected: int) -> None:
+    """Of as many as work at a time."""
+    assert next_batch(groups(*sizes), size, workers, space(temp, 2**50)) == expected
+
+
+def test_free_memory_is_that_of_the_control_group_too(tmp_path: Path) -> None:
+    assert (room.free_memory() or 0) > MIB
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 200\nactive_file 100\n")
+    assert room._of_group(tmp_path) == [400]
+    (tmp_path / "memory.max").write_text("max\n")
+    assert room._of_group(tmp_path) == []
+    assert room._available(str(tmp_path / "none")) == []
+
+
+def test_a_merge_without_room_says_so_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", appends=3)
+    before = tree(tmp_path)
+    monkeypatch.setattr(room, "free_disk", lambda _: 1000)
+    dry = table.merge_splits(dry_run=True)
+    assert (dry.status, len(dry.plan or ()), len(dry.warnings)) == ("success", 2, 2)
+    assert "bytes of disk are needed" in dry.warnings[0]
+    with pytest.raises(it.StorageError, match=r"are left as they are: \d+ bytes of disk are needed in .*, and 1000 are free") as caught:
+        table.merge_splits()
+    assert (caught.value.retryable, caught.value.exit_code) == (True, 75)
+    assert tree(tmp_path) == before
+
+
+def test_groups_with_room_are_merged_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", appends=2, each=4)
+    table.append([row for row in rows(0, 20_000) if row["ok"]])  # all of one date
+    small, large = sorted(step["bytes"] for step in table.merge_splits(dry_run=True).plan or ())
+    assert 4 * small < large
+    monkeypatch.setattr(room, "free_disk", lambda _: int(3.6 * small))
+    report = table.merge_splits()
+    assert (report.status, report.metrics["groups"], len(report.warnings)) == ("partial", 1, 1)
+    assert "bytes of disk are needed" in report.warnings[0]
+    assert len(ids(table)) == 10_008

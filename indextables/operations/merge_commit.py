@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from indextables.actions import Action, Add, Remove
 from indextables.errors import ConcurrentConflict, IndexTablesError
 from indextables.log.conflicts import require_live
+from indextables.operations.leftovers import described
 from indextables.operations.merge_plan import MergeGroup
 from indextables.operations.merge_task import Merged
 from indextables.table.context import TableContext
@@ -50,7 +51,7 @@ class BatchCommit:
                 require_live("merge_splits", (add.path for add in result.group.sources), base.files, base.version)
                 valid.append((result.group, result.add))
             except ConcurrentConflict as conflict:
-                lost.append(ConcurrentConflict(f"{conflict}; the merged split {result.add.path!r} is left to purge"))
+                lost.append(ConcurrentConflict(f"{conflict}; {described([result.add.path])}"))
         return valid, lost
 
     def _skips(self, base: Snapshot, now_ms: int) -> list[Action]:

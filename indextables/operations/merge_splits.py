@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow.compute as pc
 
 from indextables.actions import Add, Skip
-from indextables.errors import CommitUnknown, StorageError
+from indextables.errors import StorageError
 from indextables.operations.after_commit import after_commit
 from indextables.operations.executor import Executor, in_threads
+from indextables.operations.leftovers import named_on_failure
 from indextables.operations.merge_commit import BatchCommit, metrics_of
 from indextables.operations.merge_plan import MergePlan, PlannedGroup, options_of, plan
 from indextables.operations.merge_task import Merged, MergeTask
@@ -105,17 +106,15 @@ class _Merging:
 
     def _run_batch(self, merge_plan: MergePlan, task: MergeTask, groups: Sequence[PlannedGroup]) -> None:
         """Whatever goes wrong is this batch's alone."""
-        results: list[Merged] = []
         try:
             if self.is_unfinished:
                 self._follow(merged=False)
-            results = self.executor(task, merge_plan.with_sources(groups))
-            self._commit(results)
+            results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
+            with named_on_failure([result.add.path for result in results if result.add is not None]):
+                self._commit(results)
         except Exception as error:
             logger.warning("a batch of %s merges failed", len(groups), exc_info=True)
             self._fail(error, (path for group in groups for path in group.paths))
-            fate = "may be part of the table" if isinstance(error, CommitUnknown) else "is left to purge"
-            self.warnings += [f"the merged split {result.add.path!r} {fate}" for result in results if result.add is not None]
 
     def _commit(self, results: Sequence[Merged]) -> None:
         context, commit = self.context, BatchCommit(results, self.context)

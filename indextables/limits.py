@@ -65,6 +65,7 @@ SEARCH_PAGE = 262_144  # hits that are looked at together where `where` or `orde
 SPLIT_ROWS = 1_000_000
 SPLIT_BYTES = 1 * GIB  # of row store, before the index is added
 ROW_BATCH = 1024  # rows of one compressed block: what a fetch of a single row has to decompress
+BLOCK_CACHE_BYTES = 64 * MIB  # of such blocks, decoded, that a process keeps for the next search
 INDEX_HEAP_MIN = 15_000_000  # tantivy refuses less
 INDEX_HEAP_MAX = 1_000_000_000
 OPEN_WRITERS = 200  # partitions one write keeps open at a time, each with a file

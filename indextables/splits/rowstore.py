@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.errors import InvalidArgument, SplitCorrupted
+from indextables.splits.blocks import keep_block, known_block
 from indextables.splits.bundle import RowStoreSections
 
 _FEW = 16  # rows that are taken one by one
 _PROJECTIONS = 100  # that a row store remembers
+_NUMBERS = count()  # of row stores, for their blocks
 
 
 class RowStoreWriter:
@@ -117,6 +119,7 @@ class RowStore:
         self._sections = sections
         self._num_rows = num_rows
         self._path = path
+        self._number = next(_NUMBERS)
         self._checked: set[int] = set()
         self._projections: dict[tuple[str, ...] | None, _Projection] = {}
 
@@ -156,7 +159,12 @@ class RowStore:
         """Slices of the batches: less work than Arrow's take, which pays off for many rows only."""
         size = self._sections.batch_rows
         numbers = sorted({row // size for row in rows})
-        batches = dict(zip(numbers, self._read(numbers, columns, threads=False), strict=True))
+        wanted = None if columns is None else tuple(columns)
+        batches = {number: block for number in numbers if (block := known_block((self._number, wanted, number))) is not None}
+        missing = [number for number in numbers if number not in batches]
+        for number, block in zip(missing, self._read(missing, columns, threads=False) if missing else (), strict=True):
+            keep_block((self._number, wanted, number), block)
+            batches[number] = block
         return pa.Table.from_batches([batches[row // size].slice(row % size, 1) for row in rows])
 
     def verify(self) -> None:

@@ -127,10 +127,16 @@ class _Reader:
         while len(more):
             if shift >= 7 * _MOST_BYTES:
                 raise self._damaged(f"a number has more than {_MOST_BYTES} bytes")
-            byte = self._data[at[more]]
-            value[more] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
-            at[more] += 1
-            more = more[(byte & np.uint8(0x80)) != 0]
+            if len(more) == len(at):  # times and sizes have many bytes in every row: then nothing is picked
+                byte = self._data[at]
+                value |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
+                at += 1
+                more = np.flatnonzero(byte & np.uint8(0x80))
+            else:
+                byte = self._data[at[more]]
+                value[more] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
+                at[more] += 1
+                more = more[(byte & np.uint8(0x80)) != 0]
             shift += 7
         self._move(rows, at)
         signed = (value >> np.uint64(1)).view(np.int64)

@@ -29,7 +29,7 @@ from indextables.state.entry import SCHEMA_TEXT
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
 _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
 _INT32 = 2**31
-_IS_PLAIN = np.array([are_plain([f"x{chr(byte)}x"]) for byte in range(256)])
+_PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
 T = TypeVar("T")
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # records, as they are stored, and the length of each
 
@@ -133,7 +133,7 @@ def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
     data = np.frombuffer(joined, np.uint8)
     first, last = data[places[:-1]], data[places[1:] - 1]
     odd = (first == 46).any() or (first == 47).any() or (last == 47).any()
-    return not odd and b"//" not in joined and b"/." not in joined and bool(_IS_PLAIN[data].all())
+    return not odd and b"//" not in joined and b"/." not in joined and not joined.translate(None, _PLAIN)
 
 
 def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:

@@ -15,6 +15,7 @@ LINE_VALUES = 200_000  # one action: small values take 30 times their text in me
 LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check
 STATE_EXPANDED_FLOOR = 2 * MIB  # a state manifest: its items take up to 100 times their bytes in memory
 STATE_EXPANDED_RATIO = 20
+SCRUBBED_BYTES = MIB  # of old manifests that a checkpoint reads to see whether they are still whole; the first of them is read in any case
 CHECKPOINT_PARTS = 10_000
 PARQUET_ROWS_FLOOR = 100_000  # of a file; a larger one may have as many rows as bytes
 AVRO_DEPTH = 8  # of a schema

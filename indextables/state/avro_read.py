@@ -6,6 +6,7 @@ then reads on from an older base. States of other programs have no such digests,
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -146,18 +147,22 @@ def verified_manifests(log: TransactionLog) -> set[str]:
     return found
 
 
-def is_whole(log: TransactionLog, version: int, verified: set[str] | None = None) -> bool:
+def is_whole(log: TransactionLog, version: int, verified: set[str] | None = None, most_bytes: int | None = None) -> bool:
     """Whether the state is there with every byte of it: all its manifests are read and compared, not just looked at.
 
-    Those that were `verified` before are not read again, and those that are read now become some of them.
+    Those that were `verified` before are not read again, and those that are read now become some of them. With `most_bytes` no more than
+    that is read, and another part of a large state each time: then the cost does not grow with the table.
     """
     try:
         state = read_state_manifest(log.store, version)
-        for info in state.manifests:
+        first = random.Random(version).randrange(len(state.manifests) or 1)
+        read = 0
+        for info in (*state.manifests[first:], *state.manifests[:first]):
             path = manifest_path(info.path, version)
-            if verified is not None and path in verified:
+            if (verified is not None and path in verified) or (most_bytes is not None and read > most_bytes):
                 continue
             data = log.store.read(path)
+            read += len(data)
             digest = digest_in(info.path)
             if digest is None:
                 decode_manifest(data, info.num_entries, log.store.root.relative, info.path)

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import indextables as it
+from indextables import limits
 from indextables.api import open_table
 from indextables.clock import Clock
 from indextables.state import avro_read
+from indextables.storage import LocalStore
 from tests.support.tables import ids, make, rows
 
 LOG = "_transaction_log"
@@ -64,6 +66,29 @@ def test_clean_up_deletes_nothing_behind_it(tmp_path: Path) -> None:
     table.append(rows(12, 2))
     assert len(list((here / LOG).glob("0*.json"))) == 8, "every version is still there"
     assert ids(it.open(here)) == list(range(14))
+
+
+def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a new process: its cost is that of what is new (issue 5, point 12), and yet every manifest is looked at in the course of time."""
+    monkeypatch.setattr(limits, "SCRUBBED_BYTES", 0)
+    here = with_state(tmp_path / "t", appends=0)
+    options = {"checkpoint.enabled": "false", "state.entriesPerManifest": "1"}
+    open_table(here, options=options).append(rows(0, 1))
+    read: list[str] = []
+    plain = LocalStore.read
+    monkeypatch.setattr(LocalStore, "read", lambda store, path: (read.append(path), plain(store, path))[1])
+    seen: set[str] = set()
+    for number in range(30):
+        table = open_table(here, options=options | {"state.compaction.maxManifests": "100"})
+        table.append(rows(1 + number, 1))
+        avro_read._VERIFIED.clear()
+        read.clear()
+        assert table.checkpoint().metrics["manifests_written"] == (2 if number == 0 else 1)
+        checked = {path for path in read if "/manifests/" in path}
+        assert len(checked) <= 2  # one that is old, and the new one
+        seen |= checked
+    assert len(seen) > 25
+    assert ids(it.open(here)) == list(range(31))
 
 
 def test_repair_leaves_it_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from indextables.actions import Action, Protocol
 from indextables.operations.cleanup import CleanupResult, cleanup
 from indextables.operations.report import Report, Status, reporter
 from indextables.state import formats
+from indextables.state.avro_state import state_path
 from indextables.state.contents import Contents, Written
 from indextables.state.options import StateOptions
 from indextables.state.pointer import write_pointer
@@ -121,8 +122,10 @@ def _measured(context: TableContext, written: Written, duration_ms: int) -> dict
 
 def _is_in_format(context: TableContext, version: int) -> bool:
     listing = context.log.look(version - 1)
-    there = {"avro": listing.states, "json": listing.checkpoints, "parquet": listing.parquets}
-    return version in there[StateOptions.of(context.config).format]
+    options = StateOptions.of(context.config)
+    if options.format == "avro":
+        return listing.stamp(state_path(version, options.manifest_format)) is not None
+    return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
 
 
 def version_to_be(context: TableContext, snapshot: Snapshot) -> int:

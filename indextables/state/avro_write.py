@@ -47,6 +47,7 @@ class _Manifests:
     infos: list[ManifestInfo] = field(default_factory=list)
     reused: int = 0
     bytes_written: int = 0
+    unpacked: int = 0
 
     def refer(self, segment: StoredSegment) -> None:
         """To a manifest that is there; one beside its state is named from the log's folder from now on (AVR-06)."""
@@ -62,7 +63,8 @@ class _Manifests:
         """A manifest of these rows; `blocks` are theirs where they are at hand."""
         if pc.count_distinct(rows.column("path")).as_py() != rows.num_rows:
             raise CheckpointError(f"a manifest of {rows.num_rows} files would have a path twice")
-        data = manifests.assemble(manifests.encode_blocks(rows, self.packing) if blocks is None else blocks, self.packing)
+        blocks = manifests.encode_blocks(rows, self.packing) if blocks is None else blocks
+        data = manifests.assemble(blocks, self.packing)
         path = manifests.path_of(data)
         first, last = added_at(rows)
         info = ManifestInfo(
@@ -81,6 +83,7 @@ class _Manifests:
         verified_manifests(self.log).add(target)
         self.infos.append(info)
         self.bytes_written += len(data)
+        self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
 
 
 def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
@@ -107,6 +110,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
         written,
         made.reused,
         names.state_folder(version),
+        unpacked_size=made.unpacked + size,
     )
 
 

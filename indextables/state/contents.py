@@ -67,9 +67,9 @@ class Written:
     state_dir: str | None = None
     parts: int | None = None
     checkpoint_id: str | None = None
-    unpacked_size: int | None = None  # of all its files before they were compressed, where that is known
+    unpacked_size: int = 0  # of the bytes that were written, before they were compressed
 
     @property
     def compression_percent(self) -> int:
-        """What is left of the unpacked bytes; 0 where they were not counted."""
-        return round(100 * self.size / self.unpacked_size) if self.unpacked_size else 0
+        """What is left of the unpacked bytes; 0 where nothing was written."""
+        return round(100 * self.bytes_written / self.unpacked_size) if self.unpacked_size else 0

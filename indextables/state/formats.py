@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from indextables import limits
 from indextables.actions import Protocol
 from indextables.actions.replay import Normalise, Replay
 from indextables.errors import (
@@ -22,6 +23,7 @@ from indextables.log.log import TransactionLog
 from indextables.log.names import LogListing
 from indextables.paths import LOG_FOLDER
 from indextables.state.avro_read import is_whole, read_state, verified_manifests
+from indextables.state.avro_state import state_path
 from indextables.state.avro_write import write_state
 from indextables.state.contents import Contents, Format, Written
 from indextables.state.json_checkpoint import read_object, write_json
@@ -65,7 +67,7 @@ def write(log: TransactionLog, contents: Contents, options: StateOptions, *, com
     With `compact` an Avro state gets rid of its dead entries and small manifests, whatever the thresholds say (CMP-04, CMP-05).
     """
     try:
-        kept = None if compact else _kept(log, contents, format_of(contents, options))
+        kept = None if compact else _kept(log, contents, options)
         return kept or _written(log, contents, options, compact=compact)
     except CheckpointError:
         raise
@@ -85,7 +87,7 @@ def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, 
     return write_json(log.store, contents, compress=options.gzip)
 
 
-def _kept(log: TransactionLog, contents: Contents, wanted: Format) -> Written | None:
+def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
     """What another program wrote for the same version meanwhile, if it is valid and of that format."""
     listing = log.look()
     if contents.version not in listing.bases:
@@ -94,7 +96,10 @@ def _kept(log: TransactionLog, contents: Contents, wanted: Format) -> Written | 
         found, kind = read(log, listing, contents.version)
     except LogCorrupted:
         return None
-    if kind is not wanted or (kind is Format.AVRO and not is_whole(log, contents.version)):
+    if kind is not format_of(contents, options):
+        return None
+    has_form = listing.stamp(state_path(contents.version, options.manifest_format)) is not None
+    if kind is Format.AVRO and not (has_form and is_whole(log, contents.version)):
         return None
     if found.num_files != len(contents.files):
         return None
@@ -129,14 +134,17 @@ def read(log: TransactionLog, listing: LogListing, version: int) -> tuple[Replay
 def is_valid(log: TransactionLog, version: int, *, remembering: bool = False) -> bool:
     """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it.
 
-    With `remembering` those are left out that this process has read or written before.
+    With `remembering` those are left out that this process has read or written before, and of a large state only some are read. A damaged
+    one that is missed is found by whoever reads it; and nothing is cleaned up behind a state that was not read in full.
     """
     listing = log.look()
     try:
         _, kind = read(log, listing, version)
     except LogCorrupted:
         return False
-    return kind is not Format.AVRO or is_whole(log, version, verified_manifests(log) if remembering else None)
+    if kind is not Format.AVRO:
+        return True
+    return is_whole(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if remembering else is_whole(log, version)
 
 
 def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:

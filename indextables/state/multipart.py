@@ -48,14 +48,15 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
     each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
     parts: list[str] = []
     digests: list[str] = []
-    size = 0
+    size = unpacked = 0
     try:
-        for number, data in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
+        for number, (data, text_size) in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
             path = names.part_path(contents.version, unique, number)
             parts.append(path.removeprefix(f"{LOG_FOLDER}/"))
             store.replace(path, data)  # the name is ours alone
             digests.append(hashlib.sha256(data).hexdigest())
             size += len(data)
+            unpacked += text_size
         found = PartList(
             version=contents.version,
             checkpoint_id=unique,
@@ -83,6 +84,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
         size,
         parts=len(parts),
         checkpoint_id=unique,
+        unpacked_size=unpacked + len(listed),
     )
 
 
@@ -94,8 +96,8 @@ def put_last(store: Store, path: str, text: bytes, version: int) -> None:
         raise CheckpointValidationError(version, f"{path!r} holds something else")
 
 
-def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[bytes]:
-    """The parts, `each` actions at most; what the table is comes first."""
+def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[tuple[bytes, int]]:
+    """The parts, `each` actions at most, and how long they were unpacked; what the table is comes first."""
     begin = encode_actions([CommitInfo(id=unique, operation="checkpoint")])
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
@@ -104,11 +106,11 @@ def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> It
     size = each // -(-each // BATCH)  # a part is made of whole batches
     for some in batches(chain(head, contents.files.adds()), size):
         if count + len(some) > each:
-            yield packer.finish()
+            yield packer.finish(), packer.text_size
             packer, count = _begun(begin, compress=compress), 0
         packer.write(encode_actions(some))
         count += len(some)
-    yield packer.finish()
+    yield packer.finish(), packer.text_size
 
 
 def _begun(begin: bytes, *, compress: bool) -> files.Packer:

@@ -59,6 +59,7 @@ def write_parquet(store: Store, contents: Contents, options: StateOptions, now_m
         made = list(_made(contents, options, Path(folder)))
         digests = [_digest(file) for file in made]
         size = sum(file.stat().st_size for file in made)
+        unpacked = size + sum(map(_saved, made))
         parts = len(made) if len(made) > 1 else None
         for file, path in zip(made, _paths(contents.version, parts), strict=True):
             store.upload(file, path)
@@ -77,7 +78,10 @@ def write_parquet(store: Store, contents: Contents, options: StateOptions, now_m
     text = sealed(msgspec.json.encode(described))
     put_last(store, names.parquet_metadata_path(contents.version), text, contents.version)
     size += len(text)
-    return Written(contents.version, Format.PARQUET, len(contents.files), contents.num_actions, size, size, parts=parts)
+    unpacked += len(text)
+    return Written(
+        contents.version, Format.PARQUET, len(contents.files), contents.num_actions, size, size, parts=parts, unpacked_size=unpacked
+    )
 
 
 def _paths(version: int, parts: int | None) -> list[str]:
@@ -118,6 +122,15 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
     yield parquet_rows.row_of_metadata(contents.metadata)
     for start in range(0, table.num_rows, rows):
         yield parquet_rows.rows_of_files(table.slice(start, rows))
+
+
+def _saved(path: Path) -> int:
+    """Bytes that compression took away."""
+    with open(path, "rb") as file:
+        footer = pq.ParquetFile(file).metadata
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(column.total_uncompressed_size - column.total_compressed_size for column in columns)
 
 
 def _digest(path: Path) -> str:

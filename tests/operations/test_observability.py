@@ -17,14 +17,17 @@ import pytest
 
 import indextables as it
 from indextables import logs
+from indextables.state.contents import Format
 from indextables.table.metrics import Metrics, metrics_of
+from tests.support.checkpoints import EVERY_FORMAT
+from tests.support.own_states import commit, file, start
 from tests.support.tables import make, rows, version_file
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> it.Table:
     off = {"checkpoint.enabled": "false", "checkpoint.retention": "0", "logRetention.duration": "0"}
-    return make(tmp_path / "t", appends=3, **off, **{"state.format": "json"})  # of which the ratio of compression is known
+    return make(tmp_path / "t", appends=3, **off, **{"state.format": "json"})
 
 
 def test_the_lines_of_the_seeds(table: it.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -67,6 +70,21 @@ def test_reports_and_the_table_carry_the_numbers(table: it.Table, tmp_path: Path
         f"{kind}HitRate" for kind in ("protocol", "metadata", "version", "files", "versionsList")
     }
     assert table.describe()["metrics"].keys() == after.keys()
+
+
+@pytest.mark.parametrize("kind", EVERY_FORMAT)
+def test_every_format_says_how_much_compression_leaves(tmp_path: Path, kind: Format) -> None:
+    """OBS-02: of hundreds of files that are much alike."""
+    here = start(tmp_path / "t")
+    commit(here, *(file(f"a-path-of-some-length/f{number:05d}", number % 7) for number in range(500)))
+    options = {**EVERY_FORMAT[kind], "state.entriesPerManifest": 200}
+    assert 0 < it.open(here, options=options).checkpoint().metrics["compression_percent"] < 60
+
+
+def test_without_compression_everything_is_left(tmp_path: Path) -> None:
+    here = start(tmp_path / "t", **{"state.compression": "none"})
+    commit(here, *(file(f"f{number}") for number in range(500)))
+    assert it.open(here).checkpoint().metrics["compression_percent"] == 100
 
 
 def test_numbers_add_up_and_belong_to_one_table() -> None:

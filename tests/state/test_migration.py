@@ -57,3 +57,19 @@ def test_a_checkpoint_makes_it_v4_and_json_goes_back(tmp_path: Path, protocol: d
     assert json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())["format"] == "json"
     assert ids(it.open(tmp_path / "t")) == list(range(35))
     assert ids(it.open(tmp_path / "t", 3)) == list(range(30)), "and every version before is still read"
+
+
+def test_a_state_in_json_gets_one_in_avro_when_it_is_asked_for(tmp_path: Path) -> None:
+    """C-40: for upstream from 0.5 on. The manifests are shared, and asked again there is nothing to do."""
+    make(tmp_path / "t", appends=3).checkpoint()
+    asked = it.open(tmp_path / "t", options={"state.manifestFormat": "avro"})
+    report = asked.checkpoint()
+    assert (report.status, report.metrics["manifests_written"], report.metrics["manifests_reused"]) == ("success", 0, 1)
+    state = tmp_path / "t" / LOG / f"state-v{3:020d}"
+    assert sorted(path.name for path in state.iterdir()) == ["_manifest.avro", "_manifest.json"]
+    for form in ("_manifest.json", "_manifest.avro"):
+        assert asked.checkpoint().status == "no_action"
+        assert it.open(tmp_path / "t", options={"state.manifestFormat": form.rpartition(".")[2]}).checkpoint().status == "no_action"
+        hidden = (state / form).rename(tmp_path / "hidden")
+        assert ids(it.open(tmp_path / "t")) == list(range(30))
+        hidden.rename(state / form)

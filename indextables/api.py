@@ -284,13 +284,14 @@ class TableLog:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def commit(self, actions: Iterable[Action | Mapping[str, Any]], operation: str = "commit") -> int:
-        """Commits typed actions, or dicts as the log spells them (`{"add": {…}}`), and gives the version."""
+    def commit(self, actions: Iterable[Action | Mapping[str, Any]], operation: str = "commit") -> int | None:
+        """Commits typed actions, or dicts as the log spells them (`{"add": {…}}`), and gives the version.
+
+        With a `txn` among them it is committed once, whoever retries: then the first one's version, or None once that is not known.
+        """
         table = self._table
-        outcome = commit.commit_actions(table._context, table._snapshot, actions, operation)
-        table._snapshot = outcome.snapshot
-        assert outcome.version is not None
-        return outcome.version
+        version, table._snapshot = commit.commit_actions(table._context, table._snapshot, actions, operation)
+        return version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int | None:
         """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
@@ -316,7 +317,7 @@ class TableLog:
 
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version says, as it spells it; unknown actions included."""
-        return self._table._context.log.spelled(version)
+        return self._table._context.log.spelled(_version(version))
 
     def cache_stats(self) -> dict[str, float]:
         """What part of the questions this process's cache of the log could answer, by kind (`filesHitRate` …); empty where it is off."""
@@ -363,6 +364,8 @@ def open_table(
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
     context = TableContext.at(path, options, clock)
+    if version is not None:
+        _version(version)
     if timestamp is not None:
         version = version_at(context.log, _epoch_ms(timestamp))
     return Table(context, context.snapshot(version, _seconds(max_staleness)))
@@ -387,6 +390,12 @@ def _seconds(max_staleness: float) -> float:
     if isinstance(max_staleness, bool) or not isinstance(max_staleness, int | float) or not 0 <= max_staleness < float("inf"):
         raise InvalidArgument(f"max_staleness {max_staleness!r} is not a number of seconds from 0 on")
     return max_staleness
+
+
+def _version(version: int) -> int:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidArgument(f"version {version!r} is not a whole number")
+    return version
 
 
 def _epoch_ms(moment: datetime | str | int) -> int:

@@ -280,7 +280,11 @@ class Config:
 def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Options under their canonical names, with texts for values; ConfigError for what is unknown or bad."""
     checked: dict[str, str] = {}
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"options are keys and their values, not of type {type(options).__name__!r}")
     for key, value in options.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"option {key!r} is not the name of a key")
         name = _known_name(key)
         if name is None and _SECRET.search(key):
             raise ConfigError(f"option {key!r} is refused: credentials come from the environment, a profile or the instance")

@@ -45,9 +45,9 @@ class TableRoot:
     @classmethod
     def parse(cls, given: str | os.PathLike[str]) -> TableRoot:
         """From what a user wrote: a path, a `file:` URI, or `scheme://…`. Credentials in it are refused, and not repeated."""
-        text = os.fspath(given)
-        if not text or "\0" in text:
-            raise InvalidArgument(f"{text!r} is not a path")
+        text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise InvalidArgument(f"{given!r} is not a path")
         scheme, path = _split_scheme(text)
         if scheme == LOCAL:
             return cls(os.path.abspath(os.path.expanduser(path)))

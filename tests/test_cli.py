@@ -353,3 +353,13 @@ def test_integers_beyond_64_bits_stay_exact(tmp_path: Path, name: str, text: str
     table = it.open(tmp_path / "t")
     assert table.schema.field("n").type == pa.decimal128(38, 0)
     assert table.scan().read_all().to_pylist() == [{"n": Decimal(9223372036854775809), "x": 1.5}, {"n": Decimal(5), "x": 2.0}]
+
+
+def test_a_txn_is_written_once(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A-02 in the terminal, with the options of jobs/write.py."""
+    command = ("append", tmp_path / "t", data, "--create", "--txn-app", "nightly", "--txn-version", 7)
+    reports = [as_json(capsys, *command) for _ in range(2)]
+    assert [(report["status"], report["version"]) for report in reports] == [("success", 1), ("no_action", 1)]
+    assert it.open(tmp_path / "t").count() == 40
+    code, _, err = run(capsys, "append", tmp_path / "t", data, "--txn-app", "nightly")
+    assert (code, err) == (2, "error: --txn-app and --txn-version go together\n")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import indextables
 from indextables.config import KEYS, PREFIX, Config, checked_options, environment_name, parse_duration, parse_size
 from indextables.errors import ConfigError, InvalidArgument
 
@@ -12,6 +16,38 @@ def test_every_key_has_a_default_that_parses() -> None:
     for key in KEYS:
         assert key.parse(key.default) is not None
         assert key.meaning
+
+
+SEEDS = {
+    "checkpoint.enabled": True, "checkpoint.interval": 10, "checkpoint.retention": 30, "checkpoint.compression": "snappy",
+    "checkpoint.maxFileSize": 134_217_728, "checkpoint.parallelism": 4, "checkpoint.read.timeoutSeconds": 30,
+    "logRetention.duration": 2_592_000_000, "checkpointRetention.duration": 7_200_000, "cleanup.enabled": True,
+    "cleanup.failurePolicy": "continue", "cleanup.dryRun": False, "transaction.useOptimized": True, "transaction.cache.enabled": True,
+    "transaction.cache.expirationSeconds": 300, "transaction.compression.enabled": True, "transaction.retry.maxAttempts": 10,
+    "transaction.retry.baseDelayMs": 100, "transaction.retry.maxDelayMs": 5000, "state.format": "avro", "state.compression": "zstd",
+    "state.compressionLevel": 3, "state.entriesPerManifest": 50_000, "state.read.parallelism": 8, "state.schema.renormalizeThreshold": 5,
+    "state.compaction.tombstoneThreshold": 0.10, "state.compaction.maxManifests": 20,
+    "state.compaction.largeRemoveThreshold": 2_147_483_647, "state.compaction.afterMerge": True, "state.retention.versions": 2,
+    "state.retention.hours": 168, "state.gc.minManifestAgeHours": 1, "purge.txLogRetentionHours": 720, "stats.truncation.maxLength": 32,
+}  # fmt: skip
+
+
+def test_defaults_of_the_seeds() -> None:
+    """CFG-01 … CFG-34."""
+    assert len(SEEDS) == 34
+    assert {name: Config.of().get(name) for name in SEEDS} == SEEDS
+
+
+def test_no_key_does_nothing() -> None:
+    """Every key is asked for somewhere besides the table of keys."""
+    sources = [path.read_text() for path in Path(indextables.__file__).parent.rglob("*.py") if path.name != "config.py"]
+    assert [key.name for key in KEYS if not any(f'"{key.name}"' in source for source in sources)] == []
+
+
+@pytest.mark.parametrize("options", [[("checkpoint.interval", "1")], "checkpoint.interval=1", {1: 2}, {None: "x"}])
+def test_options_are_a_mapping_of_names(options: Any) -> None:
+    with pytest.raises(ConfigError):
+        Config.of(options)
 
 
 def test_order_is_call_environment_table_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,3 +106,9 @@ def test_one_store_has_one_name(given: str, shown: str) -> None:
 def test_hostile_paths_are_refused_in_buckets_too(path: str) -> None:
     with pytest.raises(UnsafePath):
         TableRoot.parse("s3a://b/t").relative(path)
+
+
+@pytest.mark.parametrize("given", [None, 3, b"/t", "", "a\0b", ["t"]])
+def test_what_is_no_path(given: Any) -> None:
+    with pytest.raises(InvalidArgument, match="is not a path"):
+        TableRoot.parse(given)

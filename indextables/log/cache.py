@@ -80,6 +80,12 @@ class LogCache:
                 self._anchor = anchor
                 self._single |= {kind: _Held(value, now_ms, weight if kind is Kind.FILES else 0) for kind, value in state.items()}
 
+    def vouch(self, anchor: Anchor, generation: int | None) -> None:
+        """What the versions hang on that were read since `generation` began, where no state does."""
+        with self._lock:
+            if generation == self._generation and self._anchor is None:
+                self._anchor = anchor
+
     def get_version(self, version: int, now_ms: int, ttl_ms: int, generation: int | None) -> VersionFile | None:
         with self._lock:
             held = self._versions.get(version) if generation == self._generation else None
@@ -106,7 +112,8 @@ class LogCache:
             return self._seen
 
     def revalidate(self, listing: LogListing, still_there: Callable[[Anchor], bool], now_ms: int) -> int:
-        """Takes a fresh listing; forgets everything if a file changed since the one before, or the anchor is no longer what it was.
+        """Takes a fresh listing; forgets everything if a file changed since the one before, or the anchor is not what it was, or missing:
+        sizes and times alone do not tell a log from one that took its place within the same second.
 
         Gives the generation: what is read from now on is put under it.
         """
@@ -114,7 +121,7 @@ class LogCache:
             seen, anchor = self._seen, self._anchor
         before = seen.stamps if seen is not None else {}
         changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in before.items())
-        if changed or (anchor is not None and not still_there(anchor)):
+        if changed or anchor is None or not still_there(anchor):
             self.invalidate()
         elif seen is not None and not _is_continued(seen, listing):
             self.invalidate(Kind.FILES)

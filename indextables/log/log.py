@@ -18,7 +18,7 @@ from indextables.actions.codec import decode_version, encode_actions
 from indextables.actions.spellings import AddBlock, decoded
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
-from indextables.errors import LogCorrupted, StorageError, VersionNotFound
+from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import files, names
 from indextables.log.cache import VERSION_DEPENDENT, Anchor, Kind, LogCache
@@ -232,12 +232,16 @@ class TransactionLog:
         self.invalidate_cache()
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
-        """The commit itself: True if this call made the version, False if it was there (and stays as it is)."""
+        """The commit itself: True if this call made the version, False if it was there (and stays as it is).
+
+        InvalidArgument, and nothing is written, where no reader would take it: one such version would end the table.
+        """
+        data = _packed(version, actions, compress=compress)
         cache = self.cache()
         if cache is not None:  # the number may have been another's, which expired
             cache.drop_version(version)
             cache.invalidate(Kind.VERSIONS_LIST)
-        return self.store.create(names.version_path(version), files.pack(encode_actions(actions), compress=compress))
+        return self.store.create(names.version_path(version), data)
 
     # ---- cache
 
@@ -260,6 +264,17 @@ class TransactionLog:
     def close(self) -> None:
         """Lets go of what this process holds of the log. A closed log can be read again, from nothing."""
         caches.forget(self.store.spec)
+
+
+def _packed(version: int, actions: Sequence[Action], *, compress: bool) -> bytes:
+    """The bytes of a version file, which were read as every reader will: actions that a program made up may hold anything."""
+    source = f"version {version}"
+    try:
+        data = files.pack(encode_actions(actions), compress=compress)
+        decode_version(files.unpack(data, source), source, version)
+    except (UnicodeEncodeError, TypeError, OverflowError, LogCorrupted) as error:
+        raise InvalidArgument(f"{source} was not written, since it could not be read again: {error}") from None
+    return data
 
 
 def digest_of(text: bytes) -> bytes:

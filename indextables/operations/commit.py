@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
+from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.actions.codec import decode_actions
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
 from indextables.log.conflicts import require_live
 from indextables.operations.after_commit import after_commit
 from indextables.schema import from_spark_json
 from indextables.table.context import TableContext
+from indextables.table.history import version_of
 from indextables.table.protocol import check_writable
 from indextables.table.snapshot import Snapshot
-from indextables.table.transaction import Draft, Outcome, transact
+from indextables.table.transaction import Draft, transact
 
 
 def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
-    """Typed actions, or dicts as the log spells them; InvalidArgument names what is neither."""
-    return [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
+    """Typed actions, or dicts as the log spells them; InvalidArgument names what is neither, or is there twice."""
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{given!r} is not a list of actions")
+    parsed = [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
+    for kind, name in ((Protocol, "protocol"), (Metadata, "metaData"), (Txn, "txn")):
+        if sum(isinstance(action, kind) for action in parsed) > 1:
+            raise InvalidArgument(f"a commit has at most one {name}")
+    return parsed
 
 
 def _typed(action: Any) -> Action:
@@ -58,8 +65,13 @@ class _Given:
         return Draft(self.actions)
 
 
-def commit_actions(context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str) -> Outcome:
-    """Commits the actions on the newest version. Paths are checked before anything is written."""
+def commit_actions(
+    context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str
+) -> tuple[int | None, Snapshot]:
+    """Commits the actions on the newest version, which it gives. Paths are checked before anything is written.
+
+    With a `txn` among them it is committed once, whoever retries (A-02): later ones get the first one's version, while that is known.
+    """
     parsed = parse_actions(actions)
     if not parsed:
         raise InvalidArgument("a commit needs at least one action")
@@ -71,8 +83,11 @@ def commit_actions(context: TableContext, known: Snapshot, actions: Iterable[Act
         if isinstance(action, Add | Skip):
             _checked_path(context, action)
     build = _Given(parsed, operation, frozenset(path for path in removed if path in base.files))
-    outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock)
-    return replace(outcome, snapshot=after_commit(context, outcome.snapshot)[0])
+    txn = next((action for action in parsed if isinstance(action, Txn)), None)
+    outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
+    if outcome.version is None:
+        return version_of(context.log, txn, outcome.snapshot.version) if txn is not None else None, outcome.snapshot
+    return outcome.version, after_commit(context, outcome.snapshot)[0]
 
 
 def _checked_path(context: TableContext, action: Add | Remove | Skip) -> str:
@@ -89,6 +104,9 @@ def _check_protocol(new: Protocol, old: Protocol) -> None:
             f"protocol {new.min_reader_version}/{new.min_writer_version} is below the table's"
             f" {old.min_reader_version}/{old.min_writer_version}, and versions only go up"
         )
+    lost = {*(old.reader_features or ()), *(old.writer_features or ())} - {*(new.reader_features or ()), *(new.writer_features or ())}
+    if lost:
+        raise InvalidArgument(f"the protocol leaves out {', '.join(sorted(lost))}, which the table has, and features only come")
 
 
 def _check_metadata(new: Metadata, base: Snapshot) -> None:

@@ -35,11 +35,16 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
 
 def create_table(context: TableContext, metadata: Metadata) -> None:
     """TableExists if there is one, or the remains of one."""
+    if not initialise(context, metadata):
+        raise TableExists(f"there is a table at {context.root} already")
+
+
+def initialise(context: TableContext, metadata: Metadata) -> bool:
+    """Whether this call made version 0. Where there is one, or the remains of a log, nothing is written (INI-03)."""
     config = Config.of(context.config.options, metadata.configuration)
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
-    if not context.log.listing().is_empty or not context.log.write(0, [protocol, metadata], compress=compress):
-        raise TableExists(f"there is a table at {context.root} already")
+    return context.log.listing().is_empty and context.log.write(0, [protocol, metadata], compress=compress)
 
 
 def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
 from indextables.table.files import narrow, rows_of_partitions
+from indextables.table.history import version_of
 from indextables.table.protocol import check_owned, is_foreign, taken_over
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
@@ -138,7 +139,7 @@ def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: S
     txn = prepared.txn
     assert txn is not None
     warnings = [f"{txn.app_id} {txn.version} was committed before", *([described([add.path for add in adds])] if adds else [])]
-    first = _version_of(prepared.context, txn, outcome.snapshot.version)
+    first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
     return result
 
@@ -223,21 +224,13 @@ def _required(source: pa.Schema | None) -> pa.Schema:
 def _txn(given: tuple[str, int] | None, context: TableContext) -> Txn | None:
     if given is None:
         return None
-    app_id, version = given
-    if not app_id or isinstance(version, bool) or not isinstance(version, int):
-        raise InvalidArgument(f"txn {given!r} is not an application's name and a whole number")
+    match given:
+        case (str(app_id), int(version)) if app_id and not isinstance(version, bool) and -(2**63) <= version < 2**63:
+            pass
+        case _:
+            raise InvalidArgument(f"txn {given!r} is not an application's name and a whole number of 64 bits")
     return Txn(app_id=app_id, version=version, last_updated=context.clock.now_ms())
 
 
 def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
     return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")
-
-
-def _version_of(context: TableContext, txn: Txn, newest: int) -> int | None:
-    """Where a txn was committed, if its version is still in the log."""
-    listing = context.log.listing()
-    for version in sorted((v for v in listing.versions if v <= newest), reverse=True):
-        for action in context.log.read(version).actions:
-            if isinstance(action, Txn) and action.app_id == txn.app_id and action.version == txn.version:
-                return version
-    return None

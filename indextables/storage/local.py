@@ -18,6 +18,11 @@ from indextables.paths import TableRoot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Entry
 
+# What trying again does not change.
+_REFUSALS = frozenset(
+    getattr(errno, name)
+    for name in ("EACCES", "EPERM", "EROFS", "EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "ELOOP", "EINVAL", "ENOTSUP")
+)
 # A folder that is made for one thing and never written to again: it goes with its last file, as it does in an object store.
 _OF_ONE_THING = re.compile(r"state-v[0-9]{20}")
 
@@ -70,6 +75,10 @@ class LocalStore:
                 os.link(temporary, target)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                    raise StorageRefused(f"{path!r}: the file system has no hard links, so no file can be made atomically") from error
+                raise
             _sync_folder(target.parent)
         return True
 
@@ -198,4 +207,5 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def _failure(path: str, error: OSError) -> StorageError:
-    return StorageError(f"{path!r}: {error.strerror or error}")
+    kind = StorageRefused if error.errno in _REFUSALS else StorageError
+    return kind(f"{path!r}: {error.strerror or error}")

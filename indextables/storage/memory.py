@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -15,6 +16,15 @@ from indextables.storage.store import Entry
 
 _lock = threading.Lock()
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by whole path: all stores of a process see the same
+
+
+def _after_fork() -> None:
+    """Another thread may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class MemoryStore:

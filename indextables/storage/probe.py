@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 import uuid
@@ -21,6 +22,15 @@ from indextables.storage.spec import StoreSpec
 
 _proved: set[str] = set()
 _lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Another thread may have held it, for as long as a race takes."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Probed(Protocol):

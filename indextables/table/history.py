@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from indextables.actions import Add, CommitInfo, Metadata, Remove
+from indextables.actions import Add, CommitInfo, Metadata, Remove, Txn
 from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
@@ -63,6 +64,16 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     if following > found + 1:  # what came between has expired, and one of those was the table at that time
         raise VersionNotFound(f"the version of {timestamp_ms} ms since the epoch has expired; the oldest after 0 is {following}")
     return found
+
+
+def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
+    """Where an application's number was committed, up to `newest`; None where that is no longer known."""
+    for version in reversed([version for version in log.listing().versions if version <= newest]):
+        with suppress(VersionNotFound):  # it expired since it was listed
+            found = [action for action in log.read(version).actions if isinstance(action, Txn)]
+            if any((action.app_id, action.version) == (txn.app_id, txn.version) for action in found):
+                return version
+    return None
 
 
 def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:

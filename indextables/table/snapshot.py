@@ -32,6 +32,7 @@ from indextables.table.metrics import metrics_of
 from indextables.table.protocol import LEGACY, check_readable
 
 RELISTINGS = 5
+RECHECKED = 1000  # versions at most whose names are looked at again: a page of an S3 listing
 logger = logging.getLogger("indextables")
 
 _FEW_FILES = 1000  # whose actions a snapshot keeps
@@ -169,6 +170,8 @@ def _read(log: TransactionLog, version: int | None, listing: LogListing, broken:
     _measure(log, snapshot, log.clock.now_ms() - started)
     if version is None:
         _remember(log, snapshot)
+    elif (cache := log.cache()) is not None:
+        cache.vouch(snapshot.anchor, log.generation)
     return snapshot
 
 
@@ -180,8 +183,16 @@ def _measure(log: TransactionLog, snapshot: Snapshot, duration_ms: int) -> None:
 
 
 def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
-    """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again."""
-    return _follow(log, snapshot, log.listing(max_staleness_ms, snapshot.version)) or load_snapshot(log)
+    """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again.
+
+    The names since the last checkpoint are looked at, too: one that went missing is a gap, which no writer may go on from.
+    """
+    return _follow(log, snapshot, log.listing(max_staleness_ms, min(snapshot.version, _checked_from(snapshot) + 1))) or load_snapshot(log)
+
+
+def _checked_from(snapshot: Snapshot) -> int:
+    """The version after which names have to be there without a gap: a checkpoint's, but not so long ago that it takes time."""
+    return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - RECHECKED)
 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
@@ -212,11 +223,13 @@ def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
     """None where the log is not the one of the snapshot, or does not lead on from it to its end."""
-    tail, gap_at = listing.tail(snapshot.version)
-    newest = tail[-1] if tail else snapshot.version
+    start = _checked_from(snapshot)
+    names_after, gap_at = listing.tail(start)
+    newest = names_after[-1] if names_after else start
     is_ahead = bool(listing.bases) and listing.bases[-1] > newest
-    if gap_at is not None or is_ahead or not log.holds(snapshot.anchor, listing):
+    if newest < snapshot.version or gap_at is not None or is_ahead or not log.holds(snapshot.anchor, listing):
         return None
+    tail = [version for version in names_after if version > snapshot.version]
     if not tail:
         return snapshot
     try:
@@ -245,7 +258,10 @@ def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionF
 def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
     """For the next reader in this process. What had to be worked around is not kept: it may be mended."""
     cache = log.cache()
-    if cache is None or snapshot.warnings or snapshot.gap_at is not None:
+    if cache is None:
+        return
+    if snapshot.warnings or snapshot.gap_at is not None:
+        cache.vouch(snapshot.anchor, log.generation)
         return
     state = {Kind.PROTOCOL: snapshot.protocol, Kind.METADATA: snapshot.metadata, Kind.FILES: snapshot}
     cache.put_state(state, snapshot.anchor, snapshot.files.nbytes, log.clock.now_ms(), log.generation)

@@ -59,7 +59,8 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
-        actions = [info, *_first_protocol(base, draft), *([txn] if txn else []), *_with_refs(base, draft.actions)]
+        number = [] if txn is None or txn in draft.actions else [txn]
+        actions = [info, *_first_protocol(base, draft), *number, *_with_refs(base, draft.actions)]
         made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
         if made and _took_effect(log, version, actions, info):
             return Outcome(base.version, version, committed(log, base, version, actions), draft)
@@ -111,8 +112,16 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
 
     Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
-    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by.
+    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by; and if
+    the store fails now: whoever hears of a plain failure would write it all once more.
     """
+    try:
+        return _is_in_effect(log, version, actions, info)
+    except StorageError as error:
+        raise CommitUnknown(f"version {version} was written, and whether the table holds it cannot be told: {error}") from error
+
+
+def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
     listing = log.look(after=version)
     later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
     if not later:
@@ -175,9 +184,9 @@ def _commit_info(operation: str, read_version: int, draft: Draft, config: Config
         id=clock.new_id(),
         timestamp=clock.now_ms(),
         operation=operation,
-        user=_user(),
+        user=_as_text(_user()),
         engine=ENGINE,
-        job_id=config.environment.get("INDEXTABLES_JOB_ID"),
+        job_id=_as_text(config.environment.get("INDEXTABLES_JOB_ID")),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
         read_version=read_version,
         metrics=metrics or None,
@@ -190,6 +199,11 @@ def _user() -> str | None:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's uid without a name
         return None
+
+
+def _as_text(said: str | None) -> str | None:
+    """What the environment says may hold bytes that are no text."""
+    return None if said is None else said.encode(errors="replace").decode()
 
 
 def _pause(attempt: int, config: Config) -> float:

@@ -153,3 +153,17 @@ def test_an_unknown_commit_leaves_its_splits(proxy: FaultProxy, mini: Server) ->
     assert "DELETE" not in {r.method for r in proxy.log}
     proxy.clear()
     assert ids(it.open(place, options=mini.options)) == [0, 1, 2, 3, 4]
+
+
+def test_a_store_that_fails_right_after_a_commit_makes_it_unknown(proxy: FaultProxy, mini: Server) -> None:
+    """The version is there. A plain failure, which may be tried again, would double the rows."""
+    place = mini.place()
+    table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
+    proxy.clear()
+    proxy.rule("503", method="GET", path=rf"list-type=2.*start-after=[^&]*{1:020d}", times=1000)
+    with pytest.raises(CommitUnknown, match="version 1 was written, and whether the table holds it cannot be told") as caught:
+        table.append(rows(0, 5))
+    assert not caught.value.retryable
+    assert "DELETE" not in {r.method for r in proxy.log}
+    proxy.clear()
+    assert ids(it.open(place, options=mini.options)) == [0, 1, 2, 3, 4]

@@ -20,7 +20,8 @@ from tests.support.tables import SCHEMA, rows
 # Carried out and the answer lost, or lost on the way and answered by a gateway; not yet decided; "exists", truly or not.
 FAULTS = ("apply_reset", "apply_503", "409", "412", "apply_412")
 # Splits and the pointer are put without a condition. A store that answers 412 to that refuses, and is told so.
-UNCONDITIONAL = {("append", 0), ("overwrite", 0), ("merge_splits", 0), ("checkpoint", 1), ("checkpoint as a state", 3)}
+UNCONDITIONAL = {(name, 0) for name in ("append", "overwrite", "overwrite of a partition", "merge_splits")}
+UNCONDITIONAL |= {("checkpoint", 1), ("checkpoint as a state", 3)}
 AS_STATE = {"state.format": "avro"}  # which raises the protocol first, as a version of its own
 FOR_ALL_AGES = {"purge.retentionCheckEnabled": "false"}
 
@@ -47,13 +48,16 @@ OPERATIONS = [
     Operation(
         "create", lambda place, settings: it.create(place, SCHEMA, options={**settings, "state.format": "json"}), (0, 0), 1, base="nothing"
     ),
-    Operation("append", on(lambda table: table.append(rows(100, 2), txn=("app", 1))), (3, 8), 2),
-    Operation("overwrite", on(lambda table: table.overwrite(rows(100, 2))), (3, 2), 2),
+    Operation("append", on(lambda table: table.append(rows(100, 2, days=1), txn=("app", 1))), (3, 8), 2),
+    Operation("overwrite", on(lambda table: table.overwrite(rows(100, 2, days=1))), (3, 2), 2),
+    Operation("overwrite of a partition", on(lambda table: table.overwrite(rows(100, 2, days=1), "date = '2024-01-01'")), (3, 2), 2),
     Operation("overwrite with nothing", on(lambda table: table.overwrite([])), (3, 0), 1),
     Operation("merge_splits", on(lambda table: table.merge_splits()), (3, 6), 2),
     Operation("checkpoint", on(lambda table: table.checkpoint()), (2, 6), 2),
     Operation("checkpoint as a state", on(lambda table: table.checkpoint()), (3, 6), 4, settings=AS_STATE),
     Operation("upgrade_protocol", on(lambda table: table.log.upgrade_protocol(4, 4)), (3, 6), 1),
+    Operation("drop_partitions", on(lambda table: table.drop_partitions("date >= '2000-01-01'")), (3, 0), 1),
+    Operation("record_skipped_file", on(lambda table: table.log.record_skipped_file(table.files()["path"][0].as_py(), "bad")), (3, 6), 1),
     Operation("commit", on(lambda table: table.log.commit([add("foreign.split")])), (3, 7), 1),
     Operation("purge", on(lambda table: table.purge(older_than="0s", log_retention="0s")), (2, 2), 2, "DELETE", "replaced"),
 ]
@@ -67,9 +71,9 @@ class Bases:
         self.files: dict[str, dict[str, bytes]] = {"nothing": {}}
         for name, write in (("appended", "append"), ("replaced", "overwrite")):
             place = server.place()
-            table = it.create(place, SCHEMA, options={**server.options, "state.format": "json"})
-            table.append(rows(0, 3))
-            getattr(table, write)(rows(3, 3 if name == "appended" else 2))
+            table = it.create(place, SCHEMA, partition_by=["date"], options={**server.options, "state.format": "json"})
+            table.append(rows(0, 3, days=1))
+            getattr(table, write)(rows(3, 3 if name == "appended" else 2, days=1))
             if name == "replaced":
                 table.checkpoint()
             self._keep(name, place)

@@ -14,9 +14,10 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.clock import Clock
-from indextables.errors import StorageError
+from indextables.errors import StorageError, TableNotFound, VersionGap
 from indextables.log import cache, names
 from indextables.log.log import Reading, TransactionLog
+from indextables.table import snapshot as snapshots
 from indextables.table.context import TableContext
 from indextables.table.snapshot import advance, load_snapshot
 from tests.support.memory_store import MemoryStore
@@ -189,8 +190,9 @@ def test_the_door_of_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
-def test_a_refresh_lists_only_what_follows(store: MemoryStore, cache_ms: int) -> None:
+def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
+    monkeypatch.setattr(snapshots, "RECHECKED", 1)
     reading = Reading(cache_ms=cache_ms)
     log = TransactionLog(store, reading)
     snapshot = load_snapshot(log)
@@ -211,6 +213,37 @@ def test_a_refresh_lists_only_what_follows(store: MemoryStore, cache_ms: int) ->
     assert advance(log, snapshot).version == 7
     create(store, "y")
     assert advance(log, snapshot).metadata.id == "y"
+
+
+@pytest.mark.parametrize("cache_ms", [0, 300_000])
+@pytest.mark.parametrize("lost", [0, 2, 4])
+def test_an_open_handle_sees_a_version_go_missing(store: MemoryStore, cache_ms: int, lost: int) -> None:
+    """C-27: it holds what the version said, and goes on to nothing that a new reader could not see."""
+    log = TransactionLog(store, Reading(cache_ms=cache_ms))
+    snapshot = load_snapshot(log)
+    kept = store.files[names.version_path(lost)]
+    store.delete(names.version_path(lost))
+    if lost == 0:
+        with pytest.raises(TableNotFound, match="version 0 is missing"):
+            advance(log, snapshot)
+    else:
+        behind = advance(log, snapshot)
+        assert (behind.version, behind.gap_at) == (lost - 1, lost)
+        with pytest.raises(VersionGap, match=f"version {lost} is missing"):
+            behind.require_no_gap()
+    store.files[names.version_path(lost)] = kept
+    assert advance(log, snapshot).version == snapshot.version
+
+
+def test_versions_are_kept_only_beside_something_that_tells_the_log(store: MemoryStore) -> None:
+    """C-36: a table that was made again at once has files of the same size and time; no state was kept, only versions."""
+    store.files[names.checkpoint_path(3)] = b"broken"
+    assert load_snapshot(TransactionLog(store)).warnings
+    create(store, "z")
+    assert load_snapshot(TransactionLog(store)).metadata.id == "z"
+    assert load_snapshot(TransactionLog(store), 0).metadata.id == "z"
+    create(store, "y")
+    assert load_snapshot(TransactionLog(store), 0).metadata.id == "y"
 
 
 def test_switches(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import indextables as it
 from indextables.actions.codec import decode_actions
 from indextables.clock import Clock
 from indextables.log.log import TransactionLog
+from indextables.operations.create import initialise, new_metadata
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
@@ -259,3 +260,14 @@ def test_the_schema_of_a_foreign_table_is_sparks(tmp_path: Path) -> None:
     """ACT-03: metaData with only what Appendix A requires."""
     here = foreign(tmp_path / "t", lines(protocol(), {"metaData": {"id": "x", "schemaString": SCHEMA_STRING}}))
     assert it.open(here).schema == pa.schema([("id", pa.int64())])
+
+
+def test_initialise_twice_writes_once(tmp_path: Path) -> None:
+    """INI-03, A-08: the log's own initialise returns without writing where version 0 is; `it.create` says that there is a table."""
+    context = TableContext.at(tmp_path / "t")
+    assert initialise(context, new_metadata(context, SCHEMA, [], {}))
+    before = tree(tmp_path)
+    assert not initialise(context, new_metadata(context, SCHEMA, [], {}))
+    with pytest.raises(it.TableExists):
+        it.create(tmp_path / "t", SCHEMA)
+    assert tree(tmp_path) == before

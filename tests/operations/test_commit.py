@@ -46,10 +46,20 @@ BAD: list[tuple[list[Any], type[Exception], str]] = [
     ([{"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}}], it.InvalidArgument, "only go up"),
     ([{"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}], it.ProtocolUnsupported, "99"),
     ([{"metaData": {"id": "x", "schemaString": '{"fields":[]}'}}], it.SchemaMismatch, "schema"),
+    ([{"protocol": {"minReaderVersion": 4, "minWriterVersion": 4}}], it.InvalidArgument, "leaves out arrowRowStore, avroState"),
+    ([{"txn": {"appId": name, "version": 1}} for name in "ab"], it.InvalidArgument, "at most one txn"),
+    ([{"protocol": {"minReaderVersion": 4, "minWriterVersion": 4}}] * 2, it.InvalidArgument, "at most one protocol"),
+    ([spelled("a\udc00")], it.InvalidArgument, "is not an action"),
+    ([Add(path="a\udc00", partition_values={}, size=1, modification_time=1, data_change=True)], it.InvalidArgument, "not written"),
+    ([Add(path="a", partition_values={}, size=-1, modification_time=1, data_change=True)], it.InvalidArgument, "not written"),
+    ([Add(path="a", partition_values={}, size="1", modification_time=1, data_change=True)], it.InvalidArgument, "not written"),  # type: ignore[arg-type]
+    ([Add(path="a", partition_values={}, size=1, modification_time=2**70, data_change=True)], it.InvalidArgument, "not written"),
+    ([spelled("a", docMappingJson="x" * (9 << 20))], it.InvalidArgument, "longer than"),
+    (None, it.InvalidArgument, "None is not a list of actions"),  # type: ignore[list-item]
 ]
 
 
-@pytest.mark.parametrize(("actions", "error", "named"), BAD)
+@pytest.mark.parametrize(("actions", "error", "named"), BAD, ids=range(len(BAD)))
 def test_bad_actions_commit_nothing(tmp_path: Path, actions: list[Any], error: type[Exception], named: str) -> None:
     table = make(tmp_path / "t", partition_by=[])
     before = tree(tmp_path)
@@ -120,3 +130,52 @@ def test_transaction_numbers_are_forgotten_after_a_while(tmp_path: Path) -> None
     again = open_table(tmp_path / "t", clock=time.clock())
     assert again.append(rows(1, 1), txn=("young", 1)).status == "no_action"
     assert again.append(rows(0, 1), txn=("old", 1)).status == "success"
+
+
+def test_a_txn_among_the_actions_is_fenced(tmp_path: Path) -> None:
+    """A-02: committed once, whoever retries; and an attempt that was replaced cannot commit late."""
+    table = make(tmp_path / "t", partition_by=[])
+
+    def attempt(number: int, path: str) -> int | None:
+        return it.open(tmp_path / "t").log.commit([{"txn": {"appId": "job", "version": number}}, spelled(path)])
+
+    assert [attempt(7, "a"), attempt(7, "b"), attempt(9, "c"), attempt(8, "late"), attempt(7, "d")] == [1, 1, 2, None, 1]
+    assert sorted(table.refresh().files().column("path").to_pylist()) == ["a", "c"]
+    assert table.log.commit([{"txn": {"appId": "other", "version": 1}}]) == 3, "a number alone is a commit, too"
+    assert [next(iter(action)) for action in table.log.actions(3)] == ["commitInfo", "txn"]
+
+
+@pytest.mark.parametrize("operation", ["", 7, None, "a\udc00"])
+def test_an_operation_is_a_text(tmp_path: Path, operation: Any) -> None:
+    table = make(tmp_path / "t", partition_by=[])
+    before = tree(tmp_path)
+    with pytest.raises(it.InvalidArgument):
+        table.log.commit([spelled("a")], operation=operation)
+    assert tree(tmp_path) == before
+
+
+def test_an_environment_that_is_no_text_stops_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXTABLES_JOB_ID", "job\udcff")
+    monkeypatch.setenv("LOGNAME", "me\udcff")
+    table = make(tmp_path / "t", partition_by=[])
+    assert table.log.commit([spelled("a")]) == 1
+    (newest, _) = table.history().to_pylist()
+    assert (newest["job_id"], newest["user"]) == ("job?", "me?")
+
+
+@pytest.mark.parametrize("version", [True, "1", 1.0, b"1"])
+def test_a_version_is_a_whole_number(tmp_path: Path, version: Any) -> None:
+    table = make(tmp_path / "t", appends=1)
+    for call in (lambda: it.open(tmp_path / "t", version=version), lambda: table.log.actions(version), lambda: table.changes(version)):
+        with pytest.raises(it.InvalidArgument):
+            call()
+
+
+@pytest.mark.parametrize("txn", ["ab", ("a",), ("a", 1, 2), ("", 1), (5, 1), ("a", "1"), ("a", True), ("a", 2**63), ("a", -(2**63) - 1), 7])
+def test_a_txn_that_no_reader_would_take_writes_nothing(tmp_path: Path, txn: Any) -> None:
+    """It would be in the log for ever, and no one could read the table any more."""
+    table = make(tmp_path / "t", appends=1)
+    before = tree(tmp_path)
+    with pytest.raises(it.InvalidArgument, match=r"txn .* is not an application's name"):
+        table.append(rows(50, 1), txn=txn)
+    assert tree(tmp_path) == before

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from indextables.errors import StorageError, UnsafePath
+from indextables.config import Config
+from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot
-from indextables.storage import LocalStore
+from indextables.storage import LocalStore, StoreSpec, memory, probe
 
 
 def race(root: str, keys: int, writer: int) -> list[int]:
@@ -91,3 +94,58 @@ def test_listings_after_a_name_go_into_folders(tmp_path: Path) -> None:
     assert sorted(found) == sorted(names)
     for after in ["", *names, "log/state-3", "log/state-3/", "log/0", "log/z", "log/2/"]:
         assert [entry.path for entry in store.list("log", after)] == [name for name in found if name > after], after
+
+
+def test_what_will_never_work_is_refused(tmp_path: Path) -> None:
+    """Exit code 78 and not 75: trying again changes nothing."""
+    (tmp_path / "file").write_text("x")
+    for root in (tmp_path / "file", tmp_path / ("n" * 300)):
+        with pytest.raises(StorageRefused) as caught:
+            LocalStore(TableRoot(str(root))).replace("a", b"")
+        assert (caught.value.retryable, caught.value.exit_code) == (False, 78)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_a_file_system_without_hard_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def link(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StorageRefused, match=r"'a': the file system has no hard links"):
+        LocalStore(TableRoot(str(tmp_path))).create("a", b"1")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StorageError, match="No space left") as caught:
+        LocalStore(TableRoot(str(tmp_path))).create("a", b"1")
+    assert caught.value.retryable
+    assert os.listdir(tmp_path) == []
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(20)
+    stuck = child.is_alive()
+    child.kill()
+    assert (stuck, child.exitcode) == (False, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_locks_that_a_thread_held_do_not_stop_a_fork() -> None:
+    """A fork copies the lock and not the thread that would let it go."""
+    store = StoreSpec.of(TableRoot.parse("memory://fork/t"), Config.of()).open()
+    store.create("a", b"1")
+
+    def work() -> None:
+        assert store.read("a") == b"1"
+        with probe._lock:
+            pass
+
+    with memory._lock, probe._lock:
+        in_a_child(work)

@@ -69,7 +69,7 @@ def _purge(context: TableContext, done: Followed, version: int) -> Followed:
     after_merge = config.get("purgeOnWrite.triggerAfterMerge") and done.metrics.get("merge_groups", 0) > 0
     if not after_merge and not _is_due(context, version, int(config.get("purgeOnWrite.triggerAfterWrites"))):
         return done
-    splits, log = (config.get(f"purgeOnWrite.{name}RetentionHours") for name in ("split", "txLog"))
+    splits, log = config.get("purgeOnWrite.splitRetentionHours"), config.get("purgeOnWrite.txLogRetentionHours")
     return done.reported("purge", purge(context, f"{splits}h", f"{log}h"))
 
 

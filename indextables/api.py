@@ -19,8 +19,6 @@ from indextables.operations import (
     checkpoint,
     commit,
     create,
-    describe_log,
-    describe_state,
     doctor,
     drop,
     drop_partitions,
@@ -272,14 +270,6 @@ class Table:
             "metrics": self.metrics(),
         }
 
-    def describe_state(self) -> dict[str, Any]:
-        """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is to be compacted."""
-        return describe_state.describe_state(self._context)
-
-    def describe_log(self, include_all: bool = False) -> pa.Table:
-        """The actions of the newest checkpoint and the versions after it; with `include_all` of every version that is retained."""
-        return describe_log.describe_log(self._context, include_all=include_all)
-
     def _write(self, data: Any, **arguments: Any) -> Report:
         report, self._snapshot = write.write_rows(write.prepare(self._context, known=self._snapshot, **arguments), data)
         return report
@@ -355,8 +345,7 @@ def create_table(
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
     context = TableContext.at(path, options, clock)
-    create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {}))
-    return Table(context, context.snapshot())
+    return Table(context, create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {})))
 
 
 def open_table(

@@ -48,6 +48,12 @@ def state_folder(version: int) -> str:
     return f"state-v{version:020d}"
 
 
+def head_paths(version: int) -> tuple[str, ...]:
+    """The files of which any makes a version have a checkpoint or state; all others are only what these name."""
+    state = f"{LOG_FOLDER}/{state_folder(version)}/_manifest"
+    return checkpoint_path(version), f"{state}.avro", f"{state}.json", parquet_metadata_path(version)
+
+
 def is_part_of(name: str, version: int) -> bool:
     """Whether a base name is that of a part of the multi-part checkpoint of `version`."""
     match = _PART.fullmatch(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.actions import Metadata
+from indextables.actions import Action, Metadata
 from indextables.config import PREFIX, Config, table_options
 from indextables.errors import SchemaMismatch, TableExists
 from indextables.predicates.spellings import has_keys
@@ -15,6 +15,7 @@ from indextables.schema import canonical_schema, to_spark_json
 from indextables.splits import DocMapping
 from indextables.table.context import TableContext
 from indextables.table.protocol import CURRENT, WITH_STATES
+from indextables.table.snapshot import Snapshot, created
 
 
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
@@ -33,18 +34,22 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
     )
 
 
-def create_table(context: TableContext, metadata: Metadata) -> None:
-    """TableExists if there is one, or the remains of one."""
-    if not initialise(context, metadata):
+def create_table(context: TableContext, metadata: Metadata) -> Snapshot:
+    """The new table; TableExists if there is one, or the remains of one."""
+    made = initialise(context, metadata)
+    if made is None:
         raise TableExists(f"there is a table at {context.root} already")
+    return made
 
 
-def initialise(context: TableContext, metadata: Metadata) -> bool:
-    """Whether this call made version 0. Where there is one, or the remains of a log, nothing is written (INI-03)."""
+def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
+    """The table, if this call made version 0. Where there is one, or the remains of a log, nothing is written (INI-03)."""
     config = Config.of(context.config.options, metadata.configuration)
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
-    return context.log.listing().is_empty and context.log.write(0, [protocol, metadata], compress=compress)
+    actions: list[Action] = [protocol, metadata]
+    is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
+    return created(context.log, actions) if is_made else None
 
 
 def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from indextables.errors import InvalidArgument, TableNotFound
+from indextables.log import names
+from indextables.log.names import LogListing
 from indextables.operations.executor import in_threads
 from indextables.operations.listed import Listed
 from indextables.operations.report import Report, Status, reporter
@@ -12,7 +16,7 @@ from indextables.table.context import TableContext
 
 
 def drop(context: TableContext, *, confirm: bool) -> Report:
-    """InvalidArgument unless `confirm` is True. Version files go last: a drop that was interrupted can be repeated."""
+    """InvalidArgument unless `confirm` is True. One that was interrupted can be repeated, and leaves no table of which parts are gone."""
     report = reporter("drop", str(context.root), context.clock)
     if confirm is not True:
         raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
@@ -20,10 +24,13 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
         raise TableNotFound(f"no transaction log found at {context.root}")
     listed = Listed.of(context.store.list(""))
     splits = [file for row, path in listed if is_our_split(path) for file in listed.with_side_file(listed.file(row))]
-    log = [File.of(f"{LOG_FOLDER}/{name}", *listed.log[name]) for name in sorted(listed.log, reverse=True)]
+    log = [File.of(f"{LOG_FOLDER}/{name}", *listed.log[name]) for name in sorted(listed.log)]
+    first, last = _parted(log)
+    for path in first:
+        context.store.delete(path)
     in_threads(context.store.delete, [file.path for file in splits])
-    for file in log:
-        context.store.delete(file.path)
+    for path in last:
+        context.store.delete(path)
     context.log.close()
     metrics = {
         "files_deleted": sum(is_our_split(file.path) for file in splits),
@@ -31,3 +38,16 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
     }
     result: Report = report(Status.SUCCESS, metrics, base_version=None)
     return result
+
+
+def _parted(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
+    """What makes it a table goes before the splits: version 0, then checkpoints and states, the newest last. Until then the table is whole,
+    and afterwards there is none. The rest goes behind them: as long as a version, or the last checkpoint, is there, one can drop again."""
+    paths = dict.fromkeys(file.path for file in log)
+    listing = LogListing.of(path.removeprefix(LOG_FOLDER + "/") for path in paths)
+    heads = [names.pointer_path(), names.version_path(0), *(path for version in listing.bases for path in names.head_paths(version))]
+    first = [path for path in heads if path in paths]
+    mark = [names.version_path(version) for version in listing.versions if version > 0] or [first.pop()]
+    for path in (*first, *mark):
+        del paths[path]
+    return first, [*paths, *mark]

@@ -47,9 +47,9 @@ def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None 
     task = VerifyTask(context.store.spec, deep=False)
     problems = {add.path: found for add in adds if (found := task(add))}
     valid = [add for add in adds if add.path not in problems]
-    _write(target.create, 0, [protocol, replay.metadata])
-    if valid:
+    if valid:  # before version 0: a log that a crash left without it is none, while one without version 1 would be an empty table
         _write(target.create, 1, [*replay.txns.values(), *(_bare(add) for add in valid)])
+    _write(target.create, 0, [protocol, replay.metadata])
     warnings = [*broken, *(finding.message for found in problems.values() for finding in found)]
     metrics = {"total_splits": len(adds), "valid_splits": len(valid), "missing_splits": len(problems), "source_version": version}
     result: Report = report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, version=None, warnings=warnings)

@@ -202,7 +202,7 @@ def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapsh
 def _create(context: TableContext, metadata: Metadata) -> Snapshot:
     """Another writer may make the same table at the same moment: then its table is the one, if the rows fit."""
     try:
-        create_table(context, metadata)
+        return create_table(context, metadata)
     except TableExists:
         snapshot = context.snapshot()
         same = (metadata.schema_string, metadata.partition_columns) == (
@@ -212,7 +212,6 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
         if not same:
             raise SchemaMismatch(f"another writer made a different table at {context.root} meanwhile") from None
         return snapshot
-    return context.snapshot()
 
 
 def _required(source: pa.Schema | None) -> pa.Schema:

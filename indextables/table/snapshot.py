@@ -22,7 +22,6 @@ from indextables.log import names
 from indextables.log.cache import Anchor, Kind, trim
 from indextables.log.log import TransactionLog, VersionFile
 from indextables.log.names import POINTER, LogListing
-from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
 from indextables.state.avro_read import is_whole
 from indextables.state.pointer import read_pointer
@@ -201,6 +200,16 @@ def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequen
     return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 
 
+def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
+    """The table right after its version 0 was made; likewise."""
+    file = VersionFile(0, actions, 0, encode_actions(actions))
+    replay = Replay(log.store.root.relative)
+    _replay_tail(replay, [file])
+    found = _frozen(log, replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
+    _remember(log, found)
+    return found
+
+
 def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     """The same version, as the newest state and what follows it: what a state that continues another has to say is then at hand."""
     states = [state for state in log.look().states if state < snapshot.version]
@@ -293,8 +302,7 @@ def _anchor(log: TransactionLog, listing: LogListing, version: int, file: Versio
         return Anchor(path, file.digest, stamp)
     if stamp is not None and stamp[0] <= limits.MIB:
         return Anchor(path, log.digest(path), stamp)
-    state = f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest"
-    places = (names.checkpoint_path(version), f"{state}.avro", f"{state}.json", names.parquet_metadata_path(version))
+    places = names.head_paths(version)
     return next((Anchor(place, None, found) for place in places if (found := listing.stamp(place)) is not None), Anchor(path, None, None))
 
 

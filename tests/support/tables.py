@@ -78,10 +78,11 @@ class FakeTime:
 
     ms: int = 1_700_000_000_000
     slept: list[float] = field(default_factory=list)
+    ids: str = "0000"  # in every id it gives
     _ids: itertools.count[int] = field(default_factory=itertools.count)
 
     def clock(self) -> Clock:
-        return Clock(lambda: self.ms, self._sleep, lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}")
+        return Clock(lambda: self.ms, self._sleep, lambda: f"00000000-{self.ids}-4000-8000-{next(self._ids):012d}")
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

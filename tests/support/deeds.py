@@ -1,0 +1,155 @@
+"""Every verb that changes something, on tables made for it: what R4, R5 and R6 run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+import indextables as it
+from tests.support.laboratory import Image, Laboratory, Machine
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string())])
+DAY = 86_400_000
+FORMATS: dict[str, dict[str, str]] = {
+    "json": {"state.format": "json"},
+    "parts": {"state.format": "json", "checkpoint.actionsPerPart": "2", "checkpoint.multiPart.enabled": "true"},
+    "parquet": {"state.format": "parquet"},
+    "avro": {"state.format": "avro"},
+}
+# A checkpoint after every commit, and clean-up of all that may go at once.
+EAGER = {
+    "checkpoint.interval": "1", "checkpoint.retention": "1", "logRetention.duration": "0", "checkpointRetention.duration": "0",
+    "state.retention.versions": "1", "state.retention.hours": "0",
+}  # fmt: skip
+NO_CHECK = {"purge.retentionCheckEnabled": "false"}
+
+
+def rows(start: int, partitions: str = "a") -> list[dict[str, Any]]:
+    """Two of each partition."""
+    return [{"id": start + 2 * number + each, "k": name} for number, name in enumerate(partitions) for each in range(2)]
+
+
+@dataclass(frozen=True)
+class Deed:
+    """`run` opens the table itself, as a job does."""
+
+    name: str
+    run: Callable[[Machine, str], object]
+    base: str = "appended"
+    over: type[it.IndexTablesError] | None = None  # what a second one raises
+    upgrades: bool = False  # commits a newer protocol first, as a version of its own
+
+
+def on(verb: Callable[[it.Table], object], **options: str) -> Callable[[Machine, str], object]:
+    return lambda machine, place: verb(machine.open(place, **options))
+
+
+def create(machine: Machine, place: str, **options: str) -> object:
+    settings = {**machine.options, **options}
+    return it.create(place, SCHEMA, partition_by=["k"], options=settings, clock=machine.time.clock())
+
+
+def drop(machine: Machine, place: str) -> object:
+    return it.drop(place, confirm=True, options=machine.options)
+
+
+def repaired(machine: Machine, place: str) -> str:
+    """Where this machine puts the new log of a table."""
+    return f"{place}-repaired-{machine.options['storage.timeout']}"
+
+
+def repair(machine: Machine, place: str) -> object:
+    return it.repair(place, repaired(machine, place), options=machine.options, clock=machine.time.clock())
+
+
+def add_of(table: it.Table) -> dict[str, Any]:
+    """Of a live file, under the name it has: a foreign program says something new of it."""
+    file = table.files().to_pylist()[0]
+    partition = dict(file["partition_values"])
+    return {
+        "path": file["path"], "size": file["size"], "modificationTime": 1, "dataChange": True, "partitionValues": partition,
+        "numRecords": file["num_records"],
+    }  # fmt: skip
+
+
+def merge(table: it.Table) -> object:
+    return table.merge_splits()
+
+
+def purge(table: it.Table) -> object:
+    return table.purge(older_than="24h", log_retention="0s")
+
+
+def truncate(table: it.Table) -> object:
+    return table.truncate_history()
+
+
+def skip(table: it.Table) -> object:
+    return table.log.record_skipped_file(sorted(table.files().column("path").to_pylist())[0], "for a test")
+
+
+VERBS: dict[str, Callable[[it.Table], object]] = {
+    "append": lambda table: table.append(rows(100, "ab")),
+    "append with txn": lambda table: table.append(rows(100, "ab"), txn=("app", 1)),
+    "overwrite": lambda table: table.overwrite(rows(200, "b")),
+    "replaceWhere": lambda table: table.overwrite(rows(300, "a"), where="k = 'a'"),
+    "merge_splits": merge,
+    "checkpoint": lambda table: table.checkpoint(),
+    "purge": purge,
+    "truncate_history": truncate,
+    "drop_partitions": lambda table: table.drop_partitions("k = 'a'"),
+    "commit": lambda table: table.log.commit([{"add": add_of(table)}], "touch"),
+    "record_skipped_file": skip,
+    "upgrade_protocol": lambda table: table.log.upgrade_protocol(4, 4),
+}
+
+
+def _deeds() -> list[Deed]:
+    plain = [Deed(name, on(verb)) for name, verb in VERBS.items() if name not in ("checkpoint", "purge", "truncate_history")]
+    return [
+        *(Deed(f"create {form}", partial(create, **FORMATS[form]), "nothing", over=it.TableExists) for form in ("json", "avro")),
+        *plain,
+        Deed("overwrite with nothing", on(lambda table: table.overwrite([]))),
+        *(Deed(f"checkpoint {form}", on(VERBS["checkpoint"], **FORMATS[form]), upgrades=form in ("avro", "parts")) for form in FORMATS),
+        *(Deed(f"checkpoint {form} of many", on(VERBS["checkpoint"]), f"lived {form}") for form in FORMATS),
+        *(Deed(f"purge {form}", on(VERBS["purge"]), f"lived {form}") for form in FORMATS),
+        *(Deed(f"truncate_history {form}", on(VERBS["truncate_history"]), f"lived {form}") for form in FORMATS),
+        *(Deed(f"append to {form}, checkpoint and clean-up", on(VERBS["append"]), f"eager {form}") for form in FORMATS),
+        *(Deed(f"{name} on avro, checkpoint and clean-up", on(VERBS[name]), "eager avro") for name in ("merge_splits", "overwrite")),
+        *(Deed(f"{name} on json, checkpoint and clean-up", on(VERBS[name]), "eager json") for name in ("drop_partitions", "commit")),
+        Deed("repair", repair, "lived json"),
+        *(Deed(f"drop {base}", drop, base, over=it.TableNotFound) for base in ("appended", "lived json", "lived avro")),
+    ]
+
+
+def make_base(laboratory: Laboratory, name: str) -> Image:
+    """A table as of `laboratory.ms`, when it is some weeks old."""
+    place, machine = laboratory.place(), laboratory.machine()
+    if name == "nothing":
+        return {}
+    laboratory.count_names_from(0)
+    kind, _, form = name.partition(" ")
+    create(machine, place, **FORMATS[form or "json"], **(EAGER if kind == "eager" else {}))
+    table = machine.open(place)
+    for start, partitions in ((0, "ab"), (10, "ab"), (20, "a")):
+        table.append(rows(start, partitions))
+    if kind != "appended":
+        laboratory.ms += 20 * DAY
+        later = laboratory.machine().open(place)
+        later.checkpoint()
+        later.merge_splits(where="k = 'a'")
+        later.append(rows(30, "b"), txn=("other", 1))
+        later.checkpoint()
+    laboratory.ms += 20 * DAY
+    if kind == "lived":
+        laboratory.machine().open(place).append(rows(40, "ab"))
+        laboratory.machine().open(place).checkpoint()
+        laboratory.machine().open(place).append(rows(50, "a"))
+    return laboratory.image(place)
+
+
+DEEDS = _deeds()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import limits
-from indextables.errors import InvalidArgument, SplitCorrupted
+from indextables.errors import InvalidArgument, SplitCorrupted, StorageError
 from indextables.splits.blocks import keep_block, known_block
 from indextables.splits.bundle import RowStoreSections
 
@@ -209,9 +209,10 @@ class RowStore:
                 self._check(1 + number)
                 batch = reader.get_batch(number)
                 self._check_shape(number, batch, projection.schema)
+                batch.validate(full=True)  # 4 % of a scan: who forges checksums may forge offsets too, which would end the process
                 yield batch if columns is None or projection.in_order else batch.select(list(columns))
-        except MemoryError:
-            raise
+        except MemoryError as cause:
+            raise StorageError(f"there is not enough memory for {limits.ROW_BATCH} rows of split {self._path}: {cause}") from cause
         except (pa.ArrowException, OSError) as cause:
             raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import multiprocessing
 import random
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +234,78 @@ def test_forged_footers_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInf
     path.write_bytes(_forged(*sound, FORGERIES[forgery]))
     with pytest.raises(SplitCorrupted, match=r"a\.split"):
         answers(path)
+
+
+def _forged_file(data: bytes, info: SplitInfo, name: str, file: bytes) -> bytes:
+    """The split with another content of a file, of the same length, by someone who knows how to compute checksums."""
+    where = _files(data, info)[name]
+
+    def change(files: dict[str, Any], content: dict[str, Any]) -> None:
+        content["files"][name] = zlib.crc32(file)
+        ends = content["rowStore"]["ends"]
+        if name == "rows.arrow":
+            content["rowStore"]["crc32"] = [zlib.crc32(file[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        else:
+            content["blocks"][name] = [zlib.crc32(file[at : at + 65_536]) for at in range(0, len(file), 65_536)]
+            tail = len(base64.b64decode(content["tails"][name]))
+            content["tails"][name] = base64.b64encode(file[len(file) - tail :]).decode()
+
+    return _forged(data[: where["start"]] + file + data[where["end"] :], info, change)
+
+
+def _harmed(file: bytes, rng: random.Random) -> bytes:
+    harmed = bytearray(file)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at, length = rng.randrange(len(file)), rng.choice([1, 4, 8])
+        harmed[at : at + length] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])]) * len(harmed[at : at + length])
+    return bytes(harmed)
+
+
+def _use(path: Path) -> str:
+    """What comes of reading all of a hostile split. Its rows may be any, but they are rows: what Python makes of them is its limit."""
+    try:
+        rows = answers(path)[2]
+    except (SplitCorrupted, StorageError) as error:
+        return type(error).__name__
+    with suppress(OverflowError):  # dates that Python does not have
+        rows.to_pylist()
+    return "read"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("extension", ["arrow", "term", "idx", "pos", "fast", "fieldnorm"])
+def test_hostile_files_with_right_checksums_only_raise_our_errors(tmp_path: Path, sound: tuple[bytes, SplitInfo], extension: str) -> None:
+    """R14: whoever writes a split can compute its checksums. No crash, no other error; offsets that lead out of the rows are refused."""
+    seed = 14
+    print(f"seed {seed}")
+    data, info = sound
+    name, where = next((name, where) for name, where in _files(data, info).items() if name.endswith("." + extension))
+    file = data[where["start"] : where["end"]]
+    rng = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    variants = [_forged_file(data, info, name, _harmed(file, rng)) for _ in range(400 if extension == "arrow" else 60)]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:  # a crash would break it
+        paths = [tmp_path / f"{number}.split" for number in range(len(variants))]
+        for path, variant in zip(paths, variants, strict=True):
+            path.write_bytes(variant)
+        outcomes.update(pool.map(_use, paths, chunksize=20))
+    print(outcomes)
+    assert sum(outcomes.values()) == len(variants)
+    assert outcomes["SplitCorrupted"] > len(variants) / 10 or extension in ("pos", "fieldnorm")
+
+
+def test_rows_that_take_more_memory_than_there_is(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    """R14: the length of a decoded buffer stands before it, and may be any number."""
+    data, info = sound
+    where = _files(data, info)["rows.arrow"]
+    file = data[where["start"] : where["end"]]
+    # Before each of lz4's frames, which begin with its magic number.
+    at = file.index(struct.pack("<I", 0x184D2204)) - 8
+    path = tmp_path / "a.split"
+    for length, error in ((2**50, StorageError), (2**62, StorageError), (7, SplitCorrupted)):
+        path.write_bytes(_forged_file(data, info, "rows.arrow", file[:at] + struct.pack("<q", length) + file[at + 8 :]))
+        with pytest.raises(error, match=r"a\.split"):
+            answers(path)
 
 
 def test_an_untouched_footer_survives_the_forger(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from indextables.api import drop_table as drop
     from indextables.api import open_table as open
     from indextables.api import repair_log as repair
+    from indextables.commands.run import sql
     from indextables.errors import (
         CheckpointError,
         CommitUnknown,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         ConfigError,
         IndexTablesError,
         InvalidArgument,
+        InvalidCommand,
         InvalidPredicate,
         InvalidQuery,
         LogCorrupted,
@@ -59,6 +61,7 @@ _LAZY = {
     "exists": ("indextables.api", "exists"),
     "open": ("indextables.api", "open_table"),
     "repair": ("indextables.api", "repair_log"),
+    "sql": ("indextables.commands.run", "sql"),
 }
 
 __all__ = [
@@ -70,6 +73,7 @@ __all__ = [
     "Finding",
     "IndexTablesError",
     "InvalidArgument",
+    "InvalidCommand",
     "InvalidPredicate",
     "InvalidQuery",
     "LogCorrupted",
@@ -92,6 +96,7 @@ __all__ = [
     "exists",
     "open",
     "repair",
+    "sql",
 ]
 
 

@@ -197,6 +197,13 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     terminal.show(found.to_reader(), form, arguments.output)
 
 
+def _sql(arguments: argparse.Namespace) -> None:
+    from indextables.commands.run import sql
+
+    form = _form(arguments)
+    terminal.show(sql(arguments.command, _options(arguments)).to_reader(), form, arguments.output)
+
+
 def _changes(arguments: argparse.Namespace) -> None:
     _rows(_open(arguments).changes(arguments.start, arguments.end), arguments.json)
 
@@ -392,7 +399,8 @@ def _parser() -> argparse.ArgumentParser:
 
     def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".")
-        made.add_argument("path", metavar="PATH", nargs="?" if name == "config" else None, help="the table's folder")
+        if name != "sql":  # the command names the table
+            made.add_argument("path", metavar="PATH", nargs="?" if name == "config" else None, help="the table's folder")
         made.set_defaults(run=run)
         if reads:
             made.add_argument("--version", type=int, metavar="N", help="read this version instead of the newest")
@@ -454,8 +462,11 @@ def _add_reading(verb: Callable[..., argparse.ArgumentParser]) -> None:
     )
     aggregate.add_argument("--group-by", metavar="A,B", help="columns, or hour=date_histogram:ts:1h, or ms=histogram:latency_ms:100")
     aggregate.add_argument("--query", metavar="QUERY", help="only rows that a search finds")
+    sql = verb("sql", _sql, "run a SQL command, such as MERGE SPLITS or DESCRIBE INDEXTABLES STATE")
+    sql.add_argument("command", metavar="COMMAND", help="such as \"MERGE SPLITS 'warehouse/logs' TARGET SIZE 100M\"")
     for made in (search, scan, aggregate):
         made.add_argument("--where", **where)
+    for made in (search, scan, aggregate, sql):
         made.add_argument("--format", choices=RESULTS, help="table unless the name of the output file says something else")
         made.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
     for made in (search, scan):

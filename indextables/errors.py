@@ -3,7 +3,8 @@
 IndexTablesError
 ├── InvalidArgument         a value the caller gave is malformed (size, duration, limit, column …)
 │   ├── InvalidPredicate    `where` does not parse, or names what it must not
-│   └── InvalidQuery        `query` does not parse, or names a field that is not there
+│   ├── InvalidQuery        `query` does not parse, or names a field that is not there
+│   └── InvalidCommand      a SQL command does not parse, or asks for what is not supported
 ├── ConfigError             an option key is unknown, or its value is bad
 ├── TableNotFound           no table at that path
 ├── TableExists             there is one already
@@ -62,6 +63,10 @@ class InvalidPredicate(PointedError):
 
 
 class InvalidQuery(PointedError):
+    pass
+
+
+class InvalidCommand(PointedError):
     pass
 
 

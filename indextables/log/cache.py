@@ -53,6 +53,14 @@ class _Held:
         return 0 <= now_ms - self.since_ms < ttl_ms  # a clock that was set back makes nothing young
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of all kinds together."""
+
+    hits: int
+    asked: int
+
+
 class LogCache:
     """Of one table. Safe to use from many threads; what it hands out is immutable."""
 
@@ -147,6 +155,10 @@ class LogCache:
         with self._lock:
             return {f"{kind}HitRate": self._hits[kind] / self._asked[kind] if self._asked[kind] else 0.0 for kind in Kind}
 
+    def counts(self) -> Counts:
+        with self._lock:
+            return Counts(sum(self._hits.values()), sum(self._asked.values()))
+
     @property
     def weight(self) -> int:
         """Bytes of live files."""
@@ -195,6 +207,23 @@ def trim() -> None:
                 return
             total -= cache.weight
             cache.invalidate(Kind.FILES)
+
+
+def counts(key: Hashable | None = None) -> Counts:
+    """How often this process's cache of a table, or of all tables, was asked and had it."""
+    found = [cache.counts() for cache in _chosen(key)]
+    return Counts(sum(one.hits for one in found), sum(one.asked for one in found))
+
+
+def invalidate(key: Hashable | None = None) -> None:
+    """Forgets everything of a table, or of all tables; the counts stay."""
+    for cache in _chosen(key):
+        cache.invalidate()
+
+
+def _chosen(key: Hashable | None) -> list[LogCache]:
+    with _LOCK:
+        return list(_TABLES.values()) if key is None else [_TABLES[key]] if key in _TABLES else []
 
 
 def forget(key: Hashable) -> None:

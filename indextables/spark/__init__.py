@@ -1,9 +1,10 @@
 """IndexTables in Spark: what needs pyspark lives here, and nowhere lower.
 
-    from indextables.spark import read, register, write
+    from indextables.spark import read, register, sql, write
 
     read(spark, "/data/logs", where="level = 'ERROR'").show()
     write(frame, "/data/logs", partition_by=["date"])
+    sql(spark, "MERGE SPLITS '/data/logs' TARGET SIZE 100M").show()
     spark.read.format("indextables").load("/data/logs")       # where the package is installed; else register(spark) first
 
 Names are loaded when first used: a job checks its arguments before it pays for pyspark.
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indextables.spark.distributed import write
     from indextables.spark.frames import read, register
+    from indextables.spark.statements import sql
 
-_HOMES = {"read": "frames", "register": "frames", "write": "distributed"}
+_HOMES = {"read": "frames", "register": "frames", "sql": "statements", "write": "distributed"}
 
-__all__ = ["read", "register", "write"]
+__all__ = ["read", "register", "sql", "write"]
 
 
 def __getattr__(name: str) -> Any:

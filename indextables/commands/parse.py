@@ -1,0 +1,182 @@
+"""From a text to a command, or to an error that points at the word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from indextables import limits
+from indextables.commands import model
+from indextables.commands.grammar import GRAMMAR, NAMES
+from indextables.commands.model import Command, Where
+from indextables.config import parse_size
+from indextables.errors import InvalidArgument, InvalidCommand
+
+_SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
+_WORD = re.compile(r"[\w.]+|\S")
+_TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"})
+_OURS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
+_UNSAID = frozenset({"COMMENT", "PRECOMMIT"})  # what no error says it expected
+_LARGEST = 2**31 - 1  # of a number in a command
+
+
+def is_ours(text: str) -> bool:
+    """Whether a text begins as one of these commands does; what does not is for another program to understand."""
+    words = _SPACE.sub(" ", text).upper().split()[:3]
+    first, second, third = (*words, "", "", "")[:3]
+    if first == "DESCRIBE":
+        return second in _TABLES and third in ("STATE", "TRANSACTION")
+    return (first, second) == ("MERGE", "SPLITS") or (first in _OURS and second in _TABLES)
+
+
+def parse_command(text: str) -> Command:
+    """InvalidCommand says what was expected, and where."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"a command is a text, not {type(text).__name__!r}")
+    if len(text) > limits.PREDICATE_CHARACTERS:
+        raise InvalidCommand(f"the command has {len(text)} characters, more than {limits.PREDICATE_CHARACTERS}")
+    try:
+        tree: Tree[Token] = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise _explained(error, text) from None
+    return _Reader(text).command(tree.children[0])  # type: ignore[arg-type]
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", maybe_placeholders=False)
+
+
+def _explained(error: UnexpectedInput, text: str) -> InvalidCommand:
+    if isinstance(error, UnexpectedToken):
+        expected = error.accepts or error.expected
+        position = len(text) if error.token.type == "$END" else error.token.start_pos
+    else:
+        expected = error.allowed if isinstance(error, UnexpectedCharacters) else set()
+        position = error.pos_in_stream
+    position = len(text) if position is None else position
+    found = _WORD.search(text, position)
+    if found is None:
+        shown, position = "the end", len(text.rstrip())
+    elif found.group() in "'\"`":
+        return InvalidCommand(f"the {found.group()} at position {found.start()} is never closed, or has nothing in it", text, found.start())
+    else:
+        shown, position = found.group()[:40], found.start()
+    return InvalidCommand(f"expected {_listed(expected or ())}, found {shown}", text, position)
+
+
+def _listed(terminals: Iterable[str]) -> str:
+    names = sorted({NAMES.get(name, name.replace("_", " ")) for name in terminals} - _UNSAID)
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names) or "the end"
+
+
+class _Reader:
+    """A parsed command's tokens, as values."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def command(self, tree: Tree[Token]) -> Command:
+        read: Callable[[Tree[Token]], Command] = getattr(self, f"_{tree.data}")
+        return read(tree)
+
+    def _merge(self, tree: Tree[Token]) -> Command:
+        given = self._clauses(tree)
+        if "precommit" in given:
+            at = self._place(given["precommit"])
+            raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they were committed", self._text, at)
+        where = given.get("where")
+        return model.MergeSplits(
+            _path(tree),
+            None if where is None else self._where(where),
+            self._size(given["target_size"]) if "target_size" in given else None,
+            self._number(given["max_dest"], 1) if "max_dest" in given else None,
+            self._number(given["max_source"], 2) if "max_source" in given else 1000,
+        )
+
+    def _purge(self, tree: Tree[Token]) -> Command:
+        given = self._clauses(tree)
+        age, log = given.get("older_than"), given.get("log_retention")
+        hours = {} if age is None else {"older_than_hours": self._hours(age)}
+        return model.Purge(_path(tree), log_retention_hours=None if log is None else self._hours(log), dry_run="dry_run" in given, **hours)
+
+    def _drop_partitions(self, tree: Tree[Token]) -> Command:
+        return model.DropPartitions(_path(tree), self._where(self._clauses(tree)["where"]))
+
+    def _checkpoint(self, tree: Tree[Token]) -> Command:
+        return model.Checkpoint(_path(tree), compact=_tokens(tree)[0].type == "COMPACT")
+
+    def _truncate(self, tree: Tree[Token]) -> Command:
+        return model.TruncateHistory(_path(tree), dry_run="dry_run" in self._clauses(tree))
+
+    def _repair(self, tree: Tree[Token]) -> Command:
+        return model.Repair(*_paths(tree))
+
+    def _describe_state(self, tree: Tree[Token]) -> Command:
+        return model.DescribeState(_path(tree))
+
+    def _describe_log(self, tree: Tree[Token]) -> Command:
+        return model.DescribeLog(_path(tree), include_all="include_all" in self._clauses(tree))
+
+    def _invalidate(self, tree: Tree[Token]) -> Command:
+        table = self._clauses(tree).get("for_table")
+        return model.InvalidateCache(None if table is None else _path(table))
+
+    def _clauses(self, tree: Tree[Token]) -> dict[str, Tree[Token]]:
+        """By name; each may be said once."""
+        found: dict[str, Tree[Token]] = {}
+        for clause in (child for child in tree.children if isinstance(child, Tree)):
+            if clause.data in found:
+                at = self._place(clause)
+                raise InvalidCommand(f"{_tokens(clause)[0].upper()} … stands there twice", self._text, at)
+            found[str(clause.data)] = clause
+        return found
+
+    def _place(self, clause: Tree[Token]) -> int:
+        return _tokens(clause)[0].start_pos or 0
+
+    def _where(self, clause: Tree[Token]) -> Where:
+        (predicate,) = (child for child in clause.children if isinstance(child, Tree))
+        tokens = _tokens(predicate)
+        start, end = tokens[0].start_pos or 0, tokens[-1].end_pos
+        return Where(self._text[start:end], start)
+
+    def _size(self, clause: Tree[Token]) -> int:
+        token = _tokens(clause)[-1]
+        if len(token) > 18:  # more than any disk holds
+            raise InvalidCommand(f"{token[:40]!r} is not a size; write it like 100M, 1.5G or 4096", self._text, token.start_pos)
+        try:
+            return parse_size(str(token))
+        except InvalidArgument as error:
+            raise InvalidCommand(str(error), self._text, token.start_pos) from None
+
+    def _number(self, clause: Tree[Token], least: int = 0) -> int:
+        (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
+        if len(token) > 18 or not least <= int(token) <= _LARGEST:
+            raise InvalidCommand(f"{token[:40]} is not a whole number from {least} to {_LARGEST}", self._text, token.start_pos)
+        return int(token)
+
+    def _hours(self, clause: Tree[Token]) -> int:
+        days = any(token.type == "DAYS" for token in _tokens(clause))
+        return self._number(clause) * (24 if days else 1)
+
+
+def _tokens(tree: Tree[Token]) -> Sequence[Token]:
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def _paths(tree: Tree[Token]) -> list[str]:
+    return [_unquoted(token) for token in _tokens(tree) if token.type in ("QUOTED_PATH", "BARE_PATH")]
+
+
+def _path(tree: Tree[Token]) -> str:
+    return _paths(tree)[0]
+
+
+def _unquoted(token: Token) -> str:
+    mark = token[0]
+    return str(token) if token.type == "BARE_PATH" else token[1:-1].replace(mark * 2, mark)

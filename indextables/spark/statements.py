@@ -1,0 +1,25 @@
+"""SQL in a Spark session: our commands, their heavy parts on its executors, and everything else as Spark understands it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from indextables.commands.parse import is_ours
+from indextables.commands.run import Runner
+from indextables.spark.failures import translated
+from indextables.spark.session import SparkExecutor
+
+FILES_PER_TASK = 500  # that a purge deletes
+
+
+def sql(spark: SparkSession, text: str, options: Mapping[str, Any] | None = None) -> DataFrame:
+    """What the command shows. A text that is none of ours goes to `spark.sql` unchanged. `options` are ours, as everywhere."""
+    if not is_ours(text):
+        return spark.sql(text)
+    runner = Runner(options or {}, SparkExecutor(lambda: spark), SparkExecutor(lambda: spark, items_per_task=FILES_PER_TASK))
+    found = runner.run(text)
+    with translated():
+        return spark.createDataFrame(found)

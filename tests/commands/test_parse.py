@@ -1,0 +1,162 @@
+"""The grammar of the commands: every form in any case, errors that point at the word, and nothing but our errors for any text."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.commands import model
+from indextables.commands.model import Where
+from indextables.commands.parse import is_ours, parse_command
+
+GOOD: dict[str, Any] = {
+    "MERGE SPLITS '/a/b'": model.MergeSplits("/a/b"),
+    "MERGE SPLITS '/a/b' TARGET SIZE 100M": model.MergeSplits("/a/b", target_size=100 * 2**20),
+    'MERGE SPLITS "it""s" TARGET SIZE 4096': model.MergeSplits('it"s', target_size=4096),
+    "MERGE SPLITS s3://b/t MAX SOURCE SPLITS PER MERGE 7 MAX DEST SPLITS 3 TARGET SIZE 1G": model.MergeSplits(
+        "s3://b/t", None, 2**30, 3, 7
+    ),
+    "MERGE SPLITS t WHERE target = 1 AND max > 2 TARGET SIZE 1G MAX DEST SPLITS 3": model.MergeSplits(
+        "t", Where("target = 1 AND max > 2", 21), 2**30, 3
+    ),
+    "MERGE SPLITS t TARGET SIZE 1G WHERE a IN ('x;--y', \"Z\") ;": model.MergeSplits("t", Where("a IN ('x;--y', \"Z\")", 36), 2**30),
+    "PURGE INDEXTABLE '/t'": model.Purge("/t"),
+    "PURGE INDEXTABLES '/t' OLDER THAN 7 DAYS": model.Purge("/t", 168),
+    "PURGE TANTIVY4SPARK '/t' DRY RUN OLDER THAN 1 DAY": model.Purge("/t", 24, dry_run=True),
+    "PURGE INDEXTABLE '/t' TRANSACTION LOG RETENTION 36 HOURS OLDER THAN 48 HOURS DRY RUN": model.Purge("/t", 48, 36, True),
+    "DROP INDEXTABLES PARTITIONS FROM '/t' WHERE date = '2024-01-01'": model.DropPartitions("/t", Where("date = '2024-01-01'", 44)),
+    "CHECKPOINT INDEXTABLES `a``b`": model.Checkpoint("a`b"),
+    "COMPACT TANTIVY4SPARK warehouse/logs": model.Checkpoint("warehouse/logs", compact=True),
+    "TRUNCATE INDEXTABLES TIME TRAVEL 'it''s'": model.TruncateHistory("it's"),
+    "TRUNCATE INDEXTABLES TIME TRAVEL t DRY RUN;": model.TruncateHistory("t", dry_run=True),
+    "REPAIR INDEXFILES TRANSACTION LOG 'a/_transaction_log' AT LOCATION 'b'": model.Repair("a/_transaction_log", "b"),
+    "DESCRIBE INDEXTABLES STATE '/t'": model.DescribeState("/t"),
+    "DESCRIBE TANTIVY4SPARK TRANSACTION LOG '/t'": model.DescribeLog("/t"),
+    "DESCRIBE INDEXTABLES TRANSACTION LOG '/t' INCLUDE ALL": model.DescribeLog("/t", include_all=True),
+    "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": model.InvalidateCache(),
+    "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '/t'": model.InvalidateCache("/t"),
+}
+KEYWORDS = {word for text in GOOD for word in text.split() if word.isalpha() and word.isupper()} | {"TANTIVY4SPARK"}
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_commands_in_any_case(text: str) -> None:
+    """C-54: PURGE INDEXTABLE and INDEXTABLES; INDEXTABLES and TANTIVY4SPARK are the same."""
+    assert parse_command(text) == GOOD[text]
+    assert is_ours(text)
+    for case in (str.lower, str.title):
+        changed = " ".join(case(word) if word in KEYWORDS - {"AND", "IN"} else word for word in text.split(" "))
+        assert changed != text
+        assert parse_command(changed) == GOOD[text]
+
+
+def test_comments_and_space_count_for_nothing() -> None:
+    text = "-- by night\nPURGE /* all\n of it */ INDEXTABLE\n\t'/t'  -- the table\nDRY RUN; -- done"
+    assert parse_command(text) == model.Purge("/t", dry_run=True)
+    assert is_ours(text)
+
+
+BAD = {
+    "": (None, "expected CHECKPOINT, COMPACT, DESCRIBE, DROP, INVALIDATE, MERGE, PURGE, REPAIR or TRUNCATE, found the end"),
+    "SELECT 1": (0, "expected CHECKPOINT, .* found SELECT"),
+    "MERGE SPLIT '/t'": (6, "expected SPLITS, found SPLIT"),
+    "MERGE SPLITS": (12, "expected a path, found the end"),
+    "MERGE SPLITS WHERE a = 1": (13, "expected a path, found WHERE"),
+    "MERGE SPLITS t TARGET 100M": (15, "expected MAX DEST SPLITS, .*TARGET SIZE.* found TARGET"),
+    "MERGE SPLITS t TARGET SIZE": (26, "expected a size such as 100M, found the end"),
+    "MERGE SPLITS t TARGET SIZE 1Q": (27, "'1Q' is not a size"),
+    "MERGE SPLITS t TARGET SIZE 1" + "0" * 400: (27, "is not a size"),
+    "MERGE SPLITS t MAX DEST SPLITS 0": (31, "0 is not a whole number from 1"),
+    "MERGE SPLITS t MAX SOURCE SPLITS PER MERGE 1.5": (43, "expected a number, found 1.5"),
+    "MERGE SPLITS t PRECOMMIT": (15, "PRECOMMIT is not supported"),
+    "MERGE SPLITS t TARGET SIZE 1M TARGET SIZE 2M": (30, "TARGET SIZE … stands there twice"),
+    "MERGE SPLITS t WHERE": (20, "expected a condition, found the end"),
+    "MERGE SPLITS 't": (13, "the ' at position 13 is never closed"),
+    "MERGE SPLITS ''": (13, "never closed, or has nothing in it"),
+    "DROP INDEXTABLES PARTITIONS FROM t": (34, "expected WHERE, found the end"),
+    "DROP INDEXTABLES PARTITIONS t WHERE a = 1": (28, "expected FROM, found t"),
+    "PURGE INDEXTABLES t OLDER THAN -3 DAYS": (31, "expected a number, found -"),
+    "PURGE INDEXTABLES t OLDER THAN 3 WEEKS": (33, "expected DAYS or HOURS, found WEEKS"),
+    "PURGE INDEXTABLES t OLDER THAN 99999999999999999999 DAYS": (31, "is not a whole number"),
+    "CHECKPOINT INDEXTABLES t u": (25, "expected the end, found u"),
+    "DESCRIBE INDEXTABLES STATE t INCLUDE ALL": (29, "expected the end, found INCLUDE"),
+    "DESCRIBE INDEXTABLES PREWARM JOBS": (21, "expected STATE or TRANSACTION, found PREWARM"),
+    "REPAIR INDEXFILES TRANSACTION LOG 'a' AT 'b'": (41, "expected LOCATION, found ' *|the ' at"),
+    "TRUNCATE INDEXTABLES TIME TRAVEL t; TRUNCATE": (36, "expected the end, found TRUNCATE"),
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_errors_point_at_the_word(text: str) -> None:
+    position, message = BAD[text]
+    with pytest.raises(it.InvalidCommand, match=message) as caught:
+        parse_command(text)
+    assert caught.value.exit_code == 2
+    if position is not None:
+        assert caught.value.position == position
+        caret = caught.value.caret()
+        assert caret is not None
+        assert caret.splitlines()[1].endswith("^")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT 1", "", "MERGE INTO t USING s", "DROP TABLE indextables", "TRUNCATE TABLE t", "DESCRIBE indextables", "DESCRIBE t STATE"],
+)
+def test_what_is_not_ours(text: str) -> None:
+    assert not is_ours(text)
+
+
+def test_any_text_gives_a_command_or_our_error() -> None:
+    """2,000 texts: pieces of commands in any order, cut, doubled, and with odd characters between them."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    pieces = [word for text in GOOD for word in text.split()] + [
+        "'",
+        '"',
+        "`",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "\0",
+        "é",
+        "١",
+        "\ud800",
+        "\n",
+        "(",
+        "9" * 30,
+    ]
+    outcomes = {"command": 0, "error": 0}
+    for number in range(2000):
+        if number % 2:
+            words = [chance.choice(pieces) for _ in range(chance.randrange(12))]
+        else:
+            words = chance.choice(list(GOOD)).split(" ")
+            for _ in range(chance.randrange(3)):
+                at = chance.randrange(len(words))
+                words[at : at + chance.randrange(2)] = [chance.choice(pieces)] * chance.randrange(2) or [words[at][:-1]]
+        text = chance.choice([" ", " ", "\t", " -- c\n"]).join(words)
+        is_ours(text)
+        try:
+            parse_command(text)
+            outcomes["command"] += 1
+        except it.InvalidCommand as error:
+            outcomes["error"] += 1
+            error.caret()
+    assert sum(outcomes.values()) == 2000
+    assert min(outcomes.values()) > 100, outcomes
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    with pytest.raises(it.InvalidCommand, match="characters, more than"):
+        parse_command("MERGE SPLITS t WHERE " + "a = 1 AND " * 1_000_000)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(it.InvalidArgument, match="not 'bytes'"):
+        it.sql(b"x")  # type: ignore[arg-type]

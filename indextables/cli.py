@@ -11,12 +11,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import logs, terminal
 from indextables.config import KEYS, PREFIX, Config
-from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, SourceUnreadable
+from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
 from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
 from indextables.version import __version__
@@ -87,11 +86,11 @@ def _fail(error: IndexTablesError, debug: bool) -> int:
 
 def _create(arguments: argparse.Namespace) -> None:
     from indextables.api import create_table
-    from indextables.operations.sources import open_source
+    from indextables.operations.sources import open_source, schema_file
 
-    schema = _schema_file(arguments.schema) if arguments.schema else open_source(arguments.like, arguments.format).schema
+    schema = schema_file(arguments.schema) if arguments.schema else open_source(arguments.like, arguments.format).schema
     table = create_table(arguments.path, schema, _names(arguments.partition_by) or [], _options(arguments))
-    _describe_table(table, arguments.json)
+    terminal.print_description(table.describe(), arguments.json)
 
 
 def _append(arguments: argparse.Namespace) -> int:
@@ -154,7 +153,7 @@ def _history(arguments: argparse.Namespace) -> None:
 
 
 def _describe(arguments: argparse.Namespace) -> None:
-    _describe_table(_open(arguments), arguments.json)
+    terminal.print_description(_open(arguments).describe(), arguments.json)
 
 
 def _search(arguments: argparse.Namespace) -> None:
@@ -331,21 +330,6 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _schema_file(path: str) -> pa.Schema:
-    """A Spark schema in JSON, as the log and `df.schema.json()` have it."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceUnreadable(f"schema {path!r} cannot be read: {error}") from error
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise SourceUnreadable(f"schema {path!r} is not JSON: {error}") from error
-    from indextables.schema import from_spark_json
-
-    return from_spark_json(text)
-
-
 def _report(report: Report, as_json: bool) -> int:
     terminal.print_json(report.to_dict()) if as_json else terminal.print_report(report)
     return 0
@@ -371,22 +355,6 @@ def _form(arguments: argparse.Namespace) -> str:
     if arguments.json and form != "json":
         raise InvalidArgument(f"--json and --format {form} do not go together")
     return form
-
-
-def _describe_table(table: Table, as_json: bool) -> None:
-    facts = table.describe()
-    if as_json:
-        terminal.print_json(facts)
-        return
-    columns = ", ".join(f"{f['name']} {f['type']}" for f in facts["schema"])
-    lines = {
-        **{name: facts[name] for name in ("path", "version", "num_files", "num_records")},
-        "size": terminal.human("bytes", facts["size_bytes"]),
-        "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
-        "columns": columns,
-        "configuration": ", ".join(f"{k}={v}" for k, v in facts["configuration"].items()) or "none",
-    }
-    terminal.print_facts(lines)
 
 
 # ---- arguments ---------------------------------------------------------------------------------------------------------------------

@@ -208,6 +208,22 @@ def print_facts(facts: Mapping[str, Any]) -> None:
             print(f"{name.replace('_', ' '):{width}} {human(name, value) if 'bytes' in name else value}")
 
 
+def print_description(facts: Mapping[str, Any], as_json: bool) -> None:
+    """What `describe` says."""
+    if as_json:
+        print_json(facts)
+        return
+    print_facts(
+        {
+            **{name: facts[name] for name in ("path", "version", "num_files", "num_records")},
+            "size": human("bytes", facts["size_bytes"]),
+            "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
+            "columns": ", ".join(f"{field['name']} {field['type']}" for field in facts["schema"]),
+            "configuration": ", ".join(f"{key}={text}" for key, text in facts["configuration"].items()) or "none",
+        }
+    )
+
+
 def print_report(report: Report) -> None:
     """Status, version and what was counted, on a few lines."""
     from rich.text import Text

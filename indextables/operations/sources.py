@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SourceUnreadable
 from indextables.operations.formats import FORMATS
-from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP
+from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
 
 LARGE_INTEGER = pa.decimal128(38, 0)
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
@@ -28,6 +29,19 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
         return _READERS[kind](_stream(source), schema)
+
+
+def schema_file(path: str) -> pa.Schema:
+    """A Spark schema in JSON, as the log and `df.schema.json()` have it."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceUnreadable(f"schema {path!r} cannot be read: {error}") from error
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise SourceUnreadable(f"schema {path!r} is not JSON: {error}") from error
+    return from_spark_json(text)
 
 
 @contextmanager

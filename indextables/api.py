@@ -19,6 +19,8 @@ from indextables.operations import (
     checkpoint,
     commit,
     create,
+    describe_log,
+    describe_state,
     doctor,
     drop,
     drop_partitions,
@@ -269,6 +271,14 @@ class Table:
             "configuration": self.configuration,
             "metrics": self.metrics(),
         }
+
+    def describe_state(self) -> dict[str, Any]:
+        """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is to be compacted."""
+        return describe_state.describe_state(self._context)
+
+    def describe_log(self, include_all: bool = False) -> pa.Table:
+        """The actions of the newest checkpoint and the versions after it; with `include_all` of every version that is retained."""
+        return describe_log.describe_log(self._context, include_all=include_all)
 
     def _write(self, data: Any, **arguments: Any) -> Report:
         report, self._snapshot = write.write_rows(write.prepare(self._context, known=self._snapshot, **arguments), data)

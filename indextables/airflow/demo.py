@@ -162,29 +162,28 @@ def _run_dag(dag: Any, conf: dict[str, Any], log: Path) -> dict[str, str]:
     return states
 
 
-def _facts(path: Path) -> dict[str, int]:
+def _facts(path: Path) -> dict[str, Any]:
+    """What `indextables health` says, for people."""
     from indextables.api import open_table
 
-    described = open_table(path).describe()
-    on_disk = [file.stat().st_size for file in path.rglob("*.split")]
-    return {
-        "version": described["version"],
-        "rows": described["num_records"],
-        "live splits": described["num_files"],
-        "live bytes": described["size_bytes"],
-        "splits on disk": len(on_disk),
-        "bytes on disk": sum(on_disk),
-        "checkpoints": len(list((path / "_transaction_log").glob("state-v*"))),
-    }
+    health = open_table(path).health()
+    shown = {
+        "version": "version", "num_records": "rows", "num_files": "live splits", "size_bytes": "live bytes",
+        "num_small_files": "small splits", "num_dead_files": "dead splits", "dead_bytes": "dead bytes",
+        "versions_since_checkpoint": "since checkpoint", "status": "health",
+    }  # fmt: skip
+    findings = ", ".join(finding["code"] for finding in health["findings"]) or "none"
+    return {name: health[key] for key, name in shown.items()} | {"findings": findings}
 
 
-def _show(path: Path, before: dict[str, int], after: dict[str, int]) -> None:
+def _show(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
     from indextables.api import open_table
     from indextables.terminal import human
 
     say(f"{TABLE:<18}{'before':>14}{'after maintenance':>20}")
-    for name, value in before.items():
-        say(f"  {name:<16}{human(name, value):>14}{human(name, after[name]):>20}")
+    for name, old in before.items():
+        was, now = (value if isinstance(value, str) else human(name, value) for value in (old, after[name]))
+        say(f"  {name:<16}{was:>14}{now:>20}")
     say("\nversions")
     for entry in reversed(open_table(path).history().to_pylist()):
         say(f"  {entry['version']:>3}  {entry['operation']:<14}{entry['num_added']:>3} splits added, {entry['num_removed']} removed")
@@ -207,7 +206,7 @@ def _show_next(path: Path, seconds: float) -> None:
     for command, meaning in (
         (f".venv/bin/indextables search {path} '{QUERY}'", "search it yourself"),
         (f".venv/bin/indextables history {path}", "every commit and who made it"),
-        (f".venv/bin/indextables files {path}", "the splits that are live"),
+        (f".venv/bin/indextables health {path} --json", "its figures and what is wrong with it, for dashboards"),
         ("make up", "these DAGs in Airflow's UI"),
         ("dags/tables.yaml", "the place for tables of your own"),
     ):

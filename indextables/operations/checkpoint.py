@@ -12,7 +12,7 @@ from indextables.state import formats
 from indextables.state.avro_state import state_path
 from indextables.state.contents import Contents, Written
 from indextables.state.options import StateOptions
-from indextables.state.pointer import write_pointer
+from indextables.state.pointer import read_pointer, write_pointer
 from indextables.state.registry import NEEDED, Registry, registered
 from indextables.table.context import TableContext
 from indextables.table.protocol import LEGACY, check_owned, has_registry, is_foreign, raised, taken_over
@@ -135,8 +135,14 @@ def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
     return snapshot.version + bool(_Prepare(context)(snapshot).actions)
 
 
+def _is_pointed_to(context: TableContext, version: int) -> bool:
+    pointer = read_pointer(context.store)
+    return pointer is not None and pointer.version == version
+
+
 def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = True) -> Report:
-    """Of the newest version, read afresh: a broken checkpoint of it, or a broken state that the new one would lean on, is mended.
+    """Of the newest version, read afresh: a broken checkpoint of it, a broken state that the new one would lean on, and a pointer that is
+    missing, broken or names another version are mended.
 
     With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
     expired is deleted after it.
@@ -151,6 +157,8 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
     if whole.checkpoint == whole.version and not _is_in_format(bound, whole.version):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
+    if whole.checkpoint == whole.version and not _is_pointed_to(context, whole.version):
+        whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
     if compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
     ready = prepare(bound, whole, alone=is_broken)

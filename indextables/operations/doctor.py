@@ -5,16 +5,18 @@ Of a remote store it asks once more whether files are created atomically, by rac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from indextables.errors import CommitUnknown, IndexTablesError, LogCorrupted, StorageError, TableNotFound
 from indextables.log.names import POINTER, LogListing
 from indextables.operations import merge_plan, purge, purge_facts
 from indextables.operations.findings import Finding, Severity, command
+from indextables.operations.purge_facts import PurgeFacts
 from indextables.state import formats
 from indextables.state.pointer import read_pointer
-from indextables.state.retention import Kind
+from indextables.state.retention import Deletion, Kind
 from indextables.storage.probe import probe
 from indextables.storage.remote import RemoteStore
 from indextables.table.context import TableContext
@@ -26,8 +28,10 @@ LATE_INTERVALS = 3  # without a checkpoint
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Examination:
+@dataclass(frozen=True)
+class Examination:
+    """A table that can be read, looked at once: what is listed and planned is kept."""
+
     context: TableContext  # with the table's own configuration
     snapshot: Snapshot
     listing: LogListing
@@ -35,6 +39,16 @@ class _Examination:
     @property
     def table(self) -> str:
         return str(self.context.root)
+
+    @cached_property
+    def facts(self) -> PurgeFacts:
+        """What lies in the folder, and what the log says of it; of a log without gap."""
+        return purge_facts.gather(self.context)
+
+    @cached_property
+    def due(self) -> Sequence[Deletion]:
+        """What a purge with its defaults would delete now."""
+        return purge.plan(self.facts, purge.options_of(self.context, "7d", None), self.context.clock.now_ms()).deletions
 
     def findings(self) -> Iterator[Finding]:
         yield from self._store()
@@ -96,7 +110,11 @@ class _Examination:
                 replay.files().table()  # decodes what is read when first needed
             except LogCorrupted as error:
                 message = f"the checkpoint of version {version} cannot be used: {error}"
-                yield Finding("broken-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
+                if version < (self.snapshot.checkpoint or 0):
+                    message += f"; that of version {self.snapshot.checkpoint} is used instead, and purge deletes this one when it is old"
+                    yield Finding("broken-checkpoint", Severity.INFO, message, command("purge", self.table))
+                else:
+                    yield Finding("broken-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
 
     def _late_checkpoint(self) -> Iterator[Finding]:
         interval = int(self.context.config.get("checkpoint.interval"))
@@ -121,7 +139,7 @@ class _Examination:
             yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table))
 
     def _files(self) -> Iterator[Finding]:
-        facts = purge_facts.gather(self.context)
+        facts, planned = self.facts, self.due
         missing = sorted(facts.live - set(facts.listed.paths))
         if missing:
             message = f"{len(missing)} live splits are missing: {_some(missing)}"
@@ -132,7 +150,6 @@ class _Examination:
         if fresh:
             message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
             yield Finding("fresh-orphan", Severity.INFO, message, fix)
-        planned = purge.plan(facts, purge.options_of(self.context, "7d", None), now).deletions
         orphans = [d.path for d in planned if d.kind is Kind.SPLIT and d.path not in facts.removed_at]
         if orphans:
             yield Finding("orphaned-split", Severity.WARNING, f"{len(orphans)} splits are in no version: {_some(orphans)}", fix)
@@ -146,19 +163,26 @@ class _Examination:
             yield Finding("overdue-retention", Severity.WARNING, message, fix)
 
 
-def doctor(context: TableContext) -> list[Finding]:
-    """TableNotFound where there is none; a table that cannot be read at all is one finding."""
+def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
+    """The findings, and what they were found on: None where the table cannot be read at all, which is one finding.
+
+    TableNotFound where there is none; an error that may be tried again is raised.
+    """
     context.log.invalidate_cache()
     try:
         snapshot = context.snapshot()
-        examination = _Examination(context.for_table(snapshot), snapshot, context.log.listing())
-        return list(examination.findings())
+        examination = Examination(context.for_table(snapshot), snapshot, context.log.listing())
+        return list(examination.findings()), examination
     except TableNotFound:
         raise
     except IndexTablesError as error:
         if error.retryable:
             raise
-        return [Finding("unreadable", Severity.ERROR, str(error), command("repair", str(context.root), "NEW_LOG"))]
+        return [Finding("unreadable", Severity.ERROR, str(error), command("repair", str(context.root), "NEW_LOG"))], None
+
+
+def doctor(context: TableContext) -> list[Finding]:
+    return examine(context)[0]
 
 
 def _some(paths: list[str]) -> str:

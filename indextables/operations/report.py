@@ -31,6 +31,7 @@ class Report:
     warnings: Sequence[str] = ()
     error: str | None = None
     plan: Sequence[Mapping[str, Any]] | None = field(default=None)  # of a dry run: what would be done
+    health: Mapping[str, Any] | None = None  # of the job that asks for it: the whole document
 
     def to_dict(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -48,6 +49,8 @@ class Report:
         }
         if self.plan is not None:
             document["plan"] = [dict(step) for step in self.plan]
+        if self.health is not None:
+            document["health"] = dict(self.health)
         return document
 
 
@@ -65,8 +68,9 @@ def reporter(operation: str, table: str, clock: Clock) -> Callable[..., Report]:
         warnings: Sequence[str] = (),
         error: str | None = None,
         plan: Sequence[Mapping[str, Any]] | None = None,
+        health: Mapping[str, Any] | None = None,
     ) -> Report:
-        duration = clock.now_ms() - started
-        return Report(operation, status, table, base_version, version, dry_run, iso_ms(started), duration, metrics, warnings, error, plan)
+        shared = operation, status, table, base_version, version, dry_run, iso_ms(started), clock.now_ms() - started
+        return Report(*shared, metrics, warnings, error, plan, health)
 
     return report

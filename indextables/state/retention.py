@@ -129,10 +129,10 @@ def _expired(facts: Facts, policy: Policy, now_ms: int) -> set[int]:
 def _time(facts: Facts, version: int) -> int | None:
     if version in facts.inventory.versions:
         return facts.times.get(version)
-    return _base_time(facts.inventory, version)
+    return base_time(facts.inventory, version)
 
 
-def _base_time(inventory: Inventory, version: int) -> int | None:
+def base_time(inventory: Inventory, version: int) -> int | None:
     """Of the last of its files; None where the time of any is not known."""
     files = [*inventory.checkpoints.get(version, ()), *inventory.states.get(version, ())]
     times = [file.modified_ms for file in files if file.modified_ms is not None]

@@ -24,6 +24,9 @@ def test_the_demo_runs_end_to_end(tmp_path: Path) -> None:
     log = tmp_path / ".airflow" / "demo" / "demo.log"
     assert done.returncode == 0, done.stderr + (log.read_text()[-5000:] if log.exists() else "")
     assert "merge_splits success, checkpoint success, purge success" in done.stdout
+    shown = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  ") and len(line.split()) == 3}
+    assert (shown["health"], shown["findings"]) == (["ok", "ok"], ["none", "none"]), done.stdout
+    assert [line.split()[2:] for line in done.stdout.splitlines() if line.startswith("  dead splits")] == [["0", "0"]]
     table = it.open(tmp_path / "warehouse" / "demo_logs")
     assert table.count() == 600
     assert table.files().num_rows == len(list((tmp_path / "warehouse" / "demo_logs").rglob("*.split"))) == 3

@@ -15,7 +15,7 @@ import pytest
 import indextables as it
 from indextables.spark import session as sessions
 from indextables.spark.job import Job, main
-from jobs import checkpoint, merge_splits, purge, write
+from jobs import checkpoint, health, merge_splits, purge, write
 from tests.support.spark import python
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert it.open(table.path).version == 1
 
 
-@pytest.mark.parametrize("job", [merge_splits.JOB, checkpoint.JOB, purge.JOB])
+@pytest.mark.parametrize("job", [merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB])
 def test_no_table_will_never_work(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, stderr = run(job, capsys, "--table", tmp_path, "--report", tmp_path / "report.json")
     assert code == 78
@@ -136,6 +136,33 @@ def test_checkpoint_and_small_purges_run_without_spark(table: it.Table, capsys: 
     options = ["--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"]
     code, report, _ = run(purge.JOB, capsys, "--table", table.path, *options)
     assert (code, report["status"], report["metrics"]["files_deleted"]) == (0, "success", 1)
+
+
+def test_health_runs_without_spark_and_is_a_report_with_the_document(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also of a damaged table: that it was looked at is the job's success, what was found is in the document."""
+    code, report, _ = run(health.JOB, capsys, "--table", table.path)
+    assert (code, report["operation"], report["status"], report["base_version"]) == (0, "health", "success", 1)
+    document = table.health()
+    assert {**report["health"], "checked_at": ""} == {**document, "checked_at": ""}
+    assert report["metrics"]["num_files"] == report["health"]["num_files"] == 1
+    Path(table.path, table.files().column("path")[0].as_py()).unlink()
+    code, report, _ = run(health.JOB, capsys, "--table", table.path)
+    assert (code, report["status"], report["health"]["status"]) == (0, "success", "error")
+    assert report["warnings"][0].startswith("missing-split: 1 live splits are missing")
+
+
+def test_what_stays_behind_is_in_the_report_of_a_job_that_failed(
+    table: it.Table, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(name: str) -> Any:
+        error = RuntimeError("the executors are gone")
+        error.add_note("1 split is in no version and left to purge: 'x'")
+        raise error
+
+    monkeypatch.setattr(sessions, "_start", lost)
+    code, report, _ = run(write.JOB, capsys, "--table", table.path, "--source", source)
+    assert (code, report["status"], report["error"]) == (1, "failed", "RuntimeError: the executors are gone")
+    assert report["warnings"] == ["1 split is in no version and left to purge: 'x'"]
 
 
 def test_an_error_that_is_not_ours_is_one_line_too(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 import indextables as it
 from indextables.cli import main
+from indextables.operations.health import FIGURES
 from tests.support.tables import make, rows, tree
 
 LOG = "_transaction_log"
@@ -41,8 +45,38 @@ def test_a_healthy_table_has_no_findings(tmp_path: Path) -> None:
     health = table.health()
     assert (health["status"], health["findings"], health["version"]) == ("ok", [], table.version)
     assert health["last_checkpoint"] == table.version
+    assert (health["num_records"], health["num_files"], health["num_small_files"], health["small_file_ratio"]) == (30, 6, 6, 1.0)
+    assert (health["num_dead_files"], health["num_purgeable_files"], health["num_skipped_files"]) == (0, 0, 0)
+    assert (health["last_operation"], health["last_write_at"], health["last_merge_at"]) == ("append", health["last_commit_at"], None)
+    assert health["last_checkpoint_at"] >= health["last_commit_at"]
+    assert (health["state"]["format"], health["state"]["num_files"]) == ("avro-state", 6)
     assert json.loads(json.dumps(health)) == health
     assert tree(tmp_path / "t") == before
+
+
+def test_health_counts_what_is_dead_and_skipped(tmp_path: Path) -> None:
+    """One stable document: the same keys for every table, null where a figure cannot be known."""
+    table = make(tmp_path / "t", appends=3)
+    table.merge_splits()
+    skipped(table)
+    old_orphan(table)
+    found = table.health()
+    dead = [
+        path
+        for path in Path(table.path).rglob("*.split")
+        if str(path.relative_to(table.path)) not in table.files().column("path").to_pylist()
+    ]
+    assert (found["num_dead_files"], found["dead_bytes"]) == (7, sum(path.stat().st_size for path in dead))
+    assert (found["num_purgeable_files"], found["num_skipped_files"], found["num_small_files"]) == (1, 1, 2)
+    assert found["last_merge_at"] < found["last_commit_at"]
+    assert found["status"] == "warning"
+    gap(table)
+    holey = table.health()
+    assert (holey["status"], holey["version"], holey["num_dead_files"]) == ("error", 1, None)
+    Path(table.path, LOG, f"{1:020d}.json").write_bytes(b"x")
+    unreadable = table.health()
+    assert list(found) == list(holey) == list(unreadable)
+    assert {unreadable[name] for name in FIGURES} == {None}
 
 
 def orphan(table: it.Table) -> None:
@@ -95,7 +129,40 @@ def skipped(table: it.Table) -> None:
     table.log.record_skipped_file(table.files().column("path")[0].as_py(), "unreadable")
 
 
-@pytest.mark.parametrize(
+def overdue(table: it.Table) -> None:
+    """Merged away a hundred days ago, says the log; the files are as old."""
+    table.merge_splits()
+    file = Path(table.path, LOG, f"{table.version:020d}.json")
+    long_ago = time.time_ns() // 1_000_000 - 100 * 86_400_000
+    lines = [line for line in table.log.actions(table.version) if "commitInfo" not in line]
+    lines = [{"remove": {**line["remove"], "deletionTimestamp": long_ago}} if "remove" in line else line for line in lines]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for path in Path(table.path).rglob("*"):
+        os.utime(path, (long_ago / 1000, long_ago / 1000))
+
+
+def stray_manifest(table: it.Table) -> None:
+    table.checkpoint()
+    (used,) = Path(table.path, LOG, "manifests").glob("*.avro")
+    stray = used.with_name("manifest-0123456789abcdef.avro")
+    stray.write_bytes(used.read_bytes())
+    os.utime(stray, (0, 0))
+
+
+def broken_newest(table: it.Table) -> None:
+    table.checkpoint()
+    (state,) = Path(table.path, LOG).glob("state-v*/_manifest.*")
+    state.write_bytes(state.read_bytes()[:-9])
+
+
+def broken_older(table: it.Table) -> None:
+    broken_newest(table)
+    os.utime(next(Path(table.path, LOG).glob("state-v*/_manifest.*")), (0, 0))
+    table.append(rows(500, 2))
+    it.open(table.path, options={"cleanup.enabled": "false"}).checkpoint()
+
+
+HARMS = pytest.mark.parametrize(
     ("harm", "code", "severity"),
     [
         (orphan, "fresh-orphan", "info"),
@@ -109,8 +176,15 @@ def skipped(table: it.Table) -> None:
         (late, "late-checkpoint", "warning"),
         (small, "small-splits", "warning"),
         (skipped, "skipped-split", "warning"),
+        (overdue, "overdue-retention", "warning"),
+        (stray_manifest, "unreachable-manifest", "warning"),
+        (broken_newest, "broken-checkpoint", "warning"),
+        (broken_older, "broken-checkpoint", "info"),
     ],
 )
+
+
+@HARMS
 def test_every_kind_of_trouble_is_found(tmp_path: Path, harm: Callable[[it.Table], None], code: str, severity: str) -> None:
     table = make(tmp_path / "t", appends=3)
     harm(table)
@@ -120,6 +194,37 @@ def test_every_kind_of_trouble_is_found(tmp_path: Path, harm: Callable[[it.Table
     assert found[0].severity == severity
     assert str(tmp_path / "t") in found[0].fix or "backup" in found[0].fix
     assert tree(tmp_path / "t") == before
+
+
+UNMENDED = {
+    "missing-version-0": "a backup has it",
+    "fresh-orphan": "purge takes it when it is old, see orphaned-split",
+    "skipped-split": "verify says what is wrong with it; the cooldown ends by itself",
+}
+
+
+@HARMS
+def test_the_command_of_a_finding_mends_it(
+    tmp_path: Path, harm: Callable[[it.Table], None], code: str, severity: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = make(tmp_path / "t", appends=3)
+    harm(table)
+    (finding,) = it.open(tmp_path / "t").doctor()
+    start = finding.fix.find("indextables ")
+    if start < 0:
+        assert code in UNMENDED, finding
+        return
+    argv = shlex.split(finding.fix[start:].replace("NEW_LOG", str(tmp_path / "new")))[1:]
+    if code == "broken-checkpoint" and severity == "info":
+        argv += ["-o", "state.retention.versions=1"]
+    assert main(argv) == 0, finding
+    if argv[0] == "repair":
+        shutil.move(tmp_path / "t" / LOG, tmp_path / "old")
+        shutil.move(tmp_path / "new", tmp_path / "t" / LOG)
+    left = codes(it.open(tmp_path / "t").doctor())
+    expected = [code] if code in UNMENDED else ["fresh-orphan"] if code == "version-gap" else []  # what the lost version had added
+    assert left == expected, left
+    capsys.readouterr()
 
 
 def test_a_broken_checkpoint_is_found_and_mended_by_the_command(tmp_path: Path) -> None:

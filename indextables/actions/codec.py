@@ -12,7 +12,7 @@ import msgspec
 from indextables import limits
 from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
-from indextables.actions.spellings import SPELLINGS, AddBlock
+from indextables.actions.spellings import SPELLINGS, AddBlock, came_with
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION
 
@@ -93,7 +93,7 @@ def decode_version(data: bytes, source: str, version: int) -> DecodedVersion:
                 items.extend(decoded.actions)
                 unknown += decoded.unknown
         if pieces:
-            return DecodedVersion(items, unknown)
+            return DecodedVersion(_timed(items), unknown)
     except (UnicodeDecodeError, LogCorrupted):
         pass  # all in one piece it is said which line is wrong
     whole = decode_actions(data, source, version)
@@ -124,10 +124,28 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
     if adds:
         SPELLINGS.learn(last_add[:-1].decode(errors="replace"), adds)
     if version is not None:
+        timestamp = _timestamp(actions)
         for action in actions:
             if type(action) is Add:
-                msgspec.structs.force_setattr(action, "added_at_version", version)  # no one else has it yet
+                came_with(action, version, timestamp)
     return Decoded(actions, unknown)
+
+
+def _timestamp(items: Iterable[Action | AddBlock]) -> int | None:
+    """Of the commit, as far as it says."""
+    return next((item.timestamp for item in items if type(item) is CommitInfo), None)
+
+
+def _timed(items: list[Action | AddBlock]) -> list[Action | AddBlock]:
+    """Adds and blocks with the time of the commit, which only one of the pieces had."""
+    timestamp = _timestamp(items)
+    if timestamp is not None:
+        for item in items:
+            if type(item) is AddBlock:
+                msgspec.structs.force_setattr(item, "timestamp", timestamp)
+            elif type(item) is Add:
+                msgspec.structs.force_setattr(item, "added_at_timestamp", timestamp)
+    return items
 
 
 def _info(text: str) -> CommitInfo | None:

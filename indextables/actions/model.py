@@ -103,7 +103,9 @@ class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True,
     doc_mapping_json: str | None = None
     doc_mapping_ref: str | None = None
     uncompressed_size_bytes: Int64 | None = None
-    added_at_version: Int64 | None = None  # set by replay and kept in checkpoints; never in a version file
+    # Of the commit it came with: set by replay and kept in checkpoints, whatever a version file says.
+    added_at_version: Int64 | None = None
+    added_at_timestamp: Int64 | None = None  # None: the commit does not say
 
 
 class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):

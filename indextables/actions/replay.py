@@ -40,6 +40,7 @@ class Replay:
         paths = [action.path for action in actions if isinstance(action, _WITH_PATH)]
         is_plain = bool(paths) and are_plain(paths)
         put = self._files.put
+        timestamp = next((action.timestamp for action in actions if isinstance(action, CommitInfo)), None)
         # Only of a commit in the place where it was made: one that was copied there may say what is no longer true.
         self._files.are_new = any(isinstance(a, CommitInfo) and a.new_paths and a.read_version == version - 1 for a in actions)
         for action in actions:
@@ -49,7 +50,7 @@ class Replay:
                 if is_plain and action.added_at_version == version and NULL_PARTITION not in action.partition_values.values():
                     put(action.path, action)  # as our version files have it
                 else:
-                    self.put(structs.replace(action, added_at_version=version))
+                    self.put(structs.replace(action, added_at_version=version, added_at_timestamp=timestamp))
             elif isinstance(action, Remove):
                 path = action.path if is_plain else self._normalise(action.path)
                 self._files.remove(path)

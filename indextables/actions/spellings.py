@@ -42,9 +42,10 @@ class AddBlock(Struct, frozen=True, gc=False):
     texts: dict[str, str]  # by path
     size: int
     num_records: int  # where they are known
+    timestamp: int | None = None  # of the commit
 
     def add(self, path: str) -> Add:
-        return _came_with(self.version, _ADD.decode(self.texts[path]))
+        return came_with(_ADD.decode(self.texts[path]), self.version, self.timestamp)
 
 
 Source = Add | AddBlock  # where the add of a path is
@@ -53,11 +54,13 @@ Source = Add | AddBlock  # where the add of a path is
 def decoded(files: Sequence[tuple[str, Source]]) -> list[Add]:
     """The adds of paths, in their order."""
     adds = iter(_ADDS.decode(f"[{','.join([source.texts[path] for path, source in files if isinstance(source, AddBlock)])}]"))
-    return [_came_with(source.version, next(adds)) if isinstance(source, AddBlock) else source for _, source in files]
+    return [came_with(next(adds), source.version, source.timestamp) if isinstance(source, AddBlock) else source for _, source in files]
 
 
-def _came_with(version: int, add: Add) -> Add:
-    structs.force_setattr(add, "added_at_version", version)  # no one else has it yet
+def came_with(add: Add, version: int, timestamp: int | None) -> Add:
+    """An add that was just decoded, so that no one else has it yet, with what is known of its commit."""
+    structs.force_setattr(add, "added_at_version", version)
+    structs.force_setattr(add, "added_at_timestamp", timestamp)
     return add
 
 

@@ -91,7 +91,7 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
 
 
 def _bare(add: Add) -> Action:
-    return structs.replace(add, added_at_version=None)
+    return structs.replace(add, added_at_version=None, added_at_timestamp=None)
 
 
 def _write(create: Any, version: int, actions: list[Action | Protocol]) -> None:

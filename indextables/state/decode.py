@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from indextables.actions import columns
 from indextables.errors import LogCorrupted
-from indextables.state.entry import ADDED_AT, FIELDS, UNSTATED, Field, Kind
+from indextables.state.entry import FIELDS, UNSTATED, Field, Kind
 
 MOST_ITEMS = 4096  # of one map or list; each costs a round over the block
 _PADDING = 16  # a number at the very end may be looked for beyond it
@@ -38,10 +38,10 @@ def decode_block(block: bytes, lengths: npt.NDArray[np.uint32], source: str) -> 
     unstated = found.pop(UNSTATED).to_numpy(zero_copy_only=False) == True  # noqa: E712
     stated = found["has_footer_offsets"]
     found["has_footer_offsets"] = pa.array(stated.to_numpy(zero_copy_only=False), pa.bool_(), mask=unstated) if unstated.any() else stated
-    # Upstream's writers leave 0, whatever the version; and version 0 holds no files.
-    versions = found["added_at_version"].to_numpy()
-    found["added_at_version"] = pa.array(versions, pa.int64(), mask=versions == 0)
-    del found[ADDED_AT]
+    # Upstream's writers leave 0, whatever the version; and version 0 holds no files. Ours leave 0 where a commit does not say its time.
+    for name in ("added_at_version", "added_at_timestamp"):
+        values = found[name].to_numpy()
+        found[name] = pa.array(values, pa.int64(), mask=values == 0)
     table = pa.Table.from_arrays([found[name] for name in columns.SCHEMA.names], schema=columns.SCHEMA)
     try:
         table.validate(full=True)

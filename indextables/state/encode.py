@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.actions import columns
-from indextables.state.entry import ADDED_AT, FIELDS, UNSTATED, Field, Kind
+from indextables.state.entry import FIELDS, UNSTATED, Field, Kind
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 16 * 1024 * 1024  # of columns, roughly: offsets within a block are 32 bits wide
@@ -62,9 +62,7 @@ def _parts(field: Field, rows: pa.Table) -> list[bytes | pa.Array]:
 
 
 def _column(field: Field, rows: pa.Table) -> pa.Array:
-    name = {ADDED_AT: "modification_time", UNSTATED: "has_footer_offsets"}.get(field.column, field.column)
-    if field.column == ADDED_AT and ADDED_AT in rows.column_names:
-        name = ADDED_AT
+    name = "has_footer_offsets" if field.column == UNSTATED else field.column
     chunks = rows.column(name).chunks
     column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     if field.column == UNSTATED:
@@ -186,4 +184,4 @@ def _table() -> pa.Array:
 
 
 _TABLE = _table()
-assert set(columns.SCHEMA.names) | {ADDED_AT, UNSTATED} == {field.column for field in FIELDS}
+assert {*columns.SCHEMA.names, UNSTATED} == {field.column for field in FIELDS}

@@ -28,7 +28,7 @@ class Field:
     name: str
     kind: Kind
     number: int
-    column: str  # of `actions.columns.SCHEMA`, or one of the two below
+    column: str  # of `actions.columns.SCHEMA`, or the one below
     nullable: bool = True
 
     @property
@@ -44,7 +44,6 @@ class Field:
         return {"name": self.name, "type": plain, **with_default, "field-id": self.number}
 
 
-ADDED_AT = "added_at_timestamp"  # of the transaction; adds do not have it
 UNSTATED = "footer_offsets_unstated"  # hasFooterOffsets cannot be null in Appendix B, and can in an add
 
 FIELDS = (
@@ -65,7 +64,7 @@ FIELDS = (
     Field("docMappingRef", Kind.STRING, 132, "doc_mapping_ref"),
     Field("uncompressedSizeBytes", Kind.LONG, 133, "uncompressed_size_bytes"),
     Field("addedAtVersion", Kind.LONG, 140, "added_at_version", nullable=False),
-    Field("addedAtTimestamp", Kind.LONG, 141, ADDED_AT, nullable=False),
+    Field("addedAtTimestamp", Kind.LONG, 141, "added_at_timestamp", nullable=False),
     Field("tags", Kind.MAP, 109, "tags"),
     Field("timeRangeStart", Kind.STRING, 118, "time_range_start"),
     Field("timeRangeEnd", Kind.STRING, 119, "time_range_end"),

@@ -153,6 +153,7 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
             has_footer_offsets=None if unstated else add.has_footer_offsets,
             # Upstream's writers leave 0, whatever the version; and version 0 holds no files.
             added_at_version=add.added_at_version or None,
+            added_at_timestamp=add.added_at_timestamp or None,
         )
     return encoded(list(adds.items()))
 

@@ -6,6 +6,7 @@ import json
 import logging
 from pathlib import Path
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -36,6 +37,7 @@ ADDS = st.builds(
     modification_time=LONGS,
     data_change=st.booleans(),
     added_at_version=st.none() | st.integers(1, 2**62),
+    added_at_timestamp=st.none() | st.integers(1, 2**62),
     has_footer_offsets=st.none() | st.booleans(),
     num_records=st.none() | COUNTS,
     num_merge_ops=st.none() | st.integers(-(2**31), 2**31 - 1),
@@ -427,3 +429,22 @@ def test_slices_keep_the_order_of_the_log() -> None:
     found = list(slices(table, {"p": pa.int32()}, 10))
     assert [set(s.column("size").to_numpy() % 3) for s in found] == [{0}, {1}, {2}]
     assert all((np.diff(s.column("size").to_numpy()) > 0).all() for s in found)
+
+
+def test_entries_say_with_which_commit_they_came(tmp_path: Path) -> None:
+    """AVR-09: version and time of the transaction, not of the file; kept by compaction, by every format, and as a foreign reader sees it."""
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options={"checkpoint.enabled": "false"})
+    for number in range(4):
+        table.log.commit([file(f"f{number}", modificationTime=7)], operation="append")
+    history = {row["version"]: row["timestamp"].timestamp() * 1000 for row in table.history().to_pylist()}
+    expected = {f"f{number}": (number + 1, round(history[number + 1])) for number in range(4)}
+    for options in ({"state.format": "json"}, {"state.format": "parquet"}, {"state.format": "avro"}):
+        it.open(tmp_path / "t", options=options).checkpoint()
+        opened = it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"})
+        assert {a.path: (a.added_at_version, a.added_at_timestamp) for a in opened._snapshot.adds()} == expected
+    commit(tmp_path / "t", file("g"))  # whose commit says nothing of itself
+    it.open(tmp_path / "t", options={"state.compaction.maxManifests": "1"}).checkpoint()
+    (manifest,) = state(tmp_path / "t", 5).manifests
+    with (log_folder(tmp_path / "t") / manifest.path).open("rb") as stream:
+        found = {r["path"]: (r["addedAtVersion"], r["addedAtTimestamp"]) for r in fastavro.reader(stream)}
+    assert found == {**expected, "g": (5, 0)}

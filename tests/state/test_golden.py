@@ -27,12 +27,23 @@ def golden_adds() -> list[Add]:
     return msgspec.json.decode((GOLDEN / "adds.json").read_bytes(), type=list[Add])
 
 
+def read(data: bytes, count: int) -> list[Add]:
+    return list(columns.decode(decode_manifest(data, count, lambda path: path, "golden")[0]))
+
+
 def test_manifest() -> None:
-    data = (GOLDEN / "manifest-v1.avro").read_bytes()
-    expected = golden_adds()
-    found, _ = decode_manifest(data, len(expected), lambda path: path, "golden")
-    assert list(columns.decode(found)) == expected
+    data = (GOLDEN / "manifest-v2.avro").read_bytes()
+    first, *others = golden_adds()
+    expected = [structs.replace(first, added_at_timestamp=1_704_067_201_234), *others]
+    assert read(data, len(expected)) == expected
     assert manifests.assemble(manifests.encode_blocks(encode(expected), PLAIN), PLAIN) == data
+
+
+def test_the_first_manifest() -> None:
+    """It has the times of the files where those of their commits should be (AVR-09)."""
+    data = (GOLDEN / "manifest-v1.avro").read_bytes()
+    expected = [structs.replace(add, added_at_timestamp=add.modification_time or None) for add in golden_adds()]
+    assert read(data, len(expected)) == expected
     assert manifests.path_of(data) == json.loads((GOLDEN / "state-v1.json").read_bytes())["manifests"][0]["path"]
 
 

@@ -1,7 +1,7 @@
 """R16: checkpoints as we wrote them once, of every format, read as they were meant and are written the same again.
 
 Files of `tests/golden` are never changed; a new way to write gets a folder of its own. `json-1` is the first form of JSON checkpoints,
-`json-multipart-1` that of checkpoints in parts.
+`json-multipart-1` that of checkpoints in parts, `parquet-1` has no column for the time of a commit.
 """
 
 from __future__ import annotations
@@ -101,7 +101,12 @@ def write(kind: Format) -> MemoryStore:
     return store
 
 
-FOLDERS = {**{kind.value: kind for kind in OPTIONS}, "json-1": Format.JSON, "json-multipart-1": Format.JSON_PARTS}
+FOLDERS = {
+    **{kind.value: kind for kind in OPTIONS},
+    "json-1": Format.JSON,
+    "json-multipart-1": Format.JSON_PARTS,
+    "parquet-1": Format.PARQUET,
+}
 
 
 @pytest.mark.parametrize("name", FOLDERS)

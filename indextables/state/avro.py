@@ -6,6 +6,7 @@ no references (whose data can nest without end), no items of zero bytes (of whic
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import zlib
@@ -27,7 +28,10 @@ _SYNC_BYTES = 16
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-LENGTHS = b"indextables.lengths"  # of all records, in our manifests: 32 bits each, little-endian, zstd
+# Lengths of all records, in our manifests: 32 bits each, little-endian, zstd, and Base64, since readers such as fastavro take whatever
+# stands in a header for text. The first ones were without that.
+LENGTHS = b"indextables.lengths"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,10 @@ def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | No
     packed = container.header.get(LENGTHS)
     if packed is None:
         return None
+    try:
+        packed = packed if packed.startswith(_ZSTD) else base64.b64decode(packed, validate=True)
+    except ValueError:
+        return None
     text = _expand("zstandard", packed, 4 * container.num_records, source)
     return np.frombuffer(text, np.uint32) if len(text) == 4 * container.num_records else None
 
@@ -99,7 +107,7 @@ def assemble(schema_text: bytes, codec: str, blocks: Sequence[tuple[int, bytes]]
     """A container file of packed blocks. Equal contents give equal bytes: the marks between blocks are a digest of what is in them."""
     header = {b"avro.schema": schema_text, b"avro.codec": codec.encode()}
     if lengths is not None:
-        header[LENGTHS] = pack(lengths.astype("<u4").tobytes(), "zstandard", 3)
+        header[LENGTHS] = base64.b64encode(pack(lengths.astype("<u4").tobytes(), "zstandard", 3))
     digest = hashlib.sha256(b"".join(header.values()))
     for _, packed in blocks:
         digest.update(packed)

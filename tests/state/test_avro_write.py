@@ -432,7 +432,7 @@ def test_slices_keep_the_order_of_the_log() -> None:
 
 
 def test_entries_say_with_which_commit_they_came(tmp_path: Path) -> None:
-    """AVR-09: version and time of the transaction, not of the file; kept by compaction, by every format, and as a foreign reader sees it."""
+    """AVR-09: version and time of the transaction, not of the file; kept by compaction and by every format, as another reader sees it."""
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options={"checkpoint.enabled": "false"})
     for number in range(4):
         table.log.commit([file(f"f{number}", modificationTime=7)], operation="append")

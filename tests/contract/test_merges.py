@@ -1,0 +1,130 @@
+"""Merges by several processes at once, against overwrites, and killed: rows are those that were written, once each.
+
+Field-notes 7 no. 2 and 3, and stories 7 and 9 of field-notes 6. On local disk and on an S3 server.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from tests.support.merging import Merger
+from tests.support.racing import light_processes
+from tests.support.s3 import Server
+from tests.support.tables import SCHEMA, ids, rows
+
+PLACES = ["local", "ministack"]
+DAYS = 3
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """Where a table may be made, and the options to reach it."""
+    if request.param == "local":
+        return str(tmp_path / "t"), {}
+    server: Server = request.getfixturevalue("mini")
+    return server.place(), server.options
+
+
+def filled(place: str, options: dict[str, str], appends: int = 2, each: int = 40) -> it.Table:
+    table = it.create(place, SCHEMA, partition_by=["date"], options=options)
+    for number in range(appends):
+        table.append(rows(number * each, each, days=DAYS))
+    return table
+
+
+def test_two_mergers_at_once_never_double_rows(place: tuple[str, dict[str, str]]) -> None:
+    """Field-notes 7 no. 2 and story 9: of the same sources one merge becomes part of the table, and the other one's is dropped."""
+    path, options = place
+    outcomes = []
+    for number in range(2):
+        here = f"{path}-{number}"
+        filled(here, options)
+        start = light_processes().Barrier(2)
+        mergers = [Merger(here, options, start) for _ in range(2)]
+        for merger in mergers:
+            merger.begin()
+        found = [merger.result() for merger in mergers]
+        table = it.open(here, options=options)
+        assert ids(table) == list(range(80))
+        assert table.files().num_rows == DAYS
+        statuses = sorted(status for status, _, _ in found)
+        assert "success" in statuses
+        outcomes.append(statuses)
+        for status, _, texts in found:
+            if status == "ConcurrentConflict":
+                assert "in no version and left to purge" in texts[0], "the loser says what it leaves behind"
+    print("two mergers at once:", outcomes)
+    assert ["ConcurrentConflict", "success"] in outcomes, "they met at least once"
+
+
+def test_an_overwrite_during_a_merge_never_brings_rows_back(place: tuple[str, dict[str, str]]) -> None:
+    """Field-notes 7 no. 3: whatever the moment, the table holds what the overwrite wrote."""
+    path, options = place
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    lost = 0
+    for number in range(3):
+        here = f"{path}-{number}"
+        table = filled(here, options)
+        merger = Merger(here, options)
+        merger.begin()
+        time.sleep(chance.uniform(0, 0.2))
+        table.overwrite(rows(1000, 7))
+        status, _, _ = merger.result()
+        lost += status == "ConcurrentConflict"
+        assert ids(it.open(here, options=options)) == list(range(1000, 1007)), f"seed {seed}"
+    print(f"seed {seed}: 3 overwrites during merges, {lost} of which the merge lost to")
+    assert lost >= 1
+
+
+def test_appends_during_merges_are_kept(place: tuple[str, dict[str, str]]) -> None:
+    """Story 7: a commit that is tried again is built on the newer base, so another writer's files do not vanish."""
+    path, options = place
+    table = filled(path, {**options, "checkpoint.interval": "3"})
+    merger = Merger(path, {**options, "merge.batchSize": "1"})
+    merger.begin()
+    for number in range(6):
+        table.append(rows(500 + number, 1))
+    status, version, _ = merger.result()
+    fresh = it.open(path, options=options)
+    assert (status, ids(fresh)) == ("success", [*range(80), *range(500, 506)])
+    assert version is not None
+    assert fresh.version >= 2 + 6 + DAYS
+
+
+def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, str]]) -> None:
+    """SIGKILL at random moments of a merge of three batches: rows and answers stay, and the next merge goes on with what is left.
+
+    The last is killed right after its first commit.
+    """
+    path, options = place
+    table = filled(path, options)
+    before = table.scan().read_all().sort_by("id")
+    found = sorted(table.search("refused", limit=1000).column("id").to_pylist())
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    kills = 0
+    for last in (False, False, False, True):
+        merger = Merger(path, {**options, "merge.batchSize": "1"})
+        merger.begin()
+        table = it.open(path, options=options)
+        while last and table.refresh().version == 2:
+            time.sleep(0.002)
+        kills += merger.kill(chance.uniform(0, 0.02 if last else 0.6))
+        table = it.open(path, options=options)
+        assert table.scan().read_all().sort_by("id").equals(before), f"seed {seed}"
+        assert sorted(table.search("refused", limit=1000).column("id").to_pylist()) == found, f"seed {seed}"
+    print(f"seed {seed}: {kills} kills, the last at version {table.version} with {table.files().num_rows} splits")
+    assert table.version >= 3
+    assert table.files().num_rows < 2 * DAYS
+    assert it.open(path, options=options).merge_splits().status in ("success", "no_action")
+    table = it.open(path, options=options)
+    assert kills >= 3
+    assert table.files().num_rows == DAYS
+    assert table.scan().read_all().sort_by("id").equals(before)
+    assert table.verify(deep=True) == []

@@ -33,6 +33,7 @@ from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot, advance, load_snapshot
 from indextables.table.transaction import Draft, transact
 from tests.benchmarks.filters import filters
+from tests.benchmarks.merges import merges
 from tests.benchmarks.search import searches
 from tests.benchmarks.shapes import COLUMNS, PARTITIONS, delta_add, our_add, write_delta, write_ours
 from tests.benchmarks.splits import splits
@@ -61,6 +62,7 @@ How it is compared
   folder still gives all its names, so it grows a little with the number of version files.
 - Splits and searches are compared with raw tantivy-py as tests/benchmarks/{splits,search}.py say. Their ratios of bytes, and that of
   writing, are ours to theirs, so less is better; all others are theirs to ours.
+- A merge of many splits is compared with reading their rows and indexing them anew, both through the table's own verbs.
 - Time to import libraries is left out, except in the rows about the start.
 """
 
@@ -238,6 +240,7 @@ def main() -> int:
             part(Path(name), board)
         filters(SIZES[-1], board)
         searches(Path(name, "searches"), board)
+        merges(Path(name, "merges"), board)
     splits(board)
     starts(board)
     return board.show()

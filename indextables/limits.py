@@ -79,6 +79,7 @@ VIEW_BYTES = 16 * GIB  # of index files, which are copied to the temporary folde
 # Merges
 MERGE_BATCH_BYTES = 1 * GIB  # of sources, after which a batch that has a group for every worker is committed
 MERGE_BATCH_GROUPS = 1000  # likewise
+PARALLEL_FETCHES = 8  # sources of one merge that are fetched from an object store at a time
 MERGE_DISK_RATIO = 2.5  # of the sources' bytes in the temporary folder: index files, merged ones, rows and the result; 2.1 was measured
 MERGE_MEMORY_FLOOR = 128 * MIB  # of one merge: its process has 30 MB of its own, this one about as much
 MERGE_MEMORY_RATIO = 1 / 16  # and of the sources' bytes; the rest is mapped, and need not stay in memory

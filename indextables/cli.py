@@ -220,21 +220,25 @@ def _config(arguments: argparse.Namespace) -> None:
     from indextables.api import open_table
 
     table = open_table(arguments.path, options=_options(arguments)).configuration if arguments.path else {}
+    config = Config.of(_options(arguments), table)
+    for key in KEYS:
+        config.get(key.name)  # a bad value is named, wherever it comes from
     rows: list[dict[str, Any]] = [
         {
             "key": PREFIX + key.name,
             "type": key.kind.name,
             "value": "(set)" if key.private and text else text,
             "from": source,
+            "default": key.default,
             "meaning": key.meaning,
         }
         for key in KEYS
-        for text, source in [Config.of(_options(arguments), table).found(key)]
+        for text, source in [config.found(key)]
     ]
     if arguments.json:
         terminal.print_json_rows(rows)
         return
-    terminal.print_rows(["key", "value", "from", "type", "meaning"], rows)
+    terminal.print_rows(["key", "value", "from", "default", "type", "meaning"], rows)
 
 
 def _merge_splits(arguments: argparse.Namespace) -> int:

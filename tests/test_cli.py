@@ -18,6 +18,7 @@ from pyarrow import csv
 
 import indextables as it
 from indextables.cli import main
+from indextables.config import KEYS, PREFIX
 from indextables.operations import sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
@@ -416,3 +417,25 @@ def test_a_txn_is_written_once(tmp_path: Path, data: Path, capsys: pytest.Captur
     assert it.open(tmp_path / "t").count() == 40
     code, _, err = run(capsys, "append", tmp_path / "t", data, "--txn-app", "nightly")
     assert (code, err) == (2, "error: --txn-app and --txn-version go together\n")
+
+
+def test_config_shows_every_key_and_where_its_value_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "t", **{"merge.targetSize": "200M", "checkpoint.interval": 4})
+    monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "5")
+    given = ("-o", "state.compressionLevel=9", "-o", "s3.endpoint=http://127.0.0.1:9")
+    shown = {row["key"].removeprefix(PREFIX): row for row in as_json(capsys, "config", tmp_path / "t", *given)}
+    assert list(shown) == [key.name for key in KEYS]
+    names = ("merge.targetSize", "checkpoint.interval", "state.compressionLevel", "s3.endpoint", "cleanup.enabled")
+    assert [tuple(shown[name][column] for column in ("value", "from", "default")) for name in names] == [
+        ("200M", "table configuration", "5G"),
+        ("5", "environment", "10"),
+        ("9", "option", "3"),
+        ("(set)", "option", ""),
+        ("true", "default", "true"),
+    ]
+    monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "many")
+    code, out, err = run(capsys, "config", tmp_path / "t")
+    assert (code, out) == (78, "")
+    assert "environment checkpoint.interval = 'many' is not a whole number" in err

@@ -99,11 +99,11 @@ def _split(text: str, version: int, patterns: Sequence[re.Pattern[str]]) -> list
     start = 0
     while start < len(other):
         end = _end_of_run(other, start)
-        columns = {name: pieces[start * width + at : end * width : width] for name, at in pattern.groupindex.items()}
-        rest = columns.pop("other")
         if other[start] is not None:
-            found += _split("".join(rest), version, others)
+            rest = "".join(other[start:end])  # type: ignore[arg-type]
+            found += _split(rest, version, others) if others else [rest]
         else:
+            columns = {name: pieces[start * width + at : end * width : width] for name, at in pattern.groupindex.items() if name != "other"}
             block = _block(version, **columns)
             found.append(block if block is not None else "".join([f'{{"add":{line}}}\n' for line in columns["text"]]))
         start = end

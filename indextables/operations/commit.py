@@ -53,7 +53,7 @@ class _Given:
 
     actions: Sequence[Action]
     operation: str
-    sources: frozenset[str]  # of the removes, those that were live when the caller decided
+    sources: frozenset[str]  # of the removes, those that were live in what the caller saw, or are now
 
     def __call__(self, base: Snapshot) -> Draft:
         require_live(self.operation, sorted(self.sources), base.files, base.version)
@@ -82,7 +82,7 @@ def commit_actions(
     for action in parsed:
         if isinstance(action, Add | Skip):
             _checked_path(context, action)
-    build = _Given(parsed, operation, frozenset(path for path in removed if path in base.files))
+    build = _Given(parsed, operation, frozenset(path for path in removed if path in known.files or path in base.files))
     txn = next((action for action in parsed if isinstance(action, Txn)), None)
     outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
     if outcome.version is None:

@@ -13,6 +13,8 @@ from indextables.log.log import TransactionLog, VersionFile
 from indextables.paths import LOG_FOLDER
 from indextables.state.avro_state import read_state_manifest
 
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # ms
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
@@ -95,12 +97,12 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
 
 
 def commit_time(file: VersionFile, modified_ms: int) -> int:
-    """A version's time: its commitInfo's, else (version 0) createdTime, else the file's."""
+    """A version's time: its commitInfo's, else (version 0) createdTime, else the file's. One that no calendar has is none."""
     info = next((a for a in file.items if isinstance(a, CommitInfo)), None)
-    if info is not None and info.timestamp is not None:
+    if info is not None and info.timestamp is not None and _YEAR_1 <= info.timestamp < _YEAR_10000:
         return info.timestamp
     created = next((a.created_time for a in file.items if isinstance(a, Metadata)), None)
-    return created if file.version == 0 and isinstance(created, int) else modified_ms
+    return created if file.version == 0 and isinstance(created, int) and _YEAR_1 <= created < _YEAR_10000 else modified_ms
 
 
 def _guess(file: VersionFile, adds: Sequence[Add], removes: Sequence[Remove]) -> str | None:

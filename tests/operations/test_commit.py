@@ -179,3 +179,16 @@ def test_a_txn_that_no_reader_would_take_writes_nothing(tmp_path: Path, txn: Any
     with pytest.raises(it.InvalidArgument, match=r"txn .* is not an application's name"):
         table.append(rows(50, 1), txn=txn)
     assert tree(tmp_path) == before
+
+
+def test_what_a_handle_saw_must_still_be_there(tmp_path: Path) -> None:
+    """C-31: of two that replace the same split by hand, however far apart, one commits; the rows would be doubled otherwise."""
+    table = make(tmp_path / "t", partition_by=[])
+    table.log.commit([spelled("a")])
+    other = it.open(tmp_path / "t")
+    table.log.commit([{"remove": {"path": "a"}}, spelled("b")])
+    before = tree(tmp_path)
+    with pytest.raises(it.ConcurrentConflict, match="read 'a', which another commit up to version 2 removed; nothing was written"):
+        other.log.commit([{"remove": {"path": "a"}}, spelled("c")])
+    assert tree(tmp_path) == before
+    assert other.refresh().log.commit([{"remove": {"path": "a"}}]) == 3, "who knows that it is gone may say so again"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import indextables as it
+from tests.support.logs import lines
 from tests.support.tables import ids, make, tree, version_file, write_version
 
 METADATA = {
@@ -252,3 +255,16 @@ def test_timestamps(tmp_path: Path) -> None:
         open_table(tmp_path / "t", timestamp="yesterday")
     with pytest.raises(it.InvalidArgument, match="not both"):
         open_table(tmp_path / "t", version=1, timestamp=0)
+
+
+@pytest.mark.parametrize("moment", [2**62, -(2**62), 253_402_300_800_000])
+def test_a_time_that_no_calendar_has_is_none(tmp_path: Path, moment: int) -> None:
+    """The file's own stands for it: a log may say anything, and no program could show it."""
+    table = make(tmp_path / "t", appends=1)
+    path = version_file(tmp_path / "t", 1)
+    actions = table.log.actions(1)
+    actions[0]["commitInfo"]["timestamp"] = moment
+    path.write_bytes(lines(*actions))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    newest = it.open(tmp_path / "t").history().to_pylist()[0]
+    assert (newest["version"], newest["timestamp"]) == (1, datetime.fromtimestamp(1_700_000_000, UTC))

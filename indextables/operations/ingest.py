@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
-from indextables.operations.sources import open_source
+from indextables.operations.sources import open_source, unnamed_index
 from indextables.schema import canonical_type, is_array, is_nested
 
 DICT_CHUNK = 10_000
@@ -34,7 +34,9 @@ def _batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, os.PathLike):
         yield from open_source(os.fspath(data), None, schema)
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
+        stream = pa.RecordBatchReader.from_stream(data)
+        unnamed = unnamed_index(stream.schema)
+        yield from (batch.drop_columns(unnamed) for batch in stream) if unnamed else stream
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         yield from _from_items(iter(data), schema)
     else:

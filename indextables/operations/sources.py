@@ -19,6 +19,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.operations.formats import FORMATS
 from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
 
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 LARGE_INTEGER = pa.decimal128(38, 0)
 _BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'$", re.DOTALL)
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
@@ -89,7 +90,14 @@ def _parquet(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatc
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
-    return _guarded(file.schema_arrow, file.iter_batches(), source)
+    unnamed = unnamed_index(file.schema_arrow)
+    kept = pa.schema([field for field in file.schema_arrow if field.name not in unnamed])
+    return _guarded(kept, (batch.drop_columns(unnamed) for batch in file.iter_batches()) if unnamed else file.iter_batches(), source)
+
+
+def unnamed_index(schema: pa.Schema) -> list[str]:
+    """Columns that pandas adds for row numbers of its own, as of a frame that was filtered: nobody named them, and no table has them."""
+    return [name for name in schema.names if _PANDAS_INDEX.fullmatch(name)] if b"pandas" in (schema.metadata or {}) else []
 
 
 def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:

@@ -330,3 +330,17 @@ def test_integers_that_pandas_made_floating(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
     table.append(pa.table({"a": pa.array([1, None, 3]).cast(pa.int64())}).to_pandas())
     assert table.scan().read_all().column("a").to_pylist() == [1, None, 3]
+
+
+def test_a_frame_that_was_filtered(tmp_path: Path) -> None:
+    """pandas then keeps the old row numbers in a column that nobody named; with a name of its own it is a column like others."""
+    frame = pa.table({"a": [1, 2, 3]}).to_pandas()
+    filtered = frame[frame["a"] > 1]
+    assert "__index_level_0__" in pa.Table.from_pandas(filtered).column_names
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
+    filtered.to_parquet(tmp_path / "x.parquet")
+    for data in (filtered, pa.Table.from_pandas(filtered), tmp_path / "x.parquet"):
+        table.append(data)
+    assert table.scan().read_all().to_pydict() == {"a": [2, 3] * 3}
+    with pytest.raises(it.SchemaMismatch, match="column 'key'"):
+        table.append(filtered.rename_axis("key"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow.compute as pc
 
 from indextables.actions import Add, Skip
-from indextables.errors import StorageError
+from indextables.errors import LogCorrupted, StorageError
 from indextables.operations.after_commit import after_commit
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.leftovers import named_on_failure
@@ -105,13 +105,15 @@ class _Merging:
         return report(status, metrics, base_version=base, version=self.version, warnings=[*self.warnings, *self.notes]), self.snapshot
 
     def _run_batch(self, merge_plan: MergePlan, task: MergeTask, groups: Sequence[PlannedGroup]) -> None:
-        """Whatever goes wrong is this batch's alone."""
+        """Whatever goes wrong is this batch's alone, unless it is the log that is wrong."""
         try:
             if self.is_unfinished:
                 self._follow(merged=False)
             results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
             with named_on_failure([result.add.path for result in results if result.add is not None]):
                 self._commit(results)
+        except LogCorrupted:
+            raise
         except Exception as error:
             logger.warning("a batch of %s merges failed", len(groups), exc_info=True)
             self._fail(error, (path for group in groups for path in group.paths))

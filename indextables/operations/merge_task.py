@@ -11,7 +11,7 @@ from pathlib import Path
 
 from indextables import limits
 from indextables.actions import Add
-from indextables.errors import IndexTablesError, SplitCorrupted, StorageError
+from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, StorageError
 from indextables.operations.merge_plan import MergeGroup
 from indextables.operations.room import Room
 from indextables.operations.split_task import publish_split
@@ -47,6 +47,8 @@ class MergeTask:
                 raise StorageError(f"{_named(group)} are left as they are: {reason}")
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:
                 return self._of_sources(group, *self._fetched(group, Path(folder)))
+        except LogCorrupted:  # a path that leads out of the table: nothing of such a log is acted upon
+            raise
         except IndexTablesError as error:
             return Merged(group, None, error=error)
         except OSError as cause:

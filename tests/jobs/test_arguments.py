@@ -74,6 +74,7 @@ WRITE = ["--source", "{source}"]
         (merge_splits.JOB, ["--target-size", "1K"], 2, "below the minimum of 1M"),
         (merge_splits.JOB, ["--where", "id > 0"], 2, "'id'"),
         (merge_splits.JOB, ["--max-dest-splits", "0"], 2, "max_dest_splits 0"),
+        (merge_splits.JOB, ["--max-source-splits", "1"], 2, "max_source_splits 1"),
         (merge_splits.JOB, ["--option", "merge.targetSize=tiny"], 78, "merge.targetSize = 'tiny'"),
         (purge.JOB, ["--older-than", "soon"], 2, "'soon' is not a duration"),
         (purge.JOB, ["--log-retention", "-1d"], 2, "expected one argument|'-1d' is not a duration"),

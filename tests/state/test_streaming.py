@@ -1,4 +1,4 @@
-"""Checkpoints are made piece by piece (CKP-11, issue 5 point 3): memory does not grow with the table beyond a manifest's worth of entries."""
+"""Checkpoints are made piece by piece (CKP-11, issue 5 point 3): memory does not grow with the table beyond one manifest's worth."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from indextables.operations import (
     verify,
     write,
 )
+from indextables.operations.executor import Executor, in_threads
 from indextables.operations.findings import Finding
 from indextables.operations.report import Report
 from indextables.table import cooldown
@@ -242,9 +243,9 @@ class Table:
             self._snapshot = self._context.newest(self._snapshot)
         return report
 
-    def verify(self, deep: bool = False) -> list[Finding]:
+    def verify(self, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
         """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
-        return verify.verify(self._context.store.spec, self._snapshot, deep=deep)
+        return verify.verify(self._context.store.spec, self._snapshot, deep=deep, executor=executor)
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""

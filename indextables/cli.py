@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from indextables import logs, terminal
 from indextables.config import KEYS, PREFIX, Config
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
+from indextables.operations.executor import in_many_threads, in_threads
 from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
 from indextables.version import __version__
@@ -125,7 +126,7 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
         table_options=options,
     )
     show = terminal.Reporter(arguments.verbose)
-    with show.step(f"{mode} {arguments.source}") as progress:
+    with show.step(f"{mode} {Path(arguments.source).name}") as progress:  # short, so that the count fits on the line
         report, _ = write.write_rows(prepared, show.counted(reader, progress))
     return _report(report, arguments.json)
 
@@ -242,11 +243,13 @@ def _config(arguments: argparse.Namespace) -> None:
 
 
 def _merge_splits(arguments: argparse.Namespace) -> int:
-    table = _open(arguments)
-    with terminal.Reporter(arguments.verbose).step("merging splits"):
-        report = table.merge_splits(
-            arguments.target_size, arguments.where, arguments.max_dest_splits, arguments.max_source_splits, arguments.dry_run
-        )
+    from indextables.operations.merge_splits import merge_splits
+    from indextables.table.context import TableContext
+
+    context = TableContext.at(arguments.path, _options(arguments))
+    wanted = arguments.target_size, arguments.where, arguments.max_dest_splits, arguments.max_source_splits, arguments.dry_run
+    with terminal.Reporter(arguments.verbose).counting("merging splits", in_threads, "groups") as executor:
+        report, _ = merge_splits(context, context.snapshot(), *wanted, executor)
     return _report(report, arguments.json)
 
 
@@ -255,9 +258,12 @@ def _checkpoint(arguments: argparse.Namespace) -> int:
 
 
 def _purge(arguments: argparse.Namespace) -> int:
-    table = _open(arguments)
-    with terminal.Reporter(arguments.verbose).step("purging"):
-        report = table.purge(arguments.older_than, arguments.log_retention, arguments.dry_run)
+    from indextables.operations.purge import purge
+    from indextables.table.context import TableContext
+
+    context = TableContext.at(arguments.path, _options(arguments))
+    with terminal.Reporter(arguments.verbose).counting("purging", in_many_threads) as executor:
+        report = purge(context, arguments.older_than, arguments.log_retention, arguments.dry_run, executor)
     return _report(report, arguments.json)
 
 
@@ -283,8 +289,8 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     table = _open(arguments)
-    with terminal.Reporter(arguments.verbose).step("verifying splits"):
-        found = table.verify(arguments.deep)
+    with terminal.Reporter(arguments.verbose).counting("verifying splits", in_threads) as executor:
+        found = table.verify(arguments.deep, executor)
     return _findings(found, arguments.json)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from indextables.errors import InvalidArgument
+from indextables.operations.executor import Counted, Threads
 from indextables.operations.formats import BINARY, FORMATS, RESULTS
 from indextables.operations.report import Report
 
@@ -274,6 +275,19 @@ def human(name: str, value: int) -> str:
     return f"{size / 1024:,.1f} TiB"
 
 
+def _counter(unit: str) -> Any:
+    """`1,200 rows`, or `3 of 12 splits` where the end is known."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Counter(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            of = "" if task.total is None else f" of {int(task.total):,}"
+            return Text(f"{int(task.completed):,}{of} {unit}")
+
+    return Counter()
+
+
 class Reporter:
     """Progress on a terminal; elsewhere silent, or lines on stderr if asked for."""
 
@@ -281,12 +295,21 @@ class Reporter:
         self._verbose = verbose
 
     @contextmanager
-    def step(self, text: str) -> Iterator[Progress | None]:
+    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | Counted]:
+        """The executor to work with: as it goes on, a terminal shows how much is done."""
+        with self.step(text, unit) as progress:
+            if progress is None:
+                yield threads
+                return
+            yield Counted(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
+
+    @contextmanager
+    def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), _counter(unit), TimeElapsedColumn())
             with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
                 progress.add_task(text, total=None)
                 yield progress

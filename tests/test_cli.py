@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from datetime import date
@@ -439,3 +441,46 @@ def test_config_shows_every_key_and_where_its_value_comes_from(
     code, out, err = run(capsys, "config", tmp_path / "t")
     assert (code, out) == (78, "")
     assert "environment checkpoint.interval = 'many' is not a whole number" in err
+
+
+def test_progress_is_counted_on_a_terminal_and_silent_elsewhere(tmp_path: Path, data: Path) -> None:
+    """A real terminal for stderr: rows of an append, splits of a verify, groups of a merge; a pipe sees none of it."""
+    import pty
+
+    table = str(tmp_path / "t")
+    seen = {}
+    for name, argv in (
+        ("append", ["append", table, str(data), "--create"]),
+        ("again", ["append", table, str(data)]),
+        ("verify", ["verify", table]),
+        ("merge", ["merge-splits", table]),
+        ("purge", ["purge", table, "--older-than", "0s", "-o", "purge.retentionCheckEnabled=false"]),
+    ):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "indextables", *argv, "--json"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=False, env={**os.environ, "TERM": "xterm"})
+        os.close(theirs)
+        seen[name] = _drained(ours)
+        assert done.returncode == 0, seen[name]
+        json.loads(done.stdout)
+    assert re.search(r"append .* [1-9][0-9,]* rows", seen["append"])
+    assert "2 of 2 splits" in seen["verify"]
+    assert "1 of 1 groups" in seen["merge"]
+    assert "2 of 2 splits" in seen["purge"]
+    quiet = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--json"], capture_output=True, check=False)
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+    told = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--verbose"], capture_output=True, check=False)
+    assert "verifying splits …" in told.stderr.decode()
+
+
+def _drained(terminal: int) -> str:
+    text = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # the other end is closed, and all of it was read
+            part = b""
+        if not part:
+            os.close(terminal)
+            return text.decode("utf-8", "replace")
+        text += part

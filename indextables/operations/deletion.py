@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from indextables.errors import StorageError, StorageRefused
 from indextables.log.log import TransactionLog
-from indextables.operations.executor import Executor, in_threads
+from indextables.operations.executor import Executor, in_many_threads
 from indextables.state.inventory import Inventory
 from indextables.state.retention import Deletion, Kind
 from indextables.storage import StoreSpec
@@ -62,7 +62,7 @@ class Deleted:
         return sum(deletion.kind is kind for deletion in self.done)
 
 
-def delete(context: TableContext, deletions: Sequence[Deletion], executor: Executor = in_threads) -> Deleted:
+def delete(context: TableContext, deletions: Sequence[Deletion], executor: Executor = in_many_threads) -> Deleted:
     """Versions one after the other, oldest first: whoever lists meanwhile, or after a crash, finds no hole among those that are left."""
     task = DeleteTask(context.store.spec, int(context.config.get("purge.deleteRetries")))
     versions = [deletion for deletion in deletions if deletion.kind is Kind.VERSION]

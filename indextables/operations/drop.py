@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.log import names
 from indextables.log.names import LogListing
-from indextables.operations.executor import in_threads
+from indextables.operations.executor import in_many_threads
 from indextables.operations.listed import Listed
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, is_our_split
@@ -28,7 +28,7 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
     first, last = _parted(log)
     for path in first:
         context.store.delete(path)
-    in_threads(context.store.delete, [file.path for file in splits])
+    in_many_threads(context.store.delete, [file.path for file in splits])
     for path in last:
         context.store.delete(path)
     context.log.close()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+from indextables import limits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,9 +32,11 @@ class Executor(Protocol):
 class Threads:
     """For work that waits for disks, child processes or code that lets other threads run."""
 
+    count: int | None = None  # as many as there are processors
+
     @property
     def workers(self) -> int:
-        return os.cpu_count() or 2
+        return self.count or os.cpu_count() or 2
 
     @property
     def is_here(self) -> bool:
@@ -45,3 +50,38 @@ class Threads:
 
 
 in_threads = Threads()
+in_many_threads = Threads(limits.PARALLEL_READS)  # for work that waits for a store and does nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Threads that tell, after each item, how many are done and how many there are, also over several calls."""
+
+    threads: Threads
+    tell: Callable[[int, int], None]
+    counts: list[int] = field(default_factory=lambda: [0, 0])  # done, in all
+    lock: Any = field(default_factory=Lock)
+
+    @property
+    def workers(self) -> int:
+        return self.threads.workers
+
+    @property
+    def is_here(self) -> bool:
+        return True
+
+    def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        self._count(0, len(items))
+
+        def counted(item: Item) -> Result:
+            result = work(item)
+            self._count(1, 0)
+            return result
+
+        return self.threads(counted, items)
+
+    def _count(self, done: int, more: int) -> None:
+        with self.lock:
+            self.counts[0] += done
+            self.counts[1] += more
+            self.tell(*self.counts)

@@ -13,7 +13,7 @@ from indextables import limits
 from indextables.config import parse_duration
 from indextables.errors import InvalidArgument
 from indextables.operations.deletion import Deleted, delete, still_unused
-from indextables.operations.executor import Executor, in_threads
+from indextables.operations.executor import Executor, in_many_threads
 from indextables.operations.purge_facts import PurgeFacts, gather
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import is_our_split
@@ -119,7 +119,7 @@ def _listed_below(facts: PurgeFacts, log: Plan) -> set[str] | None:
     return listed
 
 
-def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor = in_threads) -> Report:
+def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor = in_many_threads) -> Report:
     """The log's files here; manifests after a second look; splits wherever the executor works."""
     report = reporter("purge", str(context.root), context.clock)
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
@@ -148,7 +148,7 @@ def purge(
     older_than: str = "7d",
     log_retention: str | None = None,
     dry_run: bool = False,
-    executor: Executor = in_threads,
+    executor: Executor = in_many_threads,
 ) -> Report:
     """Plan, then run; a dry run is the plan alone and changes nothing. Without `log_retention` it is `purge.txLogRetentionHours`."""
     for text in (older_than, *(() if log_retention is None else (log_retention,))):

@@ -34,6 +34,7 @@ from indextables.table.snapshot import Snapshot, advance, load_snapshot
 from indextables.table.transaction import Draft, transact
 from tests.benchmarks.filters import filters
 from tests.benchmarks.merges import merges
+from tests.benchmarks.purge import purges
 from tests.benchmarks.search import searches
 from tests.benchmarks.shapes import COLUMNS, PARTITIONS, delta_add, our_add, write_delta, write_ours
 from tests.benchmarks.splits import splits
@@ -63,6 +64,7 @@ How it is compared
 - Splits and searches are compared with raw tantivy-py as tests/benchmarks/{splits,search}.py say. Their ratios of bytes, and that of
   writing, are ours to theirs, so less is better; all others are theirs to ours.
 - A merge of many splits is compared with reading their rows and indexing them anew, both through the table's own verbs.
+- A purge is planned from a listing that is made up, with a real log; rows marked wall are of real files, beside deltalake's vacuum.
 - Time to import libraries is left out, except in the rows about the start.
 """
 
@@ -236,7 +238,7 @@ def main() -> int:
     board = Board()
     pa.array([1])  # imports what Arrow imports when it first converts
     with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
-        for part in (replays, commits, checkpoints, states):
+        for part in (replays, commits, checkpoints, states, purges):
             part(Path(name), board)
         filters(SIZES[-1], board)
         searches(Path(name, "searches"), board)

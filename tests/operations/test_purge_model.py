@@ -130,9 +130,12 @@ class Model:
 
 
 def one_history(folder: Path, seed: int) -> tuple[int, int]:
-    """Files that went, and versions that were read again."""
     rng = random.Random(seed)
-    world = World(folder / "t", rng)
+    return history_of(World(folder / "t", rng), rng, seed, str(folder / "t"), {})
+
+
+def history_of(world: World, rng: random.Random, seed: int, place: str, settings: dict[str, str]) -> tuple[int, int]:
+    """Files that went, and versions that were read again."""
     words, weights = list(WEIGHTS), list(WEIGHTS.values())
     deleted = read = 0
     for part in range(2):
@@ -141,7 +144,7 @@ def one_history(folder: Path, seed: int) -> tuple[int, int]:
                 getattr(world, word)()
         terms = Terms(rng.choice([1, 2, 7]) * DAY, rng.choice([0, 1, 10, 30]) * DAY, rng.choice([1, 2]), rng.choice([0, 24, 168]) * HOUR)
         options = {"state.retention.versions": str(terms.keep_states), "state.retention.hours": str(terms.states // HOUR)}
-        context = TableContext.at(world.root, {**options, "transaction.cache.enabled": "false"}, Clock(lambda: world.now))
+        context = TableContext.at(place, {**settings, **options, "transaction.cache.enabled": "false"}, Clock(lambda: world.now))
         before = world.on_disk()
         model = Model(world, terms, before)
         expected = model.expected()

@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from indextables.storage import Entry, Store
 from tests.support.states import FILE_ENTRY, entry, packed, state_document
 
 HOUR = 3_600_000
@@ -44,21 +45,28 @@ class World:
     counter: int = 0
 
     def __post_init__(self) -> None:
-        (self.root / LOG).mkdir(parents=True)
         self.commit([])
 
     # ---- files
 
     def put(self, path: str, data: bytes | str = b"x", age: int = 0) -> str:
-        target = self.root / path
-        try:
-            target.write_bytes(data if isinstance(data, bytes) else data.encode())
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return self.put(path, data, age)
-        self.modified[path] = self.now - age
-        os.utime(target, ns=((self.now - age) * 1_000_000,) * 2)
+        self.write(path, data if isinstance(data, bytes) else data.encode())
+        self.stamp(path, self.now - age)
         return path
+
+    def write(self, path: str, data: bytes) -> None:
+        try:
+            (self.root / path).write_bytes(data)
+        except FileNotFoundError:
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(data)
+
+    def stamp(self, path: str, ms: int) -> None:
+        self.modified[path] = ms
+        os.utime(self.root / path, ns=(ms * 1_000_000,) * 2)
+
+    def exists(self, path: str) -> bool:
+        return (self.root / path).exists()
 
     def side(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
@@ -108,7 +116,7 @@ class World:
         self.commit([*(("remove", path) for path in gone), ("add", self.split())])
 
     def re_add(self) -> None:
-        there = [path for path in self.removed if path not in self.live and (self.root / path).exists()]
+        there = [path for path in self.removed if path not in self.live and self.exists(path)]
         if there:
             self.commit([("add", self.rng.choice(there))])
 
@@ -220,8 +228,7 @@ class World:
         path = self.rng.choice([self.split, lambda: self.put(f"{LOG}/{self.version:020d}.checkpoint.{self._number():012x}.00001.json")])()
         if LOG in path:
             self._loose(self.version, {path})
-        self.modified[path] = FUTURE
-        os.utime(self.root / path, ns=(FUTURE * 1_000_000,) * 2)
+        self.stamp(path, FUTURE)
 
     def damage(self) -> None:
         """Of a checkpoint or state that is not the newest; its versions are all there."""
@@ -241,3 +248,30 @@ class World:
 
     def wait(self) -> None:
         self.now += self.rng.choice([HOUR, 3 * HOUR, DAY, 3 * DAY, 9 * DAY])
+
+
+@dataclass
+class RemoteWorld(World):
+    """The same in an object store, whose times nobody can set: `listed_as` tells a listing what they are taken to be."""
+
+    store: Store | None = None
+
+    def write(self, path: str, data: bytes) -> None:
+        assert self.store is not None
+        self.store.replace(path, data)
+
+    def stamp(self, path: str, ms: int) -> None:
+        self.modified[path] = ms
+
+    def exists(self, path: str) -> bool:
+        return path in self.on_disk()
+
+    def on_disk(self) -> set[str]:
+        assert self.store is not None
+        return {entry.path for entry in self.store.list("")}
+
+    def link(self) -> None:
+        """There are none."""
+
+    def listed_as(self, entry: Entry) -> Entry:
+        return Entry(entry.path, entry.size, self.modified.get(entry.path, entry.modified_ms))

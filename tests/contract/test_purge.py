@@ -1,0 +1,92 @@
+"""Purge, repair and drop on a real S3 server: the same as on local disk, and beyond the thousand keys of one page."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables.storage import Entry
+from indextables.storage.remote import RemoteStore
+from tests.contract.conftest import spec_of
+from tests.operations.test_purge_model import SEED, STEPS, history_of
+from tests.support.log_world import RemoteWorld
+from tests.support.s3 import Server
+from tests.support.tables import SCHEMA, FakeTime, ids, rows
+
+HISTORIES = 8
+
+
+def keys(server: Server, place: str) -> set[str]:
+    return {entry.path for entry in spec_of(place, **server.options).open().list("")}
+
+
+def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is listed is compared with the model after every purge; times are the world's, everything else is the server's."""
+    real = RemoteStore.list
+    deleted = read = 0
+    for number in range(HISTORIES):
+        place, rng = mini.place(), random.Random(SEED - number)
+        world = RemoteWorld(tmp_path / str(number) / "t", rng, store=spec_of(place, **mini.options).open())
+
+        def listed(self: RemoteStore, folder: str, after: str | None = None, world: RemoteWorld = world) -> Iterator[Entry]:
+            return map(world.listed_as, real(self, folder, after))
+
+        monkeypatch.setattr(RemoteStore, "list", listed)
+        gone, again = history_of(world, rng, SEED - number, place, mini.options)
+        deleted, read = deleted + gone, read + again
+    print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {SEED} and below: {deleted} files went, {read} versions were read again")
+    assert deleted > 10 * HISTORIES
+    assert read > 4 * HISTORIES
+
+
+def test_more_dead_splits_than_a_page_of_keys(mini: Server) -> None:
+    """failure story 1: a listing that stops at 1,000 keys would miss the rest, or take what is live for dead."""
+    place, time = mini.place(), FakeTime()
+    table = it.create(place, SCHEMA, options=mini.options, clock=time.clock())
+    table.append(rows(0, 5))
+    live = set(table.files().column("path").to_pylist())
+    store = spec_of(place, **mini.options).open()
+    orphans = [f"splits/split-00000000-0000-4000-8000-{number:012x}.split" for number in range(1_100)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda path: store.replace(path, b"x"), [*orphans, "splits/zz-not-ours.split"]))
+    time.ms = max(entry.modified_ms for entry in store.list("")) + 8 * 86_400_000
+    report = table.purge()
+    assert (report.status, report.metrics["files_deleted"], report.warnings) == ("success", 1_100, [])
+    left = {path for path in keys(mini, place) if not path.startswith("_transaction_log/")}
+    assert left == live | {"splits/zz-not-ours.split"}
+    assert ids(it.open(place, options=mini.options)) == list(range(5))
+    assert table.purge().status == "no_action"
+
+
+def test_repair_drop_partitions_and_drop_on_s3(mini: Server) -> None:
+    place, new = mini.place(), mini.place()
+    table = it.create(place, SCHEMA, partition_by=["date"], options=mini.options)
+    for start in (0, 10):
+        table.append(rows(start, 10))
+    store = spec_of(place, **mini.options).open()
+    lost = table.files().column("path")[0].as_py()
+    store.delete(lost)
+    before = keys(mini, place)
+    report = it.repair(place, new, mini.options)
+    assert (report.status, report.metrics["valid_splits"], report.metrics["missing_splits"]) == ("partial", 3, 1)
+    assert lost in report.warnings[0]
+    assert keys(mini, place) == before, "the source is only read"
+    log = spec_of(new, **mini.options).open()
+    for entry in list(store.list("_transaction_log")):
+        store.delete(entry.path)
+    for entry in log.list(""):
+        store.replace(f"_transaction_log/{entry.path}", log.read(entry.path))
+    mended = it.open(place, options=mini.options)
+    assert mended.count() == 15
+    mended.append(rows(100, 2))
+    named = mended.files("date = '2024-01-02'").num_rows
+    assert mended.drop_partitions("date = '2024-01-02'").metrics["files_removed"] == named == 3
+    assert ids(mended, "date = '2024-01-02'") == []
+    store.replace("notes.txt", b"mine")
+    assert it.drop(place, confirm=True, options=mini.options).status == "success"
+    assert keys(mini, place) == {"notes.txt"}

@@ -126,7 +126,7 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
         table_options=options,
     )
     show = terminal.Reporter(arguments.verbose)
-    with show.step(f"{mode} {Path(arguments.source).name}") as progress:  # short, so that the count fits on the line
+    with show.step(f"{mode} {os.path.basename(arguments.source)}") as progress:  # short, so that the count fits on the line
         report, _ = write.write_rows(prepared, show.counted(reader, progress))
     return _report(report, arguments.json)
 

@@ -29,7 +29,12 @@ def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
     A manifest that no state names may belong to one that is being written: it goes when it is old enough for purge, too.
     """
     found = plan_retention(facts, policy, now_ms)
-    log = [deletion for deletion in found.deletions if deletion.kind is not Kind.MANIFEST]
+    older = f"older than version {facts.latest}, which stays"
+    log = [
+        replace(deletion, reason=older) if deletion.kind is Kind.VERSION else deletion
+        for deletion in found.deletions
+        if deletion.kind is not Kind.MANIFEST
+    ]
     unnamed = [deletion for deletion in found.deletions if deletion.kind is Kind.MANIFEST]
     manifests = {deletion.path: deletion for deletion in [*unnamed, *_left_alone(facts, log)]}
     return Plan([*log, *(manifests[path] for path in sorted(manifests))], found.doubts)

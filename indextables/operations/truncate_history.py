@@ -22,6 +22,8 @@ from indextables.state.retention import plan as plan_retention
 from indextables.table.context import TableContext
 from indextables.table.protocol import check_owned
 
+_LATEST = 2**63  # ms: of a version that is yet to be written
+
 
 def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
     """Pure. Versions, checkpoints and states before `facts.latest`, whatever their age, and the manifests that only those states name.
@@ -29,15 +31,26 @@ def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
     A manifest that no state names may belong to one that is being written: it goes when it is old enough for purge, too.
     """
     found = plan_retention(facts, policy, now_ms)
-    older = f"older than version {facts.latest}, which stays"
-    log = [
-        replace(deletion, reason=older) if deletion.kind is Kind.VERSION else deletion
-        for deletion in found.deletions
-        if deletion.kind is not Kind.MANIFEST
-    ]
+    strays = _strays(facts, now_ms - policy.manifests)
+    log = [_said(deletion, facts) for deletion in found.deletions if deletion.kind is not Kind.MANIFEST and deletion.version not in strays]
     unnamed = [deletion for deletion in found.deletions if deletion.kind is Kind.MANIFEST]
     manifests = {deletion.path: deletion for deletion in [*unnamed, *_left_alone(facts, log)]}
-    return Plan([*log, *(manifests[path] for path in sorted(manifests))], found.doubts)
+    kept = [f"{len(strays)} versions out of their order are kept for now: a writer may be about to take them back"] if strays else []
+    return Plan([*log, *(manifests[path] for path in sorted(manifests))], [*found.doubts, *kept])
+
+
+def _strays(facts: Facts, since_ms: int) -> set[int]:
+    """Young versions that do not follow on to the checkpoint, or came after those that follow them: a writer took the number of one that
+    had just gone, and is about to see that and take its own back. Were it deleted, the writer could not tell what became of its commit.
+    """
+    versions, times, first = facts.inventory.versions, facts.times, facts.current
+    while first - 1 in versions and times.get(first - 1, 0) <= times.get(first, _LATEST):
+        first -= 1
+    return {version for version in versions if 0 < version < first and times.get(version, since_ms + 1) > since_ms}
+
+
+def _said(deletion: Deletion, facts: Facts) -> Deletion:
+    return replace(deletion, reason=f"older than version {facts.current}, which stays") if deletion.kind is Kind.VERSION else deletion
 
 
 def _left_alone(facts: Facts, log: Sequence[Deletion]) -> list[Deletion]:

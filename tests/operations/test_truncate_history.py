@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,11 @@ def test_a_folder_that_a_newer_state_names_stays(tmp_path: Path) -> None:
     state(path, 3, {inside: splits[:2], name(7): splits[2:3]}, written=[name(7)])
     state(path, 4, {inside: splits[:2], name(8): splits[2:]}, written=[name(8)])
     report = it.open(path).truncate_history()
-    counts = (report.metrics["versions_deleted"], report.metrics["states_deleted"], report.metrics["manifests_deleted"])
-    assert counts == (3, 1, 1), "versions 1 to 3, state 3, and the manifest that only it names"
+    version = report.base_version  # 4, or 5 where the table's protocol had to be raised first
+    assert version in (4, 5)
+    assert report.metrics["versions_deleted"] == version - 1
+    assert report.metrics["states_deleted"] == len({3, 4} - {version}), "2 stays for the manifest in its folder"
+    assert report.metrics["manifests_deleted"] == 1, "that only state 3 names"
     assert (path / LOG / inside).exists()
     assert (path / LOG / f"state-v{2:020d}" / "_manifest.avro").exists()
     assert it.open(path).files().column("path").to_pylist() == splits
@@ -131,6 +135,20 @@ def test_a_state_that_arrives_meanwhile_keeps_all_manifests(tmp_path: Path, monk
     assert report.metrics["manifests_deleted"] == 0
     assert any("a state was written meanwhile" in text for text in report.warnings)
     assert manifests <= log_files(tmp_path / "t")
+
+
+def test_a_version_that_a_late_writer_left_is_its_own_to_take_back(tmp_path: Path) -> None:
+    """It took a number that had just gone; an hour later nobody is at work on it any more."""
+    table = make(tmp_path / "t", 5, 4, **FORMATS["json"])
+    table.truncate_history()
+    stray = version_file(tmp_path / "t", 2)
+    write_version(tmp_path / "t", 2, {"add": {"path": "x.split", **ADD}})
+    assert table.truncate_history().status == "no_action"
+    assert stray.exists()
+    os.utime(stray, (stray.stat().st_mtime - 4000,) * 2)
+    assert table.truncate_history().metrics["versions_deleted"] == 1
+    assert not stray.exists()
+    assert ids(it.open(tmp_path / "t")) == list(range(20))
 
 
 def test_a_checkpoint_that_is_broken_is_mended_first(tmp_path: Path) -> None:
@@ -214,6 +232,7 @@ def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
     done = threading.Event()
     failures: list[BaseException] = []
     seen: list[int] = []
+    unknown: set[int] = set()
 
     def guarded(work: Any) -> threading.Thread:
         def run() -> None:
@@ -228,7 +247,10 @@ def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
 
     def write(number: int) -> None:
         for turn in range(6):
-            it.open(tmp_path / "t").append(rows(1000 * number + 4 * turn, 4))
+            try:
+                it.open(tmp_path / "t").append(rows(1000 * number + 4 * turn, 4))
+            except it.CommitUnknown:  # honest, and rare: a version gone before its writer could look at it
+                unknown.update(range(1000 * number + 4 * turn, 1000 * number + 4 * turn + 4))
 
     def checkpoints() -> None:
         for _ in range(6):
@@ -251,7 +273,10 @@ def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert failures == []
     assert seen == sorted(seen), "no row was ever missed"
-    expected = [*range(8), *(1000 * number + turn for number in (1, 2, 3) for turn in range(24))]
-    assert ids(it.open(tmp_path / "t")) == expected
+    expected = {*range(8), *(1000 * number + turn for number in (1, 2, 3) for turn in range(24))}
+    assert len(unknown) <= 8
+    found = ids(it.open(tmp_path / "t"))
+    assert len(set(found)) == len(found), "no row twice"
+    assert expected - unknown <= set(found) <= expected
     assert it.open(tmp_path / "t").truncate_history().status in ("success", "no_action")
-    assert ids(it.open(tmp_path / "t")) == expected
+    assert ids(it.open(tmp_path / "t")) == found

@@ -10,11 +10,12 @@ import itertools
 import tempfile
 import types
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.actions import live, stored
 from indextables.config import Config
 from indextables.log import cache as caches
 from indextables.log import log
@@ -33,6 +35,7 @@ from indextables.state import avro_read, manifest_cache
 from indextables.storage import Entry, Store, StoreSpec, memory
 from indextables.storage import spec as specs
 from indextables.storage.memory import MemoryStore
+from indextables.table import snapshot
 from tests.support.tables import FakeTime
 
 Result = TypeVar("Result")
@@ -304,5 +307,14 @@ def laboratory_of(patch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
     for module in (executor, log, avro_read):  # calls of one machine come one after the other
         patch.setattr(module, "ThreadPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    patch.setattr(avro_read, "_VERIFIED", OrderedDict())
+    _part_machines(patch)
     yield made
     made.forget_machines()
+
+
+def _part_machines(patch: pytest.MonkeyPatch) -> None:
+    """Before 3.12 a cached property has one lock for all objects of its class, which other processes would not share."""
+    kinds = [kind for module in (live, stored, snapshot) for kind in vars(module).values() if isinstance(kind, type)]
+    for held in (each for kind in kinds for each in vars(kind).values() if isinstance(each, cached_property)):
+        patch.setattr(held, "lock", nullcontext(), raising=False)

@@ -1,0 +1,144 @@
+"""An object store's single requests, in memory, of which any may fail as its library would have it: what `RemoteStore` has to cope with."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import pytest
+from botocore.exceptions import ClientError
+
+from indextables.operations import deletion
+from indextables.storage import Entry, retry
+from indextables.storage.memory import MemoryStore
+from indextables.storage.remote import Page
+from tests.support.laboratory import Call
+
+Result = TypeVar("Result")
+SLOW_SECONDS = 5.0
+
+
+def answer(status: int, code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "injected"}, "ResponseMetadata": {"HTTPStatusCode": status}}, "Request")
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    error: Callable[[], Exception] | None  # None: it only takes long, or shows old things
+    applied: bool = False  # it was carried out, and the answer was lost
+
+    def __str__(self) -> str:
+        return f"{self.name} after it was done" if self.applied else self.name
+
+
+_ERRORS: dict[str, Callable[[], Exception]] = {
+    "timeout": TimeoutError,
+    "500": lambda: answer(500, "InternalError"),
+    "503": lambda: answer(503, "SlowDown"),
+    "reset": ConnectionResetError,
+}
+REFUSED = Fault("403", lambda: answer(403, "AccessDenied"))
+MISSING = Fault("404", lambda: answer(404, "NoSuchKey"))
+SLOW = Fault("slow", None)
+STALE = Fault("stale list", None)
+SHORT = Fault("short read", lambda: aiohttp.ClientPayloadError("Response payload is not completed"))
+BEFORE = [Fault(name, error) for name, error in _ERRORS.items()]
+AFTER = [Fault(name, error, applied=True) for name, error in _ERRORS.items()]
+
+
+def faults_of(call: Call) -> list[Fault]:
+    """What may befall a request of this kind."""
+    if call.verb in ("put", "delete"):
+        return [*BEFORE, *AFTER, SLOW, REFUSED, *([MISSING] if call.verb == "delete" else [])]
+    return [*BEFORE, SLOW, REFUSED, SHORT, *([STALE] if call.verb == "page" else [MISSING])]
+
+
+@dataclass
+class Weather:
+    """What befalls the requests of one machine: `fault` strikes number `at`, and, if it stays, every later one for the same thing."""
+
+    fault: Fault | None = None
+    at: int = -1
+    stays: bool = False
+    now: float = 1000.0  # seconds, of the machine's clock
+    requests: list[Call] = field(default_factory=list)
+    struck: int = 0
+
+    def strikes(self, call: Call) -> Fault | None:
+        self.requests.append(call)
+        number = len(self.requests) - 1
+        again = self.stays and 0 <= self.at < number and self.requests[self.at] == call
+        if number != self.at and not again:
+            return None
+        self.struck += 1
+        return self.fault
+
+
+class FaultyBackend:
+    creates_atomically = True
+    needs_probe = False
+
+    def __init__(self, memory: MemoryStore, weather: Weather) -> None:
+        self.memory = memory
+        self.weather = weather
+
+    def _request(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
+        fault = self.weather.strikes(Call(verb, path))
+        self.weather.now += 0.01
+        if fault is None or fault is STALE:
+            return perform()
+        if fault is SLOW:
+            self.weather.now += SLOW_SECONDS
+            return perform()
+        assert fault.error is not None
+        if fault.applied:
+            perform()
+        raise fault.error()
+
+    def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
+        return self._request("put", path, lambda: self._put(path, data, if_absent))
+
+    def _put(self, path: str, data: bytes, if_absent: bool) -> int:
+        if not if_absent:
+            self.memory.replace(path, data)
+        elif not self.memory.create(path, data):
+            raise answer(412, "PreconditionFailed")
+        return next(entry.modified_ms for entry in self.memory.list("") if entry.path == path)
+
+    def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes:
+        return self._request("get", path, lambda: self.memory.read(path)[start:end])
+
+    def size(self, path: str, seconds: float) -> int:
+        return self._request("size", path, lambda: len(self.memory.read(path)))
+
+    def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
+        stale = self.weather.fault is STALE and self.weather.at == len(self.weather.requests)
+        entries = self._request("page", folder, lambda: list(self.memory.list(folder, after)))
+        return Page(_before_the_last_commit(entries) if stale else entries, None)
+
+    def delete(self, path: str, seconds: float) -> None:
+        self._request("delete", path, lambda: self.memory.delete(path))
+
+    def upload_parts(self, source: Path, path: str, timeout: float) -> int:
+        raise AssertionError("the splits of these tests are small")
+
+
+def _before_the_last_commit(entries: list[Entry]) -> list[Entry]:
+    versions = [entry for entry in entries if entry.path.startswith("_transaction_log/0") and entry.path.count(".") == 1]
+    return [entry for entry in entries if entry not in versions[-1:]]
+
+
+def let_time_pass(weather: Callable[[], Weather], patch: pytest.MonkeyPatch) -> None:
+    """Pauses and deadlines go by the machine's own clock, so that waiting takes no time."""
+
+    def sleep(seconds: float) -> None:
+        weather().now += seconds
+
+    clock: Any = types.SimpleNamespace(monotonic=lambda: weather().now, sleep=sleep)
+    patch.setattr(retry, "time", clock)
+    patch.setattr(deletion, "time", clock)

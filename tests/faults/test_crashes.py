@@ -111,6 +111,31 @@ class Crashes:
                 raise
         lab.clear(place)
 
+    def twice(self, deed: Deed) -> None:
+        """Every crash, and in the attempt that follows it every crash again: the remains of each are as good as those of one."""
+        lab = self.laboratory
+        oracle = Oracle.of(lab, deed, make_base(lab, deed.base))
+        ends = (oracle.before, oracle.after, oracle.twice)
+        for at in range(len(oracle.calls)):
+            place = lab.restore(oracle.image)
+            with pytest.raises(Crash):
+                deed.run(lab.machine(Crashing(at, True), ids="cccc"), place)
+            image = lab.image(place)
+            for again in range(2 * len(oracle.calls) + 20):
+                place = lab.restore(image)
+                lab.count_names_from(2_000_000)
+                crash = Crashing(again, True)
+                with suppress(Crash, *([deed.over] if deed.over else [])):
+                    deed.run(lab.machine(crash, ids="dddd"), place)
+                self.points += 1
+                found = state_of(lab, place)
+                upgraded = deed.upgrades and found is not None and oracle.before is not None and found.rows == oracle.before.rows
+                assert found in ends or upgraded, f"{deed.name}: crashes after calls {at} and {again}"
+                lab.clear(place)
+                if not crash.is_over:
+                    break
+            lab.forget_machines()
+
     def judge(self, deed: Deed, oracle: Oracle, place: str) -> str:
         """What was left, and that one can go on from there."""
         lab = self.laboratory
@@ -187,3 +212,13 @@ def test_r4_a_repair_that_was_cut_off_leaves_no_log_that_looks_whole(laboratory:
             found[state is not None] += 1
     assert found[True] == 1, "only the very last call makes it a table"
     assert found[False] == 2 * len(clean.calls) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+def test_r4_pairs_of_crash_points(laboratory: Laboratory, deed: Deed) -> None:
+    crashes = Crashes(laboratory)
+    crashes.twice(deed)
+    print(f"R4: {crashes.points} pairs of crash points of {deed.name}")
+    assert crashes.points >= 5

@@ -30,7 +30,7 @@ PAIRS = [
     ("append", "append"), ("append", "overwrite"), ("append", "merge_splits"), ("merge_splits", "merge_splits"),
     ("merge_splits", "overwrite"), ("overwrite", "overwrite"), ("replaceWhere", "append"), ("drop_partitions", "append"),
     ("checkpoint", "append"), ("checkpoint", "checkpoint"), ("purge", "append"), ("purge", "checkpoint"), ("purge", "merge_splits"),
-    ("purge", "purge"), ("truncate_history", "append"), ("truncate_history", "purge"),
+    ("purge", "purge"), ("truncate_history", "append"),
     ("replaceWhere", "merge_splits"), ("drop_partitions", "merge_splits"), ("purge", "overwrite"),
     ("append with txn", "append with txn"),
 ]  # fmt: skip

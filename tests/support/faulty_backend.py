@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,7 +54,8 @@ AFTER = [Fault(name, error, applied=True) for name, error in _ERRORS.items()]
 def faults_of(call: Call) -> list[Fault]:
     """What may befall a request of this kind."""
     if call.verb in ("put", "delete"):
-        return [*BEFORE, *AFTER, SLOW, REFUSED, *([MISSING] if call.verb == "delete" else [])]
+        gone = [replace(MISSING, applied=True)] if call.verb == "delete" else []  # what is told to be gone is gone
+        return [*BEFORE, *AFTER, SLOW, REFUSED, *gone]
     return [*BEFORE, SLOW, REFUSED, SHORT, *([STALE] if call.verb == "page" else [MISSING])]
 
 

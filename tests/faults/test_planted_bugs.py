@@ -104,6 +104,7 @@ def test_r4_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, pla
     assert any("call" in note for note in getattr(caught.value, "__notes__", [])), "found at a crash point, not before"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "names"), BY_ORDERS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each))
 def test_r6_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
     contest = Contest(laboratory, make_base(laboratory, "lived json" if "purge" in names else "appended"), names)

@@ -245,15 +245,26 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
     )
 
 
+_ENCODERS = {"avro": avro_state.encode_avro, "json": avro_state.encode_json}
+
+
 def _publish(log: TransactionLog, state: StateManifest, form: str, *, replacing: bool) -> int:
     """The state manifest, read back; a broken one that was in its place is replaced, and with `replacing` a good one, too: it says the
-    same in other words, and whoever has read it finds its manifests until a purge. Gives its size."""
+    same in other words, and whoever has read it finds its manifests until a purge. Gives its size.
+
+    Where the state is there in the other form, too, that one is to name the same manifests: readers take either.
+    """
     version = state.state_version
-    data = avro_state.encode_avro(state) if form == "avro" else avro_state.encode_json(state)
+    data = _ENCODERS[form](state)
     path = avro_state.state_path(version, form)
-    if not log.store.create(path, data) and (replacing or not is_whole(log, version)):
+    is_written = log.store.create(path, data)
+    if not is_written and (replacing or not is_whole(log, version)):
         log.store.replace(path, data)
+        is_written = True
     listing = log.look()
+    for other in _ENCODERS.keys() - {form}:
+        if is_written and listing.stamp(avro_state.state_path(version, other)) is not None:
+            log.store.replace(avro_state.state_path(version, other), _ENCODERS[other](state))
     missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
     found = read_state_manifest(log.store, version)
     if missing or found.num_files != state.num_files or found.digest is None:

@@ -120,7 +120,7 @@ def explore(laboratory: Laboratory, names: tuple[str, ...], most: int, sampled: 
         assert total >= 2
 
 
-@pytest.mark.parametrize("names", [pytest.param(pair, marks=[pytest.mark.slow] if "merge_splits" in pair else []) for pair in PAIRS])
+@pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_r6_every_interleaving_of_two(laboratory: Laboratory, names: tuple[str, ...]) -> None:
     """Where there are more than `most` different orders, the first of them and some at random; the long form goes through many more."""
     is_long = len({"purge", "truncate_history"} & {*names[:1]}) + len({"purge", "truncate_history"} & {*names[1:]}) == 2

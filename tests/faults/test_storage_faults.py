@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -18,8 +18,10 @@ from indextables.storage.remote import RemoteStore
 from indextables.storage.spec import StoreSpec
 from tests.support.deeds import DEEDS, Deed, make_base
 from tests.support.faulty_backend import STALE, Fault, FaultyBackend, Weather, faults_of, let_time_pass
-from tests.support.laboratory import Image, Laboratory, TableState, laboratory_of, state_of
+from tests.support.laboratory import Call, Image, Laboratory, TableState, laboratory_of, state_of
 
+Ends = tuple[TableState | None, TableState | None]  # before it and after it
+Then = tuple[int, Callable[[Call], Fault]] | None
 LONGEST = 420.0  # seconds: a store that is away is waited for 30 s by a request, and no verb sends many more after that
 SHORT_ROUND = (
     "create json", "append", "append with txn", "overwrite", "replaceWhere", "merge_splits", "drop_partitions", "commit",
@@ -39,19 +41,19 @@ class Storms:
     def make_store(self, spec: StoreSpec) -> RemoteStore:
         return RemoteStore(spec, FaultyBackend(self.laboratory.memory(spec), self.weather))
 
-    def clean(self, deed: Deed, image: Image) -> tuple[Weather, TableState | None, TableState | None]:
+    def clean(self, deed: Deed, image: Image) -> tuple[Weather, Ends]:
         self.weather = Weather()
         place = self.laboratory.restore(image)
         before = state_of(self.laboratory, place)
         self.weather = Weather()
         deed.run(self.laboratory.machine(ids="cccc"), place)
         clean, self.weather = self.weather, Weather()
-        return clean, before, state_of(self.laboratory, place)
+        return clean, (before, state_of(self.laboratory, place))
 
-    def one(self, deed: Deed, image: Image, at: int, fault: Fault, stays: bool, ends: tuple[TableState | None, TableState | None]) -> None:
+    def one(self, deed: Deed, image: Image, at: int, fault: Fault, stays: bool, ends: Ends, then: Then = None) -> None:
         lab = self.laboratory
         place = lab.restore(image)
-        weather = self.weather = Weather(fault, at, stays)
+        weather = self.weather = Weather(fault, at, stays, then)
         try:
             deed.run(lab.machine(ids="cccc"), place)
             outcome = "right"
@@ -60,7 +62,8 @@ class Storms:
         except it.IndexTablesError:
             outcome = "refused"
         call = weather.requests[at]
-        case = f"{deed.name}: {fault} at request {at}, {call.verb} {call.path}{', for good' if stays else ''}: {outcome}"
+        more = f"{', for good' if stays else ''}{f', another at {then[0]}' if then else ''}"
+        case = f"{deed.name}: {fault} at request {at}, {call.verb} {call.path}{more}: {outcome}"
         assert weather.struck >= 1, case
         assert weather.now - 1000 < LONGEST, case
         self.weather = Weather()
@@ -72,7 +75,7 @@ class Storms:
         if self.cases % 50 == 0:
             lab.forget_machines()
 
-    def judge(self, deed: Deed, place: str, outcome: str, ends: tuple[TableState | None, TableState | None], case: str) -> None:
+    def judge(self, deed: Deed, place: str, outcome: str, ends: Ends, case: str) -> None:
         before, after = ends
         found = state_of(self.laboratory, place)
         allowed = {"right": [after], "refused": [before], "unknown": [before, after]}[outcome]
@@ -102,10 +105,10 @@ def test_r5_every_fault_at_every_request(storms: Storms, name: str) -> None:
     """Each strikes once; every fifth case has it stay."""
     (deed,) = [deed for deed in DEEDS if deed.name == name]
     image = make_base(storms.laboratory, deed.base)
-    clean, *ends = storms.clean(deed, image)
+    clean, ends = storms.clean(deed, image)
     for at, call in enumerate(clean.requests):
         for fault in faults_of(call):
-            storms.one(deed, image, at, fault, fault is not STALE and storms.cases % 5 == 4, (ends[0], ends[1]))
+            storms.one(deed, image, at, fault, fault is not STALE and storms.cases % 5 == 4, ends)
     print(f"R5: {name}: {storms.cases} cases of {len(storms.kinds)} kinds at {len(clean.requests)} requests: {dict(storms.outcomes)}")
     assert storms.cases == sum(len(faults_of(call)) for call in clean.requests) >= 15
 
@@ -113,15 +116,37 @@ def test_r5_every_fault_at_every_request(storms: Storms, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_r5_for_long(storms: Storms) -> None:
-    """All verbs, all faults, once and for good; then pairs of them at random."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    """All verbs, all faults, once and for good."""
     for deed in DEEDS:
         image = make_base(storms.laboratory, deed.base)
-        clean, *ends = storms.clean(deed, image)
+        clean, ends = storms.clean(deed, image)
         for at, call in enumerate(clean.requests):
             for fault in faults_of(call):
                 for stays in (False, True) if fault is not STALE else (False,):
-                    storms.one(deed, image, at, fault, stays, (ends[0], ends[1]))
+                    storms.one(deed, image, at, fault, stays, ends)
     print(f"R5: {storms.cases} cases, {len(storms.kinds)} kinds: {dict(storms.outcomes)}")
     assert storms.cases > 10_000
+
+
+PAIRS = 50  # of each verb
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_r5_two_faults_at_random(storms: Storms) -> None:
+    """One, and another up to six requests later, which often strikes a second attempt or the reading back."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+
+    def any_of(call: Call) -> Fault:
+        return chance.choice([fault for fault in faults_of(call) if fault is not STALE])
+
+    for deed in DEEDS:
+        image = make_base(storms.laboratory, deed.base)
+        clean, ends = storms.clean(deed, image)
+        for _ in range(PAIRS):
+            at = chance.randrange(len(clean.requests))
+            storms.one(deed, image, at, any_of(clean.requests[at]), False, ends, (at + chance.randint(1, 6), any_of))
+    print(f"R5: {storms.cases} pairs of faults, {len(storms.kinds)} kinds: {dict(storms.outcomes)}")
+    assert storms.cases == PAIRS * len(DEEDS)

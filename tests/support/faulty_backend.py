@@ -61,11 +61,13 @@ def faults_of(call: Call) -> list[Fault]:
 
 @dataclass
 class Weather:
-    """What befalls the requests of one machine: `fault` strikes number `at`, and, if it stays, every later one for the same thing."""
+    """What befalls the requests of one machine: `fault` strikes number `at`, and, if it stays, every later one for the same thing.
+    `then`: the number of another request, and what strikes that."""
 
     fault: Fault | None = None
     at: int = -1
     stays: bool = False
+    then: tuple[int, Callable[[Call], Fault]] | None = None
     now: float = 1000.0  # seconds, of the machine's clock
     requests: list[Call] = field(default_factory=list)
     struck: int = 0
@@ -75,7 +77,7 @@ class Weather:
         number = len(self.requests) - 1
         again = self.stays and 0 <= self.at < number and self.requests[self.at] == call
         if number != self.at and not again:
-            return None
+            return self.then[1](call) if self.then is not None and self.then[0] == number else None
         self.struck += 1
         return self.fault
 

@@ -32,7 +32,7 @@ from indextables.paths import TableRoot
 from indextables.splits import SplitInfo, SplitWriter
 from indextables.splits.reader import SplitReader
 from indextables.state import avro_read, manifest_cache
-from indextables.storage import Entry, Store, StoreSpec, memory
+from indextables.storage import Entry, Store, StoreSpec, memory, remote
 from indextables.storage import spec as specs
 from indextables.storage.memory import MemoryStore
 from indextables.table import snapshot
@@ -305,7 +305,7 @@ def laboratory_of(patch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
     patch.setattr(merge_task, "merge_files", _merge_once(merge_task.merge_files))
     patch.setattr(manifest_cache, "get", lambda digest: None)  # a machine's disk is empty
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
-    for module in (executor, log, avro_read):  # calls of one machine come one after the other
+    for module in (executor, merge_task, log, avro_read, remote):  # calls of one machine come one after the other
         patch.setattr(module, "ThreadPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     patch.setattr(avro_read, "_VERIFIED", OrderedDict())
     _part_machines(patch)

@@ -123,8 +123,7 @@ def explore(laboratory: Laboratory, names: tuple[str, ...], most: int, sampled: 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_r6_every_interleaving_of_two(laboratory: Laboratory, names: tuple[str, ...]) -> None:
     """Where there are more than `most` different orders, the first of them and some at random; the long form goes through many more."""
-    is_long = len({"purge", "truncate_history"} & {*names[:1]}) + len({"purge", "truncate_history"} & {*names[1:]}) == 2
-    explore(laboratory, names, most=8 if is_long else 40, sampled=4 if is_long else 10)
+    explore(laboratory, names, most=40, sampled=10)
 
 
 @pytest.mark.slow

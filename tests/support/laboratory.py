@@ -12,7 +12,7 @@ import types
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -282,6 +282,21 @@ def _merge_once(real: Callable[..., SplitInfo]) -> Callable[..., SplitInfo]:
     return merge
 
 
+class Inline(Executor):
+    """In place of threads: what is given is done at once. One real thread would not do, since it may go on with what is cancelled."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, function: Callable[..., Result], /, *arguments: Any, **named: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+        try:
+            future.set_result(function(*arguments, **named))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
 @pytest.fixture
 def laboratory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
     """Nothing in it depends on chance or on how fast this computer is."""
@@ -306,7 +321,7 @@ def laboratory_of(patch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
     patch.setattr(manifest_cache, "get", lambda digest: None)  # a machine's disk is empty
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
     for module in (executor, merge_task, log, avro_read, remote):  # calls of one machine come one after the other
-        patch.setattr(module, "ThreadPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+        patch.setattr(module, "ThreadPoolExecutor", Inline)
     patch.setattr(avro_read, "_VERIFIED", OrderedDict())
     _part_machines(patch)
     yield made

@@ -1,24 +1,32 @@
-"""R20 for the harness itself: mistakes that systems of this kind have made, planted one at a time; R4 or R6 must notice each."""
+"""R20 for the harness itself: mistakes that systems of this kind have made, planted one at a time; R4, R6, R7 or R10 must notice each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from indextables.actions import Add, Remove
+from indextables.actions.replay import Replay
+from indextables.actions.spellings import AddBlock
+from indextables.errors import IndexTablesError
 from indextables.log import names
 from indextables.operations import checkpoint, drop, merge_commit, merge_splits, purge, write
+from indextables.state import avro_read
 from indextables.storage.memory import MemoryStore
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
 from tests.faults.test_crashes import Crashes
 from tests.faults.test_interleavings import Contest
+from tests.operations.test_purge_model import rounds
 from tests.support.deeds import DEEDS, make_base
 from tests.support.interleaving import Explorer
 from tests.support.laboratory import Laboratory, laboratory
+from tests.table.test_replay_model import TABLES, model
 
 __all__ = ["laboratory"]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -79,6 +87,68 @@ def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoint.formats, "write", early)
 
 
+def replay_that_does_not_know_a_path_again(patch: pytest.MonkeyPatch) -> None:
+    """What was removed once stays away, also if it is added again."""
+    real = Replay.apply
+
+    def apply(self: Any, version: int, actions: Any) -> None:
+        gone = self.__dict__.setdefault("gone", set())
+        single = [each for a in actions for each in ([a.add(path) for path in a.texts] if isinstance(a, AddBlock) else [a])]
+        real(self, version, [a for a in single if not (isinstance(a, Add) and a.path in gone)])
+        gone.update(a.path for a in single if isinstance(a, Remove))
+
+    patch.setattr(Replay, "apply", apply)
+
+
+def replay_that_leaves_what_was_removed(patch: pytest.MonkeyPatch) -> None:
+    real = Replay.apply
+    patch.setattr(Replay, "apply", lambda self, version, actions: real(self, version, [a for a in actions if not isinstance(a, Remove)]))
+
+
+def tombstones_forgotten(patch: pytest.MonkeyPatch) -> None:
+    real = avro_read.read_state_manifest
+    patch.setattr(avro_read, "read_state_manifest", lambda *given: structs.replace(real(*given), tombstones=[]))
+
+
+def checkpoint_of_the_versions_that_are_left(patch: pytest.MonkeyPatch) -> None:
+    real = checkpoint.contents_of
+
+    def contents_of(context: Any, snapshot: Any) -> Any:
+        replay = Replay(context.root.relative)
+        for file in context.log.read_many(context.log.listing().versions):
+            replay.apply(file.version, file.items)
+        return real(context, replace(snapshot, files=replay.files()))
+
+    patch.setattr(checkpoint, "contents_of", contents_of)
+
+
+def _purge_with(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
+    real = purge.gather
+    patch.setattr(purge, "gather", lambda context: change(real(context)))
+
+
+def purge_that_ignores_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """Live is only what the versions that are left have added."""
+    _purge_with(patch, lambda facts: replace(facts, live=facts.live & frozenset(facts.added)))
+
+
+def purge_that_ignores_older_checkpoints(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(purge, "_listed_below", lambda *_: set())
+
+
+def purge_of_what_was_added_again(patch: pytest.MonkeyPatch) -> None:
+    _purge_with(patch, lambda facts: replace(facts, live=facts.live - facts.removed_at.keys()))
+
+
+def purge_that_goes_by_the_age_of_the_file(patch: pytest.MonkeyPatch) -> None:
+    """And not by when it was removed: what was live yesterday goes."""
+    _purge_with(patch, lambda facts: replace(facts, removed_at=dict.fromkeys(facts.removed_at, 0)))
+
+
+def purge_that_takes_a_folder_of_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(purge, "is_our_split", lambda path: path.endswith(".split"))
+
+
 BY_CRASHES: list[tuple[Plant, str]] = [
     (drop_of_the_splits_first, "drop appended"),
     (overwrite_in_two_commits, "overwrite"),
@@ -91,6 +161,20 @@ BY_ORDERS: list[tuple[Plant, tuple[str, str]]] = [
     (commit_that_overwrites, ("append", "append")),
     (retry_on_the_old_files, ("overwrite", "overwrite")),
     (purge_of_what_is_being_written, ("purge", "append")),
+]
+BY_THE_MODEL_OF_READING: list[tuple[Plant, str]] = [
+    (replay_that_does_not_know_a_path_again, "json"),
+    (replay_that_leaves_what_was_removed, "json"),
+    (tombstones_forgotten, "avro"),
+    (checkpoint_of_the_versions_that_are_left, "json"),
+    (checkpoint_of_the_versions_that_are_left, "mixed"),
+]
+BY_THE_MODEL_OF_PURGE: list[Plant] = [
+    purge_that_ignores_the_checkpoint,
+    purge_that_ignores_older_checkpoints,
+    purge_of_what_was_added_again,
+    purge_that_goes_by_the_age_of_the_file,
+    purge_that_takes_a_folder_of_others,
 ]
 
 
@@ -113,3 +197,20 @@ def test_r6_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, pla
     with pytest.raises(AssertionError, match=r"assert TableState|is live and gone"):
         Explorer(contest.run, most=100).explore()
     assert contest.outcomes.total() >= 1, "some orders are right by luck"
+
+
+@pytest.mark.parametrize(("plant", "form"), BY_THE_MODEL_OF_READING, ids=lambda each: getattr(each, "__name__", each))
+def test_r7_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant, form: str) -> None:
+    """Within some tables; there may be more of them than in a normal run, so that this test never fails by chance."""
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, IndexTablesError)) as caught:
+        model(monkeypatch, tmp_path, form, 5 * TABLES)
+    assert any(note.startswith("seed") for note in caught.value.__notes__), "by one of its tables"
+
+
+@pytest.mark.parametrize("plant", BY_THE_MODEL_OF_PURGE)
+def test_r10_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant) -> None:
+    """In the very histories of a normal run."""
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=r"assert \(\{.*== \(\{"):
+        rounds(tmp_path, 500)

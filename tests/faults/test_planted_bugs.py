@@ -1,4 +1,4 @@
-"""R20 for the harness itself: mistakes that systems of this kind have made, planted one at a time; R4, R6, R7 or R10 must notice each."""
+"""R20 for the harness itself: mistakes that systems of this kind have made, planted one at a time; R4 to R7 or R10 must notice each."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from indextables.errors import IndexTablesError
 from indextables.log import names
 from indextables.operations import checkpoint, drop, merge_commit, merge_splits, purge, write
 from indextables.state import avro_read
+from indextables.storage.faults import Kind
 from indextables.storage.memory import MemoryStore
+from indextables.storage.remote import RemoteStore
+from indextables.storage.retry import Deadline
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
 from tests.faults.test_crashes import Crashes
 from tests.faults.test_interleavings import Contest
+from tests.faults.test_storage_faults import Storms, storm, storms
 from tests.operations.test_purge_model import rounds
 from tests.support.deeds import DEEDS, make_base
 from tests.support.interleaving import Explorer
 from tests.support.laboratory import Laboratory, laboratory
 from tests.table.test_replay_model import TABLES, model
 
-__all__ = ["laboratory"]
+__all__ = ["laboratory", "storms"]
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -42,6 +46,16 @@ def commit_that_overwrites(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(MemoryStore, "create", create)
+
+
+def commit_that_is_told_and_not_made(patch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second hears of a success."""
+    real = MemoryStore.create
+    patch.setattr(MemoryStore, "create", lambda self, path, data: real(self, path, data) or True)
+
+
+def txn_that_is_not_looked_for_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction, "is_already_committed", lambda *_: False)
 
 
 def retry_on_the_old_files(patch: pytest.MonkeyPatch) -> None:
@@ -149,6 +163,35 @@ def purge_that_takes_a_folder_of_others(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(purge, "is_our_split", lambda path: path.endswith(".split"))
 
 
+def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
+    """The answer to a put was lost, the second attempt hears that the version exists, and nobody looks whose it is."""
+
+    def create(self: RemoteStore, path: str, data: bytes) -> bool:
+        deadline = Deadline(self.spec.timeout)
+        while (fault := self._try_put(path, data, deadline)) is not None:
+            if fault.kind is Kind.EXISTS:
+                return False
+            if not fault.is_passing or not deadline.pause():
+                raise fault.error(path)
+        return True
+
+    patch.setattr(RemoteStore, "create_unproved", create)
+
+
+def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:
+    real = write.commit
+
+    def commit(prepared: Any, adds: Any, *rest: Any, **more: Any) -> Any:
+        try:
+            return real(prepared, adds, *rest, **more)
+        except IndexTablesError:
+            for add in adds:
+                prepared.context.store.delete(add.path)
+            raise
+
+    patch.setattr(write, "commit", commit)
+
+
 BY_CRASHES: list[tuple[Plant, str]] = [
     (drop_of_the_splits_first, "drop appended"),
     (overwrite_in_two_commits, "overwrite"),
@@ -159,9 +202,12 @@ BY_ORDERS: list[tuple[Plant, tuple[str, str]]] = [
     (merge_without_looking_again, ("merge_splits", "merge_splits")),
     (merge_without_looking_again, ("merge_splits", "overwrite")),
     (commit_that_overwrites, ("append", "append")),
+    (commit_that_is_told_and_not_made, ("append", "append")),
+    (txn_that_is_not_looked_for_again, ("append with txn", "append with txn")),
     (retry_on_the_old_files, ("overwrite", "overwrite")),
     (purge_of_what_is_being_written, ("purge", "append")),
 ]
+BY_FAULTS: list[Plant] = [own_commit_taken_for_that_of_another, clean_up_after_an_unknown_commit]
 BY_THE_MODEL_OF_READING: list[tuple[Plant, str]] = [
     (replay_that_does_not_know_a_path_again, "json"),
     (replay_that_leaves_what_was_removed, "json"),
@@ -186,6 +232,13 @@ def test_r4_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, pla
     with pytest.raises(Exception, match=r"(?s).+") as caught:
         Crashes(laboratory).all_of(deed)
     assert any("call" in note for note in getattr(caught.value, "__notes__", [])), "found at a crash point, not before"
+
+
+@pytest.mark.parametrize("plant", BY_FAULTS)
+def test_r5_notices(storms: Storms, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=r"append: .*TableState|is live and gone"):
+        storm("append", storms)
 
 
 @pytest.mark.parametrize(("plant", "names"), BY_ORDERS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each))
@@ -214,3 +267,9 @@ def test_r10_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Pla
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"assert \(\{.*== \(\{"):
         rounds(tmp_path, 500)
+
+
+def test_r20_as_many_as_promised() -> None:
+    """In commit, replay, purge, checkpoint and merge."""
+    plants = {*(plant for plant, _ in [*BY_CRASHES, *BY_ORDERS, *BY_THE_MODEL_OF_READING]), *BY_FAULTS, *BY_THE_MODEL_OF_PURGE}
+    assert len(plants) >= 20

@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 import string
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -33,6 +34,11 @@ _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 # Names that our writers give to splits; purge touches no other.
 SPLIT_PATTERN = r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split"
 _SPLIT_NAME = re.compile(SPLIT_PATTERN)
+_TEMPORARY = ".tmp-"
+_RANDOM = r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"  # a random UUID's digits
+_TEMPORARY_PATH = re.compile(
+    rf"(?:{LOG_FOLDER}/(?:[^/]+/)?|(?:[^/]+=[^/]*/)*splits/){re.escape(_TEMPORARY)}(?:{_RANDOM}|probe-{_RANDOM}-[0-9]{{1,4}})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +187,12 @@ def split_path(partition_folders: list[str], unique: str) -> str:
 
 def is_our_split(path: str) -> bool:
     return _SPLIT_NAME.fullmatch(path) is not None  # not match: `$` lets a newline follow
+
+
+def temporary_name(purpose: str = "") -> str:
+    """Of a file that is gone when its writer is done: no reader takes it for anything, and purge takes those that were left."""
+    return f"{_TEMPORARY}{purpose}{uuid.uuid4().hex}"
+
+
+def is_our_temporary(path: str) -> bool:
+    return _TEMPORARY in path and _TEMPORARY_PATH.fullmatch(path) is not None

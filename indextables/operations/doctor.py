@@ -157,7 +157,7 @@ class Examination:
         if manifests:
             yield Finding("unreachable-manifest", Severity.WARNING, f"{len(manifests)} manifests are in no state: {_some(manifests)}", fix)
         # Old checkpoints and states go with the next checkpoint, by themselves.
-        overdue = [d.path for d in planned if d.kind in (Kind.VERSION, Kind.SPLIT) and d.path not in orphans]
+        overdue = [d.path for d in planned if d.kind in (Kind.VERSION, Kind.SPLIT, Kind.TEMPORARY) and d.path not in orphans]
         if overdue:
             message = f"{len(overdue)} files are past their retention: {_some(overdue)}"
             yield Finding("overdue-retention", Severity.WARNING, message, fix)

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from indextables.paths import LOG_FOLDER
+from indextables.paths import LOG_FOLDER, is_our_temporary
 from indextables.state.inventory import File, side_file
 from indextables.storage import Entry
 
@@ -61,6 +61,12 @@ class Listed:
 
     def file(self, row: int) -> File:
         return File.of(self.paths[row], self.sizes[row], self.times[row])
+
+    def temporaries(self) -> Iterator[File]:
+        """What writers left that were killed; also of one that is at work."""
+        yield from (self.file(row) for row, path in self if is_our_temporary(path))
+        log = ((_OWN_LOG + name, stamp) for name, stamp in self.log.items())
+        yield from (File.of(path, *stamp) for path, stamp in log if is_our_temporary(path))
 
     def with_side_file(self, file: File) -> tuple[File, ...]:
         """A file, and the checksum that Hadoop left beside it."""

@@ -1,8 +1,8 @@
 """Purge: deletes versions, checkpoints, states and manifests that have expired, and splits that were dead for long enough. Nothing else.
 
 A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a leftover)
-goes by its age alone. Only names that our writers give are ever touched, symbolic links neither followed nor deleted. Every doubt stops
-what it touches, and the report says why.
+goes by its age alone, as does a temporary file of a writer that was killed. Only names that our writers give are ever touched, symbolic
+links neither followed nor deleted. Every doubt stops what it touches, and the report says why.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def options_of(context: TableContext, older_than: str, log_retention: str | None
 
 
 def plan(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
-    """Pure. Version files first, then checkpoints, states, manifests, then splits, the largest first."""
+    """Pure. Version files first, then checkpoints, states, manifests, temporary files, then splits, the largest first."""
     log = retention.plan(facts.log, options.policy, now_ms)
     splits = _dead_splits(facts, log, options, now_ms)
     found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
@@ -59,7 +59,15 @@ def plan(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
         cut.append(
             f"{options.most_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
         )
-    return Plan([*log.deletions, *found[: options.most_splits]], [*log.doubts, *splits.doubts, *cut])
+    temporaries = _temporaries(facts, options, now_ms)
+    return Plan([*log.deletions, *temporaries, *found[: options.most_splits]], [*log.doubts, *splits.doubts, *cut])
+
+
+def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
+    """Never a young one, whatever is asked: its writer may be at work."""
+    end = now_ms - max(options.orphan_ms, options.policy.loose_parts)
+    old = [file for file in facts.listed.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
+    return [Deletion(Kind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
 
 def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
@@ -123,7 +131,7 @@ def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Execu
     """The log's files here; manifests after a second look; splits wherever the executor works."""
     report = reporter("purge", str(context.root), context.clock)
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
-    deleted = delete(context, [*by_kind[Kind.VERSION], *by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE]])
+    deleted = delete(context, [*by_kind[Kind.VERSION], *by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE], *by_kind[Kind.TEMPORARY]])
     manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[Kind.MANIFEST])
     warnings[:0] = planned.doubts
     deleted += delete(context, manifests) + delete(context, by_kind[Kind.SPLIT], executor)

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     CHECKPOINT = "checkpoint"
     STATE = "state"
     MANIFEST = "manifest"
+    TEMPORARY = "temporary"
 
 
 @dataclass(frozen=True, slots=True)

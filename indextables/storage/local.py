@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import stat
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused, UnsafePath
-from indextables.paths import TableRoot
+from indextables.paths import TableRoot, temporary_name
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Entry
 
@@ -162,7 +161,7 @@ def _walk(folder: str, shown: str, after: str) -> Iterator[Entry]:
 def _temporary_beside(target: Path, data: bytes) -> Iterator[Path]:
     """A synced file with `data` in the target's folder, under a name that no reader takes for anything; gone afterwards."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+    temporary = target.parent / temporary_name()
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -175,7 +174,7 @@ def _temporary_beside(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def _copy_durably(source: Path, target: Path) -> None:
-    temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+    temporary = target.parent / temporary_name()
     try:
         shutil.copyfile(source, temporary)
         with open(temporary, "rb+") as file:

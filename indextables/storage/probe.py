@@ -7,7 +7,6 @@ import json
 import os
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Protocol
 
 from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageError
-from indextables.paths import LOG_FOLDER
+from indextables.paths import LOG_FOLDER, temporary_name
 from indextables.storage.downloads import cache_folder
 from indextables.storage.spec import StoreSpec
 
@@ -49,7 +48,7 @@ class Finding:
 
 def probe(store: Probed) -> Finding:
     """Many writers, one key, a few rounds. The objects have names that no reader takes for anything, and are removed."""
-    name = f"{LOG_FOLDER}/.tmp-probe-{uuid.uuid4().hex}"
+    name = f"{LOG_FOLDER}/{temporary_name('probe-')}"
     winners: list[int] = []
     with ThreadPoolExecutor(limits.PROBE_WRITERS) as pool:
         for number in range(limits.PROBE_ROUNDS):

@@ -18,7 +18,7 @@ STEPS = 40
 SEED = 20_261_117
 WEIGHTS = {
     "append": 8, "merge": 5, "re_add": 2, "orphan": 2, "json_checkpoint": 3, "parts": 2, "unfinished": 2, "state": 6, "stray_manifest": 1,
-    "parquet": 1, "foreign_file": 2, "link": 1, "ageless": 1, "damage": 1, "wait": 9,
+    "parquet": 1, "foreign_file": 2, "link": 1, "temporary": 1, "ageless": 1, "damage": 1, "wait": 9,
 }  # fmt: skip
 
 
@@ -64,7 +64,7 @@ class Model:
                     gone |= self._if_all_older(paths & self.disk, self.terms.checkpoints)
             states = self.old_states(kept)
             gone |= {self.states[version] for version in states} | self.unused_manifests(states)
-        gone |= self.dead_splits(gone)
+        gone |= self.dead_splits(gone) | {path for path in self.world.temporaries & self.disk if self.age(path) >= self.terms.older_than}
         return gone | {side for path, side in self.world.sides.items() if path in gone and side in self.disk}
 
     def _if_all_older(self, paths: set[str], than: int) -> set[str]:

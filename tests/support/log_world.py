@@ -41,6 +41,7 @@ class World:
     entries: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each manifest
     broken: set[int] = field(default_factory=set)  # versions without a checkpoint that can be read, although files are there
     unreadable: set[int] = field(default_factory=set)  # states whose own manifest is broken
+    temporaries: set[str] = field(default_factory=set)  # of writers that were killed, or are at work
     sides: dict[str, str] = field(default_factory=dict)  # what Hadoop leaves beside a file
     counter: int = 0
 
@@ -210,6 +211,11 @@ class World:
         self.foreign.add(self.put(name, age=100 * DAY))
         if name.startswith("k=inner") and LOG not in name:
             self.foreign.add(self.put(f"k=inner-{number}/{LOG}/{0:020d}.json", age=100 * DAY))
+
+    def temporary(self) -> None:
+        digits = f"{self._number():012x}4{self.rng.getrandbits(12):03x}{self.rng.choice('89ab')}{self.rng.getrandbits(60):015x}"
+        folder = self.rng.choice([LOG, f"{LOG}/manifests", f"{LOG}/_checkpoints", "splits", "k=1/splits"])
+        self.temporaries.add(self.put(f"{folder}/.tmp-{digits}"))
 
     def link(self) -> None:
         number = self._number()

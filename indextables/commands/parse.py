@@ -17,7 +17,7 @@ from indextables.config import parse_size
 from indextables.errors import InvalidArgument, InvalidCommand
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_WORD = re.compile(r"[\w.]+|\S")
+_WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text is a word, too
 _TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"})
 _OURS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
 _UNSAID = frozenset({"COMMENT", "PRECOMMIT"})  # what no error says it expected

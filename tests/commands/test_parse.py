@@ -84,7 +84,11 @@ BAD = {
     "CHECKPOINT INDEXTABLES t u": (25, "expected the end, found u"),
     "DESCRIBE INDEXTABLES STATE t INCLUDE ALL": (29, "expected the end, found INCLUDE"),
     "DESCRIBE INDEXTABLES PREWARM JOBS": (21, "expected STATE or TRANSACTION, found PREWARM"),
-    "REPAIR INDEXFILES TRANSACTION LOG 'a' AT 'b'": (41, "expected LOCATION, found ' *|the ' at"),
+    "REPAIR INDEXFILES TRANSACTION LOG 'a' AT 'b'": (41, "expected LOCATION, found 'b'$"),
+    "CHECKPOINT '/t'": (11, "expected INDEXTABLES, found '/t'$"),
+    'PURGE "/t" DRY RUN': (6, 'expected INDEXTABLE or INDEXTABLES, found "/t"$'),
+    "DESCRIBE `it``s`": (9, "expected INDEXTABLES, found `it``s`$"),
+    "CHECKPOINT '/t": (11, "the ' at position 11 is never closed"),
     "TRUNCATE INDEXTABLES TIME TRAVEL t; TRUNCATE": (36, "expected the end, found TRUNCATE"),
 }
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import logs, terminal
-from indextables.config import KEYS, PREFIX, Config
-from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
+from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, TableNotFound
 from indextables.operations.executor import in_many_threads, in_threads
 from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
@@ -43,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
     if argv is None:
         _without_pandas()
-    arguments = _parser().parse_args(argv)
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        arguments.refuse(f"unrecognized arguments: {' '.join(unknown)}")
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
     logs.configure(sys.stderr, verbose=arguments.verbose)
     try:
@@ -110,7 +111,11 @@ def _write(arguments: argparse.Namespace, mode: str, where: str | None = None) -
     options = _options(arguments)
     context = TableContext.at(arguments.path, options)
     partition_by = _names(arguments.partition_by)
-    known = None if arguments.create else context.snapshot()
+    try:
+        known = None if arguments.create else context.snapshot()
+    except TableNotFound as error:
+        none = context.log.listing().is_empty
+        raise TableNotFound(f"{error}; --create makes a table there" if none else str(error)) from None
     if known is None and not context.log.listing().is_empty:
         known = context.snapshot()
     reader = open_source(arguments.source, arguments.format, known.schema if known else None)
@@ -219,23 +224,10 @@ def _log(arguments: argparse.Namespace) -> None:
 
 def _config(arguments: argparse.Namespace) -> None:
     from indextables.api import open_table
+    from indextables.operations.configured import configured
 
     table = open_table(arguments.path, options=_options(arguments)).configuration if arguments.path else {}
-    config = Config.of(_options(arguments), table)
-    for key in KEYS:
-        config.get(key.name)  # a bad value is named, wherever it comes from
-    rows: list[dict[str, Any]] = [
-        {
-            "key": PREFIX + key.name,
-            "type": key.kind.name,
-            "value": "(set)" if key.private and text else text,
-            "from": source,
-            "default": key.default,
-            "meaning": key.meaning,
-        }
-        for key in KEYS
-        for text, source in [config.found(key)]
-    ]
+    rows = configured(_options(arguments), table)
     if arguments.json:
         terminal.print_json_rows(rows)
         return
@@ -284,7 +276,10 @@ def _truncate_history(arguments: argparse.Namespace) -> int:
 def _repair(arguments: argparse.Namespace) -> int:
     from indextables.api import repair_log
 
-    return _report(repair_log(arguments.path, arguments.destination, _options(arguments)), arguments.json)
+    code = _report(repair_log(arguments.path, arguments.destination, _options(arguments)), arguments.json)
+    if not arguments.json:
+        print(f"  next: move the table's _transaction_log away, and {arguments.destination} into its place")
+    return code
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -310,6 +305,7 @@ def _health(arguments: argparse.Namespace) -> int:
         terminal.print_json(document)
         return 0
     findings = document.pop("findings")
+    document |= {f"state {name}": value for name, value in (document.pop("state") or {"": None}).items()}
     for name, value in document.items():
         shown = terminal.human(name, value) if name == "size_bytes" and value is not None else value
         print(f"{name.replace('_', ' '):26} {'unknown' if shown is None else shown}")
@@ -371,15 +367,16 @@ def _form(arguments: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="indextables", description="Search and keep tables: an open table format for full-text search on Spark.")
+    about = "Search and keep tables: an open table format for full-text search on Spark."
+    parser = _Parser(prog="indextables", description=about, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"indextables {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
 
     def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".")
+        made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".", allow_abbrev=False)
         if name != "sql":  # the command names the table
             made.add_argument("path", metavar="PATH", nargs="?" if name == "config" else None, help="the table's folder")
-        made.set_defaults(run=run)
+        made.set_defaults(run=run, refuse=made.error)
         if reads:
             made.add_argument("--version", type=int, metavar="N", help="read this version instead of the newest")
             made.add_argument("--timestamp", metavar="TIME", help="read the table as of this time (ISO 8601, UTC without a zone)")
@@ -407,7 +404,9 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
         ("overwrite", _overwrite, "replace the rows by those of a file"),
     ):
         made = verb(name, run, help_text)
-        made.add_argument("source", metavar="FILE", help="parquet, csv or jsonl; - reads standard input (jsonl)")
+        made.add_argument(
+            "source", metavar="FILE", help="parquet, csv or jsonl; - reads standard input, and tells by its beginning which it is"
+        )
         made.add_argument("--format", choices=sorted(set(FORMATS.values())), help="where the file's name does not say")
         made.add_argument("--create", action="store_true", help="make the table with the file's schema if there is none")
         made.add_argument("--partition-by", metavar="A,B", help="with --create: partition columns")
@@ -479,7 +478,12 @@ def _add_maintenance(verb: Callable[..., argparse.ArgumentParser]) -> None:
     verb("doctor", _doctor, "say what is wrong with the table, and what mends it; changes nothing")
     verb("health", _health, "the doctor's findings and the table's figures")
     repair = verb("repair", _repair, "write a new log of the splits that are valid; the table stays as it is")
-    repair.add_argument("destination", metavar="DESTINATION", help="the folder for the new log; missing or empty")
+    repair.add_argument(
+        "destination",
+        metavar="DESTINATION",
+        help="the folder for the new log; missing or empty. "
+        "To use it, move the table's _transaction_log away, and this folder into its place",
+    )
     for made in (merge, purge, truncate):
         made.add_argument("--dry-run", action="store_true", help="only say what would be done")
 

@@ -228,7 +228,7 @@ def record_archive(archive: Path) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     about = "Java and start-up options of this installation's Spark."
-    parser = argparse.ArgumentParser(prog="python -m indextables.environment", description=about)
+    parser = argparse.ArgumentParser(prog="python -m indextables.environment", description=about, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("prepare", help="make the wrapped JDK and the class archive where they are missing")
     export = verbs.add_parser("export", help="print export lines for a shell")

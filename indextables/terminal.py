@@ -173,12 +173,20 @@ def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatc
 
 def form_of(asked: str | None, output: str | None) -> str:
     """How rows are to be shown: as asked for, or as the output file is named. Known before anything is read."""
-    suffix = Path(output).suffix.lower() if output else ""
-    by_name = suffix[1:] if suffix[1:] in RESULTS else FORMATS.get(suffix, "table")
-    form = asked or by_name
+    form = asked or _by_name(output)
     if form in BINARY and not output and sys.stdout.isatty():
         raise InvalidArgument(f"{form} is not for a terminal; give --output FILE or send it to another program")
     return form
+
+
+def _by_name(output: str | None) -> str:
+    """What has no ending, as /dev/stdout, is a table. Another program would not understand one under an ending of its own."""
+    suffix = Path(output).suffix.lower() if output else ""
+    known = {"": "table", ".txt": "table"} | {f".{form}": form for form in RESULTS if form != "table"}
+    if suffix not in known and suffix not in FORMATS:
+        endings = ", ".join(sorted({*known, *FORMATS} - {""}))
+        raise InvalidArgument(f"--output {output!r} ends in none of {endings}; say with --format what to write")
+    return known.get(suffix) or FORMATS[suffix]
 
 
 def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:

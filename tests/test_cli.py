@@ -196,7 +196,10 @@ def test_create_by_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[st
 BAD: list[tuple[int, str, list[str]]] = [
     (2, "invalid choice: 'serch'", ["serch", "{t}"]),
     (2, "required", ["search"]),
-    (2, "unrecognized arguments: --colums", ["search", "{t}", "x", "--colums", "id"]),
+    (2, "unrecognized arguments: --colums id (see indextables search --help)", ["search", "{t}", "x", "--colums", "id"]),
+    (2, "unrecognized arguments: --wher", ["scan", "{t}", "--wher", "id = 1"]),
+    (2, "(see indextables --help)", ["--vers"]),
+    (2, "ends in none of .arrow, .csv, .json, .jsonl, .ndjson, .parquet, .txt", ["scan", "{t}", "--output", "{tmp}/x.xlsx"]),
     (2, "invalid int value: 'ten'", ["search", "{t}", "x", "--limit", "ten"]),
     (2, "limit 0", ["search", "{t}", "x", "--limit", "0"]),
     (2, "nosuch", ["search", "{t}", "nosuch:x"]),
@@ -213,6 +216,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "not allowed with", ["create", "{new}", "--schema", "x", "--like", "y"]),
     (2, "data.xyz", ["append", "{t}", "{tmp}/data.xyz"]),
     (1, "no file", ["append", "{t}", "{tmp}/nosuch.parquet"]),
+    (1, "is a folder, not a file; the Spark job", ["append", "{t}", "{newer}"]),
     (1, "half.parquet", ["append", "{t}", "{tmp}/half.parquet"]),
     (1, "bad.jsonl", ["append", "{t}", "{tmp}/bad.jsonl"]),
     (1, "'other'", ["append", "{t}", "{tmp}/other.parquet"]),
@@ -224,7 +228,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (78, "no transaction log", ["count", "{tmp}"]),
     (78, "is a file", ["count", "{tmp}/data.parquet"]),
     (78, "is a file", ["append", "{tmp}/data.xyz", "{tmp}/data.parquet", "--create"]),
-    (78, "no transaction log", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
+    (78, "; --create makes a table there", ["append", "{tmp}/nowhere", "{tmp}/data.parquet"]),
     (2, "FUNCTION:COLUMN", ["aggregate", "{t}", "--agg", "n=count"]),
     (2, "'median'", ["aggregate", "{t}", "--agg", "n=median:id"]),
     (2, "COLUMN:SIZE", ["aggregate", "{t}", "--agg", "n=count:*", "--group-by", "h=histogram:id"]),
@@ -316,7 +320,29 @@ def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.Captu
     moments = {entry["version"]: int(entry["timestamp"].timestamp() * 1000 + 0.5) for entry in table.history().to_pylist()}
     assert as_json(capsys, "count", tmp_path / "t", "--timestamp", moments[2]) == {"count": 20}
     code, _, err = run(capsys, "count", tmp_path / "t", "--timestamp", "10000000000")
-    assert (code, "no version yet" in err) == (1, True)
+    first = table.history().to_pylist()[-1]["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert (code, err) == (1, f"error: the table had no version yet at 1970-04-26T17:46:40.000Z; the first in its log, 0, is of {first}\n")
+    with pytest.raises(it.VersionNotFound, match="no version yet at -1000000000000000000 ms since the epoch"):
+        it.open(tmp_path / "t", timestamp=-(10**18))
+
+
+def test_an_output_without_a_format_in_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """.txt and no ending mean a table; --format says what any other name is to hold."""
+    make(tmp_path / "t", appends=1)
+    for name, given, begins in (("a.txt", (), b"\n"), ("plain", (), b"\n"), ("a.xyz", ("--format", "csv"), b'"id"')):
+        assert run(capsys, "scan", tmp_path / "t", "--columns", "id", "--output", tmp_path / name, *given) == (0, "", "")
+        assert (tmp_path / name).read_bytes().lstrip(b" ").startswith(begins)
+
+
+def test_repair_says_the_next_step_and_health_has_a_line_for_each_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path / "t", appends=1)
+    code, out, _ = run(capsys, "repair", tmp_path / "t", tmp_path / "new")
+    assert (code, out.splitlines()[-1]) == (0, f"  next: move the table's _transaction_log away, and {tmp_path / 'new'} into its place")
+    assert "move the table's _transaction_log away" in " ".join(run(capsys, "repair", "--help")[1].split())
+    code, out, _ = run(capsys, "health", tmp_path / "t")
+    assert code == 0
+    assert re.search(r"^state num manifests +0$", out, re.MULTILINE)
+    assert "{" not in out
 
 
 FORMS: dict[str, Any] = {
@@ -424,11 +450,15 @@ def test_a_txn_is_written_once(tmp_path: Path, data: Path, capsys: pytest.Captur
 def test_config_shows_every_key_and_where_its_value_comes_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(tmp_path / "t", **{"merge.targetSize": "200M", "checkpoint.interval": 4})
+    make(tmp_path / "t", **{"merge.targetSize": "200M", "checkpoint.interval": 4, "indexing.typemap.level": "string"})
     monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "5")
-    given = ("-o", "state.compressionLevel=9", "-o", "s3.endpoint=http://127.0.0.1:9")
+    given = ("-o", "state.compressionLevel=9", "-o", "s3.endpoint=http://127.0.0.1:9", "-o", "indexing.tokenizer.message=raw")
     shown = {row["key"].removeprefix(PREFIX): row for row in as_json(capsys, "config", tmp_path / "t", *given)}
-    assert list(shown) == [key.name for key in KEYS]
+    columns = ["indexing.typemap.<column>", "indexing.typemap.level", "indexing.tokenizer.<column>", "indexing.tokenizer.message"]
+    assert list(shown) == [key.name for key in KEYS] + columns
+    assert [(shown[name]["value"], shown[name]["from"]) for name in columns[1::2]] == [("string", "table configuration"), ("raw", "option")]
+    assert "string, text, json, ip" in shown[columns[0]]["meaning"]
+    assert "default, raw, en_stem, whitespace, ngram" in shown[columns[2]]["meaning"]
     names = ("merge.targetSize", "checkpoint.interval", "state.compressionLevel", "s3.endpoint", "cleanup.enabled")
     assert [tuple(shown[name][column] for column in ("value", "from", "default")) for name in names] == [
         ("200M", "table configuration", "5G"),

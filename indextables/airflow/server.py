@@ -255,7 +255,7 @@ def _port(text: str | None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m indextables.airflow.server", description="This project's Airflow, on this machine only."
+        prog="python -m indextables.airflow.server", description="This project's Airflow, on this machine only.", allow_abbrev=False
     )
     parser.add_argument("verb", choices=["up", "down", "status"])
     chosen = parser.parse_args(arguments)

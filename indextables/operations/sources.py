@@ -27,6 +27,8 @@ BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """The rows of a file, or of standard input (`-`), as a stream; `schema` guides the text formats, which have no types of their own."""
+    if source != "-" and Path(source).is_dir():
+        raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = _Stdin.open() if source == "-" else None
     kind = form or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from indextables.actions import Add, CommitInfo, Metadata, Remove, Txn
+from indextables.clock import iso_ms
 from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
@@ -60,12 +61,23 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
     if not entries:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
     if not earlier:
-        raise VersionNotFound(f"the table had no version yet at {timestamp_ms} ms since the epoch")
+        raise VersionNotFound(
+            f"the table had no version yet at {_moment(timestamp_ms)}; the first in its log, {entries[0].version}, "
+            f"is of {_moment(entries[0].timestamp_ms)}"
+        )
     found = max(earlier)
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # what came between has expired, and one of those was the table at that time
-        raise VersionNotFound(f"the version of {timestamp_ms} ms since the epoch has expired; the oldest after 0 is {following}")
+        raise VersionNotFound(f"the version of {_moment(timestamp_ms)} has expired; the oldest after 0 is {following}")
     return found
+
+
+def _moment(timestamp_ms: int) -> str:
+    """ISO 8601, where the calendar reaches that far."""
+    try:
+        return iso_ms(timestamp_ms)
+    except (ValueError, OverflowError):
+        return f"{timestamp_ms} ms since the epoch"
 
 
 def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:

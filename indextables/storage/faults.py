@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Any
 
 from indextables.errors import StorageError, StorageRefused
+from indextables.paths import TableRoot
 
 
 class Kind(Enum):
@@ -33,10 +34,12 @@ class Fault:
     def is_passing(self) -> bool:
         return self.kind in (Kind.UNSENT, Kind.LOST)
 
-    def error(self, path: str, after: float | None = None) -> StorageError:
+    def error(self, root: TableRoot, path: str, after: float | None = None) -> StorageError:
+        """Names the table and the object in it; never the endpoint."""
+        told = f"{path!r} of {root}: {self.sentence}"
         if self.kind is Kind.REFUSED:
-            return StorageRefused(f"{path!r}: {self.sentence}")
-        return StorageError(f"{path!r}: {self.sentence}" + ("" if after is None else f"; given up after {after:g} s"))
+            return StorageRefused(told)
+        return StorageError(told + ("" if after is None else f"; given up after {after:g} s"))
 
 
 _BY_STATUS = {404: Kind.MISSING, 412: Kind.EXISTS}

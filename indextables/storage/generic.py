@@ -82,7 +82,7 @@ class FsspecBackend:
             self._fs().makedirs(target.rpartition("/")[0], exist_ok=True)
         # Bounded by the size, at a megabyte a second: the library sends it in one go.
         seconds = max(timeout, source.stat().st_size / 1_000_000)
-        retrying(path, seconds, lambda allowed: self._call("put_file", max(allowed, seconds / 2), str(source), target))
+        retrying(self.spec.root, path, seconds, lambda allowed: self._call("put_file", max(allowed, seconds / 2), str(source), target))
         return time.time_ns() // 1_000_000
 
     def _key(self, path: str) -> str:

@@ -74,14 +74,14 @@ class RemoteStore:
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         token: str | None = None
         while True:
-            page = retrying(folder, self.spec.timeout, partial(self.backend.page, folder, after, token))
+            page = retrying(self.root, folder, self.spec.timeout, partial(self.backend.page, folder, after, token))
             yield from page.entries
             if page.next is None:
                 return
             token = page.next
 
     def read(self, path: str) -> bytes:
-        return retrying(path, self.spec.timeout, partial(self.backend.get, path))
+        return retrying(self.root, path, self.spec.timeout, partial(self.backend.get, path))
 
     def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
         if len(paths) < 2:
@@ -92,7 +92,7 @@ class RemoteStore:
     def read_range(self, path: str, start: int, end: int) -> bytes:
         if end <= start:
             return b""
-        return retrying(path, self.spec.timeout, partial(self.backend.get, path, start=start, end=end))
+        return retrying(self.root, path, self.spec.timeout, partial(self.backend.get, path, start=start, end=end))
 
     def local_path(self, path: str, size: int) -> Path:
         return self._downloads().get(path, size, partial(self._download, size))
@@ -137,24 +137,24 @@ class RemoteStore:
                 return True
             is_sent = is_sent or fault.kind in (Kind.LOST, Kind.EXISTS)
             if not is_sent and not fault.is_passing:
-                raise Fault(Kind.REFUSED, fault.sentence).error(path)
+                raise Fault(Kind.REFUSED, fault.sentence).error(self.root, path)
             if is_sent:
                 # Also where the store says that it exists: the connection may have sent our own request twice.
                 found = self._try_get(path, deadline)
                 if isinstance(found, bytes):
                     return found == data
             if not deadline.pause():
-                raise _unknown(path, fault) if is_sent else fault.error(path, deadline.seconds)
+                raise _unknown(path, fault) if is_sent else fault.error(self.root, path, deadline.seconds)
 
     def replace(self, path: str, data: bytes) -> None:
         self._ready_to_write(path, len(data))
-        retrying(path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+        retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
 
     def upload(self, source: Path, path: str) -> int:
         self._ready_to_write(path, 0)
         if source.stat().st_size <= limits.PART_BYTES:
             data = source.read_bytes()
-            modified = retrying(path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+            modified = retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
         else:
             modified = self.backend.upload_parts(source, path, self.spec.timeout)
         source.unlink()
@@ -162,7 +162,7 @@ class RemoteStore:
 
     def delete(self, path: str) -> None:
         try:
-            retrying(path, self.spec.timeout, partial(self.backend.delete, path))
+            retrying(self.root, path, self.spec.timeout, partial(self.backend.delete, path))
         except FileNotFoundError:
             return
 
@@ -174,7 +174,7 @@ class RemoteStore:
 
     def _is_there(self, path: str) -> bool:
         try:
-            retrying(path, self.spec.timeout, partial(self.backend.size, path))
+            retrying(self.root, path, self.spec.timeout, partial(self.backend.size, path))
         except FileNotFoundError:
             return False
         return True

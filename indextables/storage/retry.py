@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from indextables import limits
 from indextables.errors import IndexTablesError
+from indextables.paths import TableRoot
 from indextables.storage.faults import Fault, Kind, fault_of
 
 Result = TypeVar("Result")
@@ -38,7 +39,7 @@ class Deadline:
         return True
 
 
-def retrying(path: str, seconds: float, request: Callable[[float], Result]) -> Result:
+def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[float], Result]) -> Result:
     """`request` gets the seconds it may take. FileNotFoundError, StorageRefused at once, StorageError at the deadline."""
     deadline = Deadline(seconds)
     while True:
@@ -53,9 +54,9 @@ def retrying(path: str, seconds: float, request: Callable[[float], Result]) -> R
         if fault.kind is Kind.MISSING:
             raise FileNotFoundError(path)
         if not fault.is_passing:
-            raise _as_refused(fault).error(path)
+            raise _as_refused(fault).error(root, path)
         if not deadline.pause():
-            raise fault.error(path, seconds)
+            raise fault.error(root, path, seconds)
 
 
 def _as_refused(fault: Fault) -> Fault:

@@ -120,7 +120,7 @@ class S3Backend:
             logging.getLogger("indextables").debug("an unfinished upload of %r stays behind: %s", path, fault_of(error).sentence)
 
     def _retried(self, path: str, timeout: float, method: str, **arguments: Any) -> Any:
-        return retrying(path, timeout, lambda seconds: self._call(method, max(seconds, timeout / 2), **arguments))
+        return retrying(self.spec.root, path, timeout, lambda seconds: self._call(method, max(seconds, timeout / 2), **arguments))
 
     def _key(self, path: str) -> str:
         return f"{self.spec.root.prefix}/{path}" if self.spec.root.prefix else path

@@ -75,7 +75,7 @@ def test_a_plain_refusal_is_told_at_once(store: Store, proxy: FaultProxy) -> Non
     for call in calls:
         proxy.clear()
         proxy.rule("403", times=10)
-        with pytest.raises(StorageRefused, match=r"^'x': the store refused with 403 AccessDenied$") as caught:
+        with pytest.raises(StorageRefused, match=r"^'x' of s3://[^ ]+: the store refused with 403 AccessDenied$") as caught:
             call()
         assert len(proxy.log) == 1
         assert not caught.value.retryable
@@ -136,9 +136,9 @@ def test_a_server_that_is_not_there(mini: Server) -> None:
 
 def test_a_missing_bucket_is_named(mini: Server) -> None:
     store = spec_of("s3://no-such-bucket/t", **mini.options).open()
-    with pytest.raises(StorageRefused, match="there is no such bucket"):
+    with pytest.raises(StorageRefused, match=r"^'x' of s3://no-such-bucket/t: there is no such bucket$"):
         store.read("x")
-    with pytest.raises(StorageRefused, match="there is no such bucket"):
+    with pytest.raises(StorageRefused, match=r" of s3://no-such-bucket/t: there is no such bucket$"):
         store.create("x", b"")
 
 

@@ -63,6 +63,9 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert [explained[name] for name in ("files_considered", "files_pruned_by_partition", "files_skipped_by_stats")] == [4, 2, 2]
     found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", "id,message")
     assert set(found[0]) == {"id", "message", "_score"}
+    for columns in ("_score", "message,_score,id"):  # comes anyway, and may be asked for
+        rows_found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", columns)
+        assert rows_found == [{name: row[name] for name in (*columns.replace("_score", "").split(","), "_score") if name} for row in found]
     scanned = as_json(capsys, "scan", t, "--where", "id = 7", "--columns", "id,ts,date,latency")
     assert scanned == [{"id": 7, "ts": "2024-01-01T00:00:07Z", "date": "2024-01-02", "latency": 1.75}] * 2
     assert [entry["operation"] for entry in as_json(capsys, "history", t)] == ["append", "append", "create"]
@@ -202,7 +205,8 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "ends in none of .arrow, .csv, .json, .jsonl, .ndjson, .parquet, .txt", ["scan", "{t}", "--output", "{tmp}/x.xlsx"]),
     (2, "invalid int value: 'ten'", ["search", "{t}", "x", "--limit", "ten"]),
     (2, "limit 0", ["search", "{t}", "x", "--limit", "0"]),
-    (2, "nosuch", ["search", "{t}", "nosuch:x"]),
+    (2, "no column 'mesage' to search (it has id, ts, level, message,", ["search", "{t}", "mesage:x"]),
+    (2, "'tss' is not a column, optionally followed by asc or desc; the table has id, ts,", ["search", "{t}", "x", "--order-by", "tss"]),
     (2, "(", ["search", "{t}", "(refused"]),
     (2, "'nosuch'", ["scan", "{t}", "--columns", "id,nosuch"]),
     (2, "level", ["scan", "{t}", "--where", "level = = 'x'"]),

@@ -173,7 +173,9 @@ def _result(view: View, request: SearchRequest, hits: Hits) -> pa.Table:
     found = fetched.select(request.schema.names) if len(hits) else request.schema.empty_table()
     if found.schema != request.schema:
         found = found.cast(request.schema)
-    found = found.append_column(SCORE, typed_array(hits.scores.tolist(), pa.float64()))
+    # Not appended: a table without columns has no rows, and the score may be all that is asked for.
+    scores = typed_array(hits.scores.tolist(), pa.float64())
+    found = pa.table([*found.columns, scores], schema=request.schema.append(pa.field(SCORE, pa.float64())))
     if request.snippets:
         found = found.append_column(SNIPPET, _snippets(request, fetched))
     return found.combine_chunks()
@@ -228,7 +230,7 @@ def _search_request(
     if limit + offset > limits.SEARCH_LIMIT:
         raise InvalidArgument(f"limit and offset together are {limit + offset}, more than {limits.SEARCH_LIMIT}; scan with where instead")
     parsed, mapping = bound_query(context, snapshot, query)
-    wanted = check_columns(snapshot.schema, columns)
+    wanted = _result_columns(snapshot.schema, columns)
     return SearchRequest(
         query=parsed,
         mapping=mapping,
@@ -239,6 +241,14 @@ def _search_request(
         order_by=_parse_order(snapshot.schema, order_by),
         snippets=_snippet_columns(snapshot.schema, snippets),
     )
+
+
+def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+    """Of the table; `_score` may be among those asked for, and comes anyway."""
+    if columns is None or isinstance(columns, str) or SCORE in schema.names or SCORE not in columns:
+        return check_columns(schema, columns)
+    others = [name for name in columns if name != SCORE]
+    return check_columns(schema, others) if others else []
 
 
 def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> tuple[str, ...]:
@@ -262,5 +272,7 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
         name, direction = order_by.strip(), "desc" if order_by.strip().startswith("-") else "asc"
         name = name.removeprefix("-")
     if name.strip() not in schema.names:
-        raise InvalidArgument(f"order_by {order_by!r} is not a column, optionally followed by asc or desc")
+        raise InvalidArgument(
+            f"order_by {order_by!r} is not a column, optionally followed by asc or desc; the table has {', '.join(schema.names)}"
+        )
     return name.strip(), direction.lower() == "desc"

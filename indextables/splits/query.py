@@ -137,7 +137,7 @@ class _Compiler:
         if json_path(column.name, self.kinds) is not None:
             return kinds.JSON
         if not self.partial:
-            self.fail(f"the table has no column {column.name!r} to search", column.position)
+            self.fail(f"the table has no column {column.name!r} to search (it has {', '.join(self.kinds)})", column.position)
         return None
 
     # --- one column

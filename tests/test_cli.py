@@ -128,6 +128,8 @@ def test_append_can_create_and_reads_every_format(tmp_path: Path, data: Path, ca
 
 
 def test_standard_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "- reads standard input, and tells by its beginning" in " ".join(run(capsys, "append", "--help")[1].split())
+
     class Stdin:
         buffer = io.BytesIO(b'{"id": 1, "message": "from a pipe"}\n{"id": 2}\n')
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,7 +32,8 @@ os.register_at_fork(after_in_child=_after_fork)
 class MemoryStore:
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
-        self._folder = tempfile.TemporaryDirectory(prefix="indextables-memory-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="indextables-memory-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)  # nobody closes a store
 
     @property
     def root(self) -> TableRoot:
@@ -74,7 +77,7 @@ class MemoryStore:
         return modified
 
     def local_path(self, path: str, size: int) -> Path:
-        return Downloads(Path(self._folder.name), self.root.path).get(path, size, lambda name, file: _write(file, self.read(name)))
+        return Downloads(Path(self._folder), self.root.path).get(path, size, lambda name, file: _write(file, self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # all of it is here

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,6 +182,17 @@ def test_metadata_of_parquet_checkpoints(data: bytes) -> None:
 @given(damaged((PARQUET[ROWS],)))
 def test_parquet_files_without_a_digest(data: bytes) -> None:
     _allowed(lambda: read_parquet(_held(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: data}), 42, ROOT.relative))  # type: ignore[arg-type]
+
+
+def test_a_parquet_file_whose_text_is_no_text() -> None:
+    rows = pq.ParquetFile(pa.BufferReader(PARQUET[ROWS])).read()
+    at = rows.schema.get_field_index("metadataId")
+    bad = pa.array([b"\xb0"] * rows.num_rows).view(pa.string())
+    written = pa.BufferOutputStream()
+    pq.write_table(rows.set_column(at, rows.schema.field(at), bad), written)
+    held = _held(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: written.getvalue().to_pybytes()})
+    with pytest.raises(LogCorrupted, match="is damaged"):
+        read_parquet(held, 42, ROOT.relative)  # type: ignore[arg-type]
 
 
 def _state_of(store: Bytes) -> Replay:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import indextables as it
+from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.spec import StoreSpec
 from tests.support.deeds import DEEDS, Deed, make_base
@@ -39,7 +40,7 @@ class Storms:
     kinds: set[tuple[str, str]] = field(default_factory=set)
 
     def make_store(self, spec: StoreSpec) -> RemoteStore:
-        return RemoteStore(spec, FaultyBackend(self.laboratory.memory(spec), self.weather))
+        return RemoteStore(spec, FaultyBackend(MemoryStore(spec), self.weather))
 
     def clean(self, deed: Deed, image: Image) -> tuple[Weather, Ends]:
         self.weather = Weather()

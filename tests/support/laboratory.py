@@ -128,7 +128,6 @@ class Laboratory:
 
     ms: int = 1_700_000_000_000  # by the store's clock
     _arounds: dict[int, Around] = field(default_factory=dict)
-    _memories: list[MemoryStore] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _names: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -142,19 +141,13 @@ class Laboratory:
         self._arounds[timeout_ms] = around
         return Machine(self, {"storage.timeout": f"{timeout_ms}ms"}, FakeTime(self.ms, ids=ids or f"{number % 2**16:04x}"))
 
-    def memory(self, spec: StoreSpec) -> MemoryStore:
-        self._memories.append(MemoryStore(spec))
-        return self._memories[-1]
-
     def make_store(self, spec: StoreSpec) -> Store:
-        return Seam(self.memory(spec), self._arounds.get(round(spec.timeout * 1000), passing))
+        return Seam(MemoryStore(spec), self._arounds.get(round(spec.timeout * 1000), passing))
 
     def forget_machines(self) -> None:
         for spec in list(specs._open):
             del specs._open[spec]
             caches.forget(spec)
-        while self._memories:
-            self._memories.pop()._folder.cleanup()
         self._arounds.clear()
 
     def new_uuid(self) -> uuid.UUID:

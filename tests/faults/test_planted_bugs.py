@@ -172,7 +172,7 @@ def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
             if fault.kind is Kind.EXISTS:
                 return False
             if not fault.is_passing or not deadline.pause():
-                raise fault.error(path)
+                raise fault.error(self.root, path)
         return True
 
     patch.setattr(RemoteStore, "create_unproved", create)
@@ -257,7 +257,7 @@ def test_r7_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plan
     """Within some tables; there may be more of them than in a normal run, so that this test never fails by chance."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, IndexTablesError)) as caught:
-        model(monkeypatch, tmp_path, form, 5 * TABLES)
+        model(monkeypatch, tmp_path, form, 5 * TABLES, 50_000)
     assert any(note.startswith("seed") for note in caught.value.__notes__), "by one of its tables"
 
 

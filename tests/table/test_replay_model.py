@@ -273,13 +273,12 @@ class Driver:
             self.check()
 
 
-def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int) -> None:
+def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, first: int) -> None:
     """Small segments, so that a few files go through everything that happens to a million."""
     for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items():
         monkeypatch.setattr(live, name, value)
     monkeypatch.setattr(codec, "SPELLINGS", Spellings(patience=10))
     monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of broken checkpoints
-    first = random.randrange(2**32)
     checked = broken = 0
     for seed in range(first, first + tables):
         # Without a cache of manifests every answer comes from the bytes that are there.
@@ -301,10 +300,10 @@ def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int) 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
-    model(monkeypatch, tmp_path, form, TABLES)
+    model(monkeypatch, tmp_path, form, TABLES, 50_000)  # the same in every run; the long form takes others each time
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
-    model(monkeypatch, tmp_path, form, 10_000)
+    model(monkeypatch, tmp_path, form, 10_000, random.randrange(2**32))

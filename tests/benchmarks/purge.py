@@ -1,7 +1,8 @@
 """Purge of large tables: `purges(folder, board)` is called by the bench.
 
 Planning is measured in a process of its own, whose memory is shown too: the listing is made up, the log is real. The listing itself is
-of real files on this disk, beside what deltalake's vacuum takes for as many; wall time, since it is the disk that is waited for.
+of real files on this disk and of objects of an S3 server on loopback, beside what deltalake's vacuum takes for as many; wall time,
+since it is the store that is waited for.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
-from indextables.clock import SYSTEM_CLOCK
+from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.log.log import Reading, TransactionLog
 from indextables.operations.checkpoint import checkpoint
@@ -26,11 +28,13 @@ from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
 from tests.benchmarks.shapes import write_delta, write_ours
+from tests.support.s3 import CREDENTIALS, ministack
 
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 FILES = 100_000 if QUICK else 1_000_000
 OBJECTS = 10_000 if QUICK else 100_000
 LONG_AGO = 1_600_000_000  # s
+MONTH_MS = 31 * 24 * 3_600_000
 
 PLANNING = """
 import json, sys, time
@@ -87,21 +91,42 @@ def _planning(folder: Path, board: Any) -> None:
 
 
 def _listing(folder: Path, board: Any) -> None:
-    ours, theirs = write_ours(folder / "listed", 3, 10), write_delta(folder / "vacuumed", 3, 10)
+    """Dead objects, found on disk and by an S3 server that has the same files for objects."""
+    ours, theirs = (
+        write_ours(folder / "s3/000000000000/tables/listed", 3, 10),
+        write_delta(folder / "s3/000000000000/tables/vacuumed", 3, 10),
+    )
     name = "split-00000000-0000-4000-8000-{:012x}.split"
     _fill(ours, lambda number: f"date=2024-01-{number % 28 + 1:02d}/splits/{name.format(number)}")
     _fill(theirs, lambda number: f"date=2024-01-{number % 28 + 1:02d}/part-{number:08d}.parquet")
-    delta = DeltaTable(theirs)
 
-    def vacuum(*, dry_run: bool) -> None:
-        assert len(delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=dry_run, full=True)) == OBJECTS
+    def compare(what: str, our_time: float, their_time: float) -> None:
+        board.add(f"purge of {OBJECTS:,} objects {what} (wall; vacuum)", our_time, their_time)
 
-    def purged(*, dry_run: bool) -> None:
-        assert purge(bound(ours), dry_run=dry_run).metrics["files_deleted"] == OBJECTS
+    compare("on disk, listed, compared and planned", _purge(bound(ours), dry_run=True), _vacuum(DeltaTable(theirs), dry_run=True))
+    with ministack(folder / "s3") as server, pytest.MonkeyPatch.context() as patch:
+        for variable, value in CREDENTIALS.items():
+            patch.setenv(variable, value)
+        later = Clock(now_ms=lambda: SYSTEM_CLOCK.now_ms() + MONTH_MS)  # no object is older than the server
+        remote = TableContext.at(f"s3://{server.bucket}/listed", server.options, later)
+        delta = DeltaTable(
+            f"s3://{server.bucket}/vacuumed",
+            storage_options={"AWS_ENDPOINT_URL": server.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"},
+        )
+        compare("on S3, listed, compared and planned", _purge(remote, dry_run=True), _vacuum(delta, dry_run=True))
+    compare("on disk, and deleted", _purge(bound(ours), dry_run=False), _vacuum(DeltaTable(theirs), dry_run=False))
 
-    for what, dry_run in (("listed, compared and planned", True), ("and deleted", False)):
-        our_time, their_time = _wall(lambda dry=dry_run: purged(dry_run=dry)), _wall(lambda dry=dry_run: vacuum(dry_run=dry))
-        board.add(f"purge of {OBJECTS:,} objects on disk, {what} (wall; vacuum)", our_time, their_time)
+
+def _purge(context: TableContext, *, dry_run: bool) -> float:
+    started = time.perf_counter()
+    assert purge(context, dry_run=dry_run).metrics["files_deleted"] == OBJECTS
+    return time.perf_counter() - started
+
+
+def _vacuum(table: DeltaTable, *, dry_run: bool) -> float:
+    started = time.perf_counter()
+    assert len(table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=dry_run, full=True)) == OBJECTS
+    return time.perf_counter() - started
 
 
 def _fill(table: Path, path_of: Callable[[int], str]) -> None:
@@ -110,9 +135,3 @@ def _fill(table: Path, path_of: Callable[[int], str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (LONG_AGO, LONG_AGO))
-
-
-def _wall(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,32 +37,45 @@ def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tu
     return len(made), massacre.kills
 
 
-def on_local_disk(folder: Path, tables: int, commits: int, kills: int) -> tuple[int, int]:
-    """In several tables: a writer lists the log for every commit, so that one log of them all would measure the listing."""
+def in_tables(specs: Iterable[StoreSpec], folder: Path, commits: int, kills: int) -> tuple[int, int]:
+    """In several tables: a writer lists the log for every commit and starts by replaying it, so one log of them all would measure that."""
     sums = (0, 0)
-    for number in range(tables):
+    for number, spec in enumerate(specs):
         notes = folder / f"notes-{number}"
         notes.mkdir()
-        made, killed = hold_massacre(spec_of(str(folder / f"t{number}")), notes, commits, kills)
+        made, killed = hold_massacre(spec, notes, commits, kills)
         sums = sums[0] + made, sums[1] + killed
-        left = [file for file in (folder / f"t{number}" / "_transaction_log").iterdir() if file.name.startswith(".tmp-")]
-        assert len(left) <= killed  # what the dead were about to write; no reader took it for anything
+        if spec.root.scheme == "file":
+            left = [file for file in (folder / f"t{number}" / "_transaction_log").iterdir() if file.name.startswith(".tmp-")]
+            assert len(left) <= killed  # what the dead were about to write; no reader took it for anything
     return sums
 
 
+def on_disk(folder: Path, tables: int) -> Iterator[StoreSpec]:
+    return (spec_of(str(folder / f"t{number}")) for number in range(tables))
+
+
+def on_server(server: Server, tables: int) -> Iterator[StoreSpec]:
+    return (spec_of(server.with_bucket().place(), **server.options) for _ in range(tables))
+
+
 def test_writers_killed_on_local_disk(tmp_path: Path) -> None:
-    commits, kills = on_local_disk(tmp_path, tables=4, commits=250, kills=13)
+    commits, kills = in_tables(on_disk(tmp_path, 4), tmp_path, commits=250, kills=13)
     assert commits >= 1000
     assert kills >= 50
 
 
+@pytest.mark.timeout(900)
 def test_writers_killed_on_ministack(mini: Server, tmp_path: Path) -> None:
-    hold_massacre(spec_of(mini.place(), **mini.options), tmp_path, commits=60, kills=15)
+    """Most of its time is the writers' own CPU: a client of S3 takes 0.1 s of it to start, and each version that it reads is a request."""
+    commits, kills = in_tables(on_server(mini, 4), tmp_path, commits=250, kills=13)
+    assert commits >= 1000
+    assert kills >= 50
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_hundred_thousand_commits(tmp_path: Path) -> None:
-    commits, kills = on_local_disk(tmp_path, tables=200, commits=500, kills=25)
+    commits, kills = in_tables(on_disk(tmp_path, 200), tmp_path, commits=500, kills=25)
     assert commits >= 100_000
     assert kills >= 5_000

@@ -21,6 +21,7 @@ from indextables.storage import Store, StoreSpec
 
 WRITERS = 16
 PATIENCE = 120  # seconds for the slowest of the others to come to the start
+PRELOADED = ["tests.support.committing", "indextables.storage.remote", "indextables.storage.s3", "s3fs", "gcsfs.core"]
 SPREAD = 0.002  # seconds over which they leave it: a server sees them in another order every time
 
 
@@ -35,7 +36,7 @@ class Start(Protocol):
 def light_processes() -> ForkServerContext:
     """Processes that cost a fork, with the object stores' libraries at hand. They have the environment of the first of them."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.support.committing", "s3fs", "gcsfs.core"])
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

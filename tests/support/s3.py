@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ class Server:
     def place(self) -> str:
         """An address that nothing lies at."""
         return f"s3://{self.bucket}/{uuid.uuid4().hex}"
+
+    def with_bucket(self) -> Server:
+        """With an empty bucket: ministack goes through all of a bucket for every listing."""
+        bucket = f"tables-{uuid.uuid4().hex}"
+        connect(self.url).call_s3("create_bucket", Bucket=bucket)
+        return replace(self, bucket=bucket)
 
 
 def options(url: str, timeout: str = "30s") -> dict[str, str]:

@@ -7,6 +7,8 @@ STAMP := $(VENV)/.installed
 # A moved checkout or other pins need a new environment; an edited pyproject.toml only a look at what is there.
 FINGERPRINT := $(CURDIR) $(EXTRAS) $(shell cksum < constraints.txt)
 UV_INSTALL := $(VENV)/bin/uv pip install --quiet --python $(PYTHON) --constraints constraints.txt --build-constraints constraints.txt
+# A file's tests stay together, for what they share; in their order, which has the long files first.
+IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down test test-long bench lint constraints clean
@@ -30,10 +32,10 @@ down: $(STAMP)  ## stop what `make up` started
 	@$(PYTHON) -m indextables.airflow.server down
 
 test: lint  ## lint, then every test but the slow ones, with the coverage gate; what .ci/run calls
-	$(PYTHON) -m pytest --cov --cov-report=term-missing:skip-covered
+	$(PYTHON) -m pytest $(IN_PARALLEL) --cov --cov-report=term-missing:skip-covered
 
 test-long: lint  ## the same with the tests marked slow
-	$(PYTHON) -m pytest -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
+	$(PYTHON) -m pytest $(IN_PARALLEL) -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
 
 bench: $(STAMP)  ## CPU of log, splits and searches beside deltalake, tantivy and DuckDB, with PASS or FAIL for each promise (QUICK=1: a short form)
 	$(PYTHON) -m tests.benchmarks.bench

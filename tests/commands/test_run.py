@@ -13,7 +13,7 @@ import pytest
 
 import indextables as it
 from indextables.cli import main
-from tests.support.s3 import CREDENTIALS, connect, ministack
+from tests.support.s3 import connect, ministack
 from tests.support.tables import SCHEMA, ids, make, rows, tree
 
 COLUMNS = {
@@ -275,9 +275,7 @@ def test_terminal(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    with ministack() as found, pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
+    with ministack() as found:
         yield found
 
 

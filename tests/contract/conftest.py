@@ -13,18 +13,7 @@ from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
 from tests.support import clouds, plain_store
 from tests.support.fault_proxy import FaultProxy
-from tests.support.s3 import CREDENTIALS, Server, ministack, seaweedfs
-
-
-@pytest.fixture(scope="session", autouse=True)
-def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Credentials as users give them, and a cache folder of this run's own; child processes inherit both."""
-    cache = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        patch.setenv("INDEXTABLES_CACHE_DIR", str(cache))
-        yield cache
+from tests.support.s3 import Server, ministack, seaweedfs
 
 
 @pytest.fixture(scope="session")

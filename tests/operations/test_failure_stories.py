@@ -34,7 +34,7 @@ from indextables.table.context import TableContext
 from tests.support import plain_store
 from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.fault_proxy import FaultProxy
-from tests.support.s3 import CREDENTIALS, Server, ministack, options
+from tests.support.s3 import Server, ministack, options
 from tests.support.tables import SCHEMA, FakeTime, ids, rows
 
 BY_HAND = {"checkpoint.enabled": "false", "transaction.compression.enabled": "false", "transaction.cache.enabled": "false"}
@@ -98,9 +98,7 @@ def now() -> FakeTime:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with ministack() as found, pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
+    with ministack() as found:
         yield found
 
 

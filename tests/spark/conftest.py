@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.s3 import CREDENTIALS
 from tests.support.spark import environment
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
-        cache = {"INDEXTABLES_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-        for name, value in {**environment(), **CREDENTIALS, **cache}.items():
+        for name, value in environment().items():
             patch.setenv(name, value)
         session = (
             SparkSession.builder.master("local[2,4]")

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from indextables.paths import TableRoot
@@ -32,8 +33,13 @@ os.register_at_fork(after_in_child=_after_fork)
 class MemoryStore:
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
-        self._folder = tempfile.mkdtemp(prefix="indextables-memory-")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)  # nobody closes a store
+
+    @cached_property
+    def _folder(self) -> Path:
+        """For what is asked for as a file."""
+        folder = tempfile.mkdtemp(prefix="indextables-memory-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # nobody closes a store
+        return Path(folder)
 
     @property
     def root(self) -> TableRoot:
@@ -43,8 +49,8 @@ class MemoryStore:
         base = self.root.path + "/"
         prefix = base + (folder + "/" if folder else "")
         with _lock:
-            found = [(key.removeprefix(base), *value) for key, value in sorted(_files.items()) if key.startswith(prefix)]
-        yield from (Entry(path, len(data), modified) for path, data, modified in found if after is None or path > after)
+            found = [(key.removeprefix(base), *value) for key, value in _files.items() if key.startswith(prefix)]
+        yield from (Entry(path, len(data), modified) for path, data, modified in sorted(found) if after is None or path > after)
 
     def read(self, path: str) -> bytes:
         with _lock:
@@ -77,7 +83,7 @@ class MemoryStore:
         return modified
 
     def local_path(self, path: str, size: int) -> Path:
-        return Downloads(Path(self._folder), self.root.path).get(path, size, lambda name, file: _write(file, self.read(name)))
+        return Downloads(self._folder, self.root.path).get(path, size, lambda name, file: _write(file, self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # all of it is here

@@ -1,134 +1,17 @@
-"""R6: every order of the storage calls of two verbs comes to what one after the other would: nothing lost, doubled or brought back.
-
-All orders are covered but for those that only swap calls which commute (two reads, or calls for different files). A verb that ends with
-ConcurrentConflict has done nothing.
-"""
+"""R6 in memory, where most orders can be tried; on local disk and S3: tests/contract/test_interleavings.py."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
-import indextables as it
-from tests.support.deeds import VERBS, make_base, rows
-from tests.support.interleaving import Chooser, Explorer, Turn, at_random, take_turns
-from tests.support.laboratory import Image, Laboratory, TableState, laboratory, state_of
+from tests.support.contests import PAIRS, Contest, bases_of, explore
+from tests.support.deeds import VERBS, make_base
+from tests.support.interleaving import at_random
+from tests.support.laboratory import Laboratory, laboratory
 
 __all__ = ["laboratory"]
-
-SECOND: dict[str, Callable[[it.Table], object]] = {  # the second of two of a kind writes other rows
-    "append": lambda table: table.append(rows(500, "ab")),
-    "overwrite": lambda table: table.overwrite(rows(600, "ab")),
-    "replaceWhere": lambda table: table.overwrite(rows(700, "b"), where="k = 'b'"),
-}
-PAIRS = [
-    ("append", "append"), ("append", "overwrite"), ("append", "merge_splits"), ("merge_splits", "merge_splits"),
-    ("merge_splits", "overwrite"), ("overwrite", "overwrite"), ("replaceWhere", "append"), ("drop_partitions", "append"),
-    ("checkpoint", "append"), ("checkpoint", "checkpoint"), ("purge", "append"), ("purge", "checkpoint"), ("purge", "merge_splits"),
-    ("purge", "purge"), ("truncate_history", "append"),
-    ("replaceWhere", "merge_splits"), ("drop_partitions", "merge_splits"), ("purge", "overwrite"),
-    ("append with txn", "append with txn"),
-]  # fmt: skip
-
-
-@dataclass
-class Contest:
-    """Verbs at once on copies of one table, and what each order of them would have come to."""
-
-    laboratory: Laboratory
-    image: Image
-    names: tuple[str, ...]
-    outcomes: Counter[str] = field(default_factory=Counter)
-    _serial: dict[tuple[int, ...], TableState | None] = field(default_factory=dict)
-
-    def verb(self, number: int) -> Callable[[it.Table], object]:
-        name = self.names[number]
-        return SECOND[name] if name in SECOND and name in self.names[:number] else VERBS[name]
-
-    def serial(self, order: tuple[int, ...]) -> TableState | None:
-        """One after the other, by handles that are as old as those of the contest: what `commit` says was decided on what it saw.
-        None: not in this order, since one of them finds its file gone."""
-        if order not in self._serial:
-            place = self.laboratory.restore(self.image)
-            tables = [self.laboratory.machine().open(place) for _ in order]
-            try:
-                for number, table in zip(order, tables, strict=True):
-                    self.verb(number)(table)
-                self._serial[order] = state_of(self.laboratory, place)
-            except it.InvalidArgument:
-                assert "record_skipped_file" in self.names
-                self._serial[order] = None
-            self.laboratory.clear(place)
-        return self._serial[order]
-
-    def run(self, choose: Chooser) -> bool:
-        lab = self.laboratory
-        place = lab.restore(self.image)
-        turns = []
-        for number, name in enumerate(self.names):
-            turn = Turn(name)
-            table = lab.machine(turn.around, ids=f"{number:04x}").open(place)
-            turns.append((turn, lambda table=table, number=number: self.verb(number)(table)))
-        is_whole = take_turns(turns, choose)
-        if is_whole:
-            self.judge(place, [turn.result for turn, _ in turns])
-        lab.clear(place)
-        lab.forget_machines()
-        return is_whole
-
-    def judge(self, place: str, results: list[Any]) -> None:
-        lab = self.laboratory
-        refusals = (it.ConcurrentConflict, *([it.InvalidArgument] if "record_skipped_file" in self.names else []))
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, (*refusals, it.CommitUnknown)):
-                raise result
-        conflicts = [number for number, result in enumerate(results) if isinstance(result, refusals)]
-        unknown = [number for number, result in enumerate(results) if isinstance(result, it.CommitUnknown)]
-        done = [number for number in range(len(results)) if number not in conflicts + unknown]
-        assert done, "someone must get through"
-        found = state_of(lab, place)
-        candidates = [
-            self.serial(order)
-            for more in range(len(unknown) + 1)
-            for some in itertools.combinations(unknown, more)
-            for order in itertools.permutations([*done, *some])
-        ]
-        if {"merge_splits", "record_skipped_file"} <= {*self.names}:  # a merge that has begun takes a file that is skipped from now on
-            assert found is not None
-            assert found.rows in [each.rows for each in candidates if each is not None], (found, candidates, results)
-        else:
-            assert found in candidates, (found, candidates, results)
-        versions = [version for result in results if (version := getattr(result, "version", None)) is not None]
-        assert len(set(versions)) == len(versions) or "append with txn" in self.names, "two verbs were told of the same version"
-        assert found is not None
-        assert all(version <= found.version for version in versions)
-        warnings = [w for result in results for w in getattr(result, "warnings", ())]
-        self.outcomes["conflict" if conflicts else "unknown" if unknown else "warned" if warnings else "both"] += 1
-
-
-def bases_of(names: tuple[str, ...]) -> list[str]:
-    needs_age = {"purge", "checkpoint", "truncate_history"} & set(names)
-    return ["lived json", "lived avro"] if needs_age else ["appended"]
-
-
-def explore(laboratory: Laboratory, names: tuple[str, ...], most: int, sampled: int) -> None:
-    for base in bases_of(names):
-        contest = Contest(laboratory, make_base(laboratory, base), names)
-        explorer = Explorer(contest.run, most)
-        explorer.explore()
-        if not explorer.is_complete:
-            for seed in range(sampled):
-                assert contest.run(at_random(seed))
-        total = contest.outcomes.total()
-        how = "all" if explorer.is_complete else "sampled"
-        print(f"R6: {' and '.join(names)} on {base}: {total} orders, {how}, {explorer.redundant} redundant: {dict(contest.outcomes)}")
-        assert total == explorer.runs + (0 if explorer.is_complete else sampled)
-        assert total >= 2
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 import pytest
 
 import indextables as it
+from indextables.storage import Store, StoreSpec
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
-from indextables.storage.spec import StoreSpec
 from tests.support.deeds import DEEDS, Deed, make_base
 from tests.support.faulty_backend import STALE, Fault, FaultyBackend, Weather, faults_of, let_time_pass
-from tests.support.laboratory import Call, Image, Laboratory, TableState, laboratory_of, state_of
+from tests.support.grounds import Image, Memory
+from tests.support.laboratory import Laboratory, TableState, laboratory_of, state_of
+from tests.support.seam import Around, Call
 
 Ends = tuple[TableState | None, TableState | None]  # before it and after it
 Then = tuple[int, Callable[[Call], Fault]] | None
@@ -31,30 +33,36 @@ SHORT_ROUND = (
 )  # fmt: skip
 
 
+class Stormy(Memory):
+    """Tables in memory behind requests that may fail."""
+
+    weather = Weather()
+
+    def store(self, spec: StoreSpec, around: Around) -> Store:
+        return RemoteStore(spec, FaultyBackend(MemoryStore(spec), self.weather))
+
+
 @dataclass
 class Storms:
     laboratory: Laboratory
-    weather: Weather = field(default_factory=Weather)
+    ground: Stormy
     cases: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     kinds: set[tuple[str, str]] = field(default_factory=set)
 
-    def make_store(self, spec: StoreSpec) -> RemoteStore:
-        return RemoteStore(spec, FaultyBackend(MemoryStore(spec), self.weather))
-
     def clean(self, deed: Deed, image: Image) -> tuple[Weather, Ends]:
-        self.weather = Weather()
+        self.ground.weather = Weather()
         place = self.laboratory.restore(image)
         before = state_of(self.laboratory, place)
-        self.weather = Weather()
+        self.ground.weather = Weather()
         deed.run(self.laboratory.machine(ids="cccc"), place)
-        clean, self.weather = self.weather, Weather()
+        clean, self.ground.weather = self.ground.weather, Weather()
         return clean, (before, state_of(self.laboratory, place))
 
     def one(self, deed: Deed, image: Image, at: int, fault: Fault, stays: bool, ends: Ends, then: Then = None) -> None:
         lab = self.laboratory
         place = lab.restore(image)
-        weather = self.weather = Weather(fault, at, stays, then)
+        weather = self.ground.weather = Weather(fault, at, stays, then)
         try:
             deed.run(lab.machine(ids="cccc"), place)
             outcome = "right"
@@ -67,7 +75,7 @@ class Storms:
         case = f"{deed.name}: {fault} at request {at}, {call.verb} {call.path}{more}: {outcome}"
         assert weather.struck >= 1, case
         assert weather.now - 1000 < LONGEST, case
-        self.weather = Weather()
+        self.ground.weather = Weather()
         self.judge(deed, place, outcome, ends, case)
         self.cases += 1
         self.outcomes[outcome] += 1
@@ -94,11 +102,10 @@ class Storms:
 @pytest.fixture
 def storms(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Storms]:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path))
-    with laboratory_of(monkeypatch) as laboratory:
-        made = Storms(laboratory)
-        monkeypatch.setattr(laboratory, "make_store", made.make_store)
-        let_time_pass(lambda: made.weather, monkeypatch)
-        yield made
+    ground = Stormy()
+    with laboratory_of(monkeypatch, ground) as laboratory:
+        let_time_pass(lambda: ground.weather, monkeypatch)
+        yield Storms(laboratory, ground)
 
 
 def storm(name: str, storms: Storms) -> None:

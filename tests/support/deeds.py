@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import indextables as it
-from tests.support.laboratory import Image, Laboratory, Machine
+from tests.support.grounds import Image
+from tests.support.laboratory import START, Laboratory, Machine
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string())])
 DAY = 86_400_000
@@ -126,11 +127,21 @@ def _deeds() -> list[Deed]:
     ]
 
 
+_bases: dict[str, tuple[Image, int]] = {"nothing": ({}, START)}
+
+
 def make_base(laboratory: Laboratory, name: str) -> Image:
-    """A table as of `laboratory.ms`, when it is some weeks old."""
+    """A table as of `laboratory.ms`, when it is some weeks old. Made once."""
+    if name not in _bases:
+        laboratory.ms = START
+        with laboratory.in_memory():
+            _bases[name] = _made(laboratory, name), laboratory.ms
+    image, laboratory.ms = _bases[name]
+    return image
+
+
+def _made(laboratory: Laboratory, name: str) -> Image:
     place, machine = laboratory.place(), laboratory.machine()
-    if name == "nothing":
-        return {}
     laboratory.count_names_from(0)
     kind, _, form = name.partition(" ")
     create(machine, place, **FORMATS[form or "json"], **(EAGER if kind == "eager" else {}))
@@ -149,7 +160,9 @@ def make_base(laboratory: Laboratory, name: str) -> Image:
         laboratory.machine().open(place).append(rows(40, "ab"))
         laboratory.machine().open(place).checkpoint()
         laboratory.machine().open(place).append(rows(50, "a"))
-    return laboratory.image(place)
+    image = laboratory.image(place)
+    laboratory.clear(place)
+    return image
 
 
 DEEDS = _deeds()

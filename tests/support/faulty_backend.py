@@ -16,7 +16,7 @@ from indextables.operations import deletion
 from indextables.storage import Entry, retry
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import Page
-from tests.support.laboratory import Call
+from tests.support.seam import Call
 
 Result = TypeVar("Result")
 SLOW_SECONDS = 5.0

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.laboratory import Call
+from tests.support.seam import Call
 
 PATIENCE = 60  # seconds for a machine to come to its next storage call
 

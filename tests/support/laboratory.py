@@ -1,4 +1,4 @@
-"""Machines that share one store in memory, each with its own view of it: what a machine asks of the store passes through `around`.
+"""Machines that share one store, each with its own view of it: what a machine asks of the store passes through `around`.
 
 Everything is the product's but time, ids, threads and the work of tantivy: a split of the same rows is made once and its bytes used again,
 so that ten thousand runs of whole verbs take a minute, and the rows in every split are still real ones.
@@ -32,117 +32,41 @@ from indextables.paths import TableRoot
 from indextables.splits import SplitInfo, SplitWriter
 from indextables.splits.reader import SplitReader
 from indextables.state import avro_read, manifest_cache
-from indextables.storage import Entry, Store, StoreSpec, memory, remote
+from indextables.storage import Store, StoreSpec, remote
 from indextables.storage import spec as specs
-from indextables.storage.memory import MemoryStore
 from indextables.table import snapshot
+from tests.support.grounds import Ground, Image, Memory
+from tests.support.seam import Around, Seam, passing
 from tests.support.tables import FakeTime
 
 Result = TypeVar("Result")
-CHANGING = {"create", "replace", "upload", "delete"}
-Image = dict[str, tuple[bytes, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the store's seam."""
-
-    verb: str
-    path: str
-    after: str | None = None
-
-    @property
-    def changes(self) -> bool:
-        return self.verb in CHANGING
-
-    def commutes_with(self, other: Call) -> bool:
-        """Whether it makes no difference which of the two comes first."""
-        if not self.changes and not other.changes:
-            return True
-        if "list" in (self.verb, other.verb):
-            seen, written = (self, other) if self.verb == "list" else (other, self)
-            return not (written.path.startswith(f"{seen.path}/" if seen.path else "") and (seen.after is None or written.path > seen.after))
-        return self.path != other.path
-
-
-Around = Callable[[Call, Callable[[], Any]], Any]  # carries a call out, or not
-
-
-def passing(call: Call, perform: Callable[[], Any]) -> Any:
-    return perform()
-
-
-class Seam:
-    """A store whose every call passes through `around`; a listing is one call, reading many files is as many."""
-
-    def __init__(self, inner: Store, around: Around) -> None:
-        self.inner = inner
-        self.around = around
-
-    @property
-    def spec(self) -> StoreSpec:
-        return self.inner.spec
-
-    @property
-    def root(self) -> TableRoot:
-        return self.inner.root
-
-    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
-        yield from self.around(Call("list", folder, after), lambda: list(self.inner.list(folder, after)))
-
-    def read(self, path: str) -> bytes:
-        return self._call("read", path, lambda: self.inner.read(path))
-
-    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
-        return [self.read(path) for path in paths]
-
-    def read_range(self, path: str, start: int, end: int) -> bytes:
-        return self._call("read_range", path, lambda: self.inner.read_range(path, start, end))
-
-    def create(self, path: str, data: bytes) -> bool:
-        return self._call("create", path, lambda: self.inner.create(path, data))
-
-    def replace(self, path: str, data: bytes) -> None:
-        self._call("replace", path, lambda: self.inner.replace(path, data))
-
-    def upload(self, source: Path, path: str) -> int:
-        return self._call("upload", path, lambda: self.inner.upload(source, path))
-
-    def local_path(self, path: str, size: int) -> Path:
-        return self._call("local_path", path, lambda: self.inner.local_path(path, size))
-
-    def partial_file(self, path: str, size: int, tail_start: int) -> Any:
-        return self.inner.partial_file(path, size, tail_start)
-
-    def delete(self, path: str) -> None:
-        self._call("delete", path, lambda: self.inner.delete(path))
-
-    def _call(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
-        result: Result = self.around(Call(verb, path), perform)
-        return result
+START = 1_700_000_000_000
 
 
 @dataclass
 class Laboratory:
-    """Places are memory:// tables; a machine is known by its `storage.timeout`, so that its caches are its own."""
+    """A machine is known by its `storage.timeout`, so that its caches are its own."""
 
-    ms: int = 1_700_000_000_000  # by the store's clock
+    ground: Ground = field(default_factory=Memory)
+    ms: int = START  # by the store's clock
     _arounds: dict[int, Around] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _names: itertools.count[int] = field(default_factory=itertools.count)
 
     def place(self) -> str:
-        return f"memory://laboratory/{next(self._numbers)}"
+        return self.ground.place(next(self._numbers))
 
     def machine(self, around: Around = passing, ids: str | None = None) -> Machine:
         """`ids`: the same in another run."""
         number = next(self._numbers)
         timeout_ms = 100_000 + number % 3_000_000
         self._arounds[timeout_ms] = around
-        return Machine(self, {"storage.timeout": f"{timeout_ms}ms"}, FakeTime(self.ms, ids=ids or f"{number % 2**16:04x}"))
+        options = {**self.ground.options, "storage.timeout": f"{timeout_ms}ms"}
+        return Machine(self, options, FakeTime(self.ms, ids=ids or f"{number % 2**16:04x}"))
 
     def make_store(self, spec: StoreSpec) -> Store:
-        return Seam(MemoryStore(spec), self._arounds.get(round(spec.timeout * 1000), passing))
+        around = self._arounds.get(round(spec.timeout * 1000), passing)
+        return Seam(spec, self.ground.store(spec, around), around)
 
     def forget_machines(self) -> None:
         for spec in list(specs._open):
@@ -153,15 +77,22 @@ class Laboratory:
     def new_uuid(self) -> uuid.UUID:
         return uuid.UUID(f"00000000-0000-4000-8000-{next(self._names):012d}")
 
+    @contextmanager
+    def in_memory(self) -> Iterator[None]:
+        """Tables that are made now lie there: what they hold is the same everywhere, and takes least time there."""
+        ground, self.ground = self.ground, Memory()
+        try:
+            yield
+        finally:
+            self.ground = ground
+
     def image(self, place: str) -> Image:
-        base = TableRoot.parse(place).path + "/"
-        return {key.removeprefix(base): value for key, value in memory._files.items() if key.startswith(base)}
+        return self.ground.image(place)
 
     def restore(self, image: Image) -> str:
         """A new place with these files."""
         place = self.place()
-        base = TableRoot.parse(place).path + "/"
-        memory._files.update({base + path: value for path, value in image.items()})
+        self.ground.fill(place, image)
         self.count_names_from(1_000_000)
         return place
 
@@ -171,9 +102,7 @@ class Laboratory:
 
     def clear(self, *places: str) -> None:
         for place in places:
-            base = TableRoot.parse(place).path + "/"
-            for key in [key for key in memory._files if key.startswith(base)]:
-                del memory._files[key]
+            self.ground.clear(place)
 
 
 @dataclass(frozen=True)
@@ -208,12 +137,14 @@ def state_of(laboratory: Laboratory, place: str) -> TableState | None:
     except it.TableNotFound:
         return None
     assert table.warnings == [], table.warnings
-    base = TableRoot.parse(place).path
+    store = machine.spec(place).open()
     files = []
     listed = table.files().select(["path", "size", "num_records"]).to_pylist()
     for file in listed:
-        assert f"{base}/{file['path']}" in memory._files, f"{file['path']} is live and gone"
-        data = memory._files[f"{base}/{file['path']}"][0]
+        try:
+            data = store.read(file["path"])
+        except FileNotFoundError:
+            raise AssertionError(f"{file['path']} is live and gone") from None
         ids = ids_of(data)
         assert (len(data), len(ids)) == (file["size"], file["num_records"])
         files.append((file["path"].rpartition("/")[0], ids))
@@ -298,15 +229,15 @@ def laboratory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
 
 
 @contextmanager
-def laboratory_of(patch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
-    made = Laboratory()
+def laboratory_of(patch: pytest.MonkeyPatch, ground: Ground | None = None) -> Iterator[Laboratory]:
+    made = Laboratory(ground or Memory())
 
     def make(spec: StoreSpec) -> Store:
         return made.make_store(spec)
 
     patch.setattr(StoreSpec, "_make", make)
-    patch.setattr(memory, "_files", {})
-    patch.setattr(memory, "time", types.SimpleNamespace(time_ns=lambda: made.ms * 1_000_000))
+    for each in (Memory(), made.ground):  # tables to begin with are made in memory
+        each.patch(patch, lambda: made.ms)
     for module in (split_task, write):
         patch.setattr(module, "uuid", types.SimpleNamespace(uuid4=made.new_uuid))
     patch.setattr(split_task, "SplitWriter", OnceWriter)

@@ -1,0 +1,90 @@
+"""A store whose every call passes through somebody's hands, who may cut it off, let it wait, or count it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from indextables.paths import TableRoot
+from indextables.storage import Entry, Store, StoreSpec
+
+Result = TypeVar("Result")
+CHANGING = {"create", "replace", "upload", "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the store's seam."""
+
+    verb: str
+    path: str
+    after: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        return self.verb in CHANGING or self.verb.endswith(" a file")  # the latter is a step of one of those
+
+    def commutes_with(self, other: Call) -> bool:
+        """Whether it makes no difference which of the two comes first."""
+        if not self.changes and not other.changes:
+            return True
+        if "list" in (self.verb, other.verb):
+            seen, written = (self, other) if self.verb == "list" else (other, self)
+            return not (written.path.startswith(f"{seen.path}/" if seen.path else "") and (seen.after is None or written.path > seen.after))
+        return self.path != other.path
+
+
+Around = Callable[[Call, Callable[[], Any]], Any]  # carries a call out, or not
+
+
+def passing(call: Call, perform: Callable[[], Any]) -> Any:
+    return perform()
+
+
+class Seam:
+    """A store whose every call passes through `around`; a listing is one call, reading many files is as many."""
+
+    def __init__(self, spec: StoreSpec, inner: Store, around: Around) -> None:
+        self.spec = spec
+        self.inner = inner
+        self.around = around
+
+    @property
+    def root(self) -> TableRoot:
+        return self.spec.root
+
+    def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
+        yield from self.around(Call("list", folder, after), lambda: list(self.inner.list(folder, after)))
+
+    def read(self, path: str) -> bytes:
+        return self._call("read", path, lambda: self.inner.read(path))
+
+    def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
+        return [self.read(path) for path in paths]
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        return self._call("read_range", path, lambda: self.inner.read_range(path, start, end))
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self._call("create", path, lambda: self.inner.create(path, data))
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._call("replace", path, lambda: self.inner.replace(path, data))
+
+    def upload(self, source: Path, path: str) -> int:
+        return self._call("upload", path, lambda: self.inner.upload(source, path))
+
+    def local_path(self, path: str, size: int) -> Path:
+        return self._call("local_path", path, lambda: self.inner.local_path(path, size))
+
+    def partial_file(self, path: str, size: int, tail_start: int) -> Any:
+        return self.inner.partial_file(path, size, tail_start)
+
+    def delete(self, path: str) -> None:
+        self._call("delete", path, lambda: self.inner.delete(path))
+
+    def _call(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
+        result: Result = self.around(Call(verb, path), perform)
+        return result

@@ -27,8 +27,7 @@ from indextables.predicates.expressions import (
     order_key,
 )
 from indextables.predicates.like import like
-from indextables.predicates.literals import Placed, Written, as_number, place
-from indextables.predicates.tokens import excerpt
+from indextables.predicates.literals import Placed, Written, as_number, excerpt, place
 from indextables.schema import UTC_TIMESTAMP, canonical_type, is_nested
 
 

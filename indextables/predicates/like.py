@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from indextables.limits import LIKE_RUNS
 from indextables.predicates.constants import typed_scalar
 from indextables.predicates.expressions import Always, Compare, Expr, Like
-from indextables.predicates.tokens import excerpt
+from indextables.predicates.literals import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.predicates.tokens import excerpt
-
 # As written: Decimal for every number; datetime always aware, UTC
 Written = Decimal | str | bool | date | datetime | None
 
@@ -38,6 +36,11 @@ class Placed:
 
     value: Any
     after: bool = False
+
+
+def excerpt(text: str, most: int = 40) -> str:
+    """A text as an error message shows it."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def parse_number(text: str) -> Decimal:

@@ -1,4 +1,4 @@
-"""The grammar of `where`.
+"""The condition that a text means, parsed with sqlglot.
 
 condition  := condition OR condition | condition AND condition | NOT condition | predicate
 predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) | [NOT] BETWEEN value AND value
@@ -6,202 +6,152 @@ predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) 
 operand    := ( condition ) | value          value := column | literal | ( value )
 literal    := [+-] number | 'string' | TRUE | FALSE | NULL | DATE '…' | TIMESTAMP '…'
 
-Nesting costs two Python frames a level and ends at limits.PREDICATE_DEPTH; AND and OR make flat nodes however many follow each other.
+sqlglot takes some twenty Python frames for each level of nesting. So what stands between two parentheses is parsed when the second one is
+read, and is a single token in the text around it: sqlglot sees no nesting, however deep the text is, and needs no more stack for it. What
+becomes of the predicate later does: hence limits.PREDICATE_DEPTH.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import Token, TokenType
 
 from indextables.errors import InvalidPredicate
 from indextables.limits import PREDICATE_DEPTH
-from indextables.predicates.binder import Binder, Literal, Operand, Parsed
-from indextables.predicates.expressions import And, Expr, Not, Or
-from indextables.predicates.literals import Written, parse_date, parse_number, parse_timestamp
-from indextables.predicates.tokens import Kind, Token, excerpt, tokenize
+from indextables.predicates.binder import Binder, Parsed
+from indextables.predicates.conversion import COMPARISONS, Conversion
+from indextables.predicates.expressions import Expr
+from indextables.predicates.literals import excerpt
+from indextables.predicates.tokens import tokenize, written
 
-_OR, _AND, _NOT = 1, 2, 3  # how tightly each binds
-_COMPARISONS = frozenset(["=", "<>", "<", "<=", ">", ">=", "<=>"])
-_TYPED: dict[str, Callable[[str], Written]] = {"DATE": parse_date, "TIMESTAMP": parse_timestamp}
+_BEFORE_VALUE = frozenset(COMPARISONS) | {
+    TokenType.LIKE,
+    TokenType.ESCAPE,
+    TokenType.BETWEEN,
+    TokenType.IN,
+    TokenType.COMMA,
+    TokenType.L_PAREN,
+}
+_BEFORE_CONDITION = (None, TokenType.AND, TokenType.OR, TokenType.NOT)
 
 
-class Parser:
+def parse(binder: Binder) -> Expr:
+    """The condition, bound; InvalidPredicate where the text is none."""
+    return _Parser(binder).parse()
+
+
+@dataclass(slots=True)
+class _Level:
+    """What was read of the text between two parentheses, or of the whole."""
+
+    opened: Token | None = None
+    tokens: list[Token] = field(default_factory=list)
+    before: TokenType | None = None  # the next token
+    negations: int = 0  # that hold for the next token
+    between: bool = False  # the next AND is that of BETWEEN
+    listing: bool = False  # the list of IN is open
+
+
+class _Parser:
     """One predicate's text, read once from left to right."""
 
     def __init__(self, binder: Binder) -> None:
         self._bind = binder
-        self._tokens = tokenize(binder.text)
-        self._at = 0
+        self._levels = [_Level()]
         self._depth = 0
+        self._bound: dict[int, Parsed] = {}  # what stands between parentheses, by the place of the first
 
     def parse(self) -> Expr:
-        if len(self._tokens) == 1:
+        text = self._bind.text
+        tokens = tokenize(text)
+        if not tokens:
             raise self._bind.error("the predicate is empty", 0)
-        parsed = self._bind.condition(self._condition(_OR))
-        if self._now.kind is not Kind.END:
-            raise self._unexpected("AND, OR or the end")
-        return parsed
+        try:
+            for token in tokens:
+                self._read(token)
+            parsed = self._convert(self._levels[-1], _end(len(text)))
+            if len(self._levels) > 1:
+                raise self._bind.error("expected AND, OR or ')', found the end", len(text))
+        except InvalidPredicate as error:
+            raise self._first_error(error) from error.__cause__
+        return self._bind.condition(parsed)
 
-    @property
-    def _now(self) -> Token:
-        return self._tokens[self._at]
-
-    def _advance(self) -> Token:
-        token = self._now
-        self._at += 1
-        return token
-
-    def _take(self, kind: Kind, value: str) -> bool:
-        """Whether that token was next; then it is consumed."""
-        found = self._now.kind is kind and self._now.value == value
-        self._at += found
+    def _first_error(self, found: InvalidPredicate) -> InvalidPredicate:
+        """What was found between parentheses may not be the first error of the text."""
+        ends = [level.opened for level in self._levels if level.opened] + [_end(found.position or 0)]
+        for level, end in zip(self._levels, ends, strict=True):
+            try:
+                self._convert(level, end)
+            except InvalidPredicate as error:
+                if (error.position or 0) < end.start:
+                    return error
         return found
 
-    def _keyword(self, word: str) -> bool:
-        return self._take(Kind.KEYWORD, word)
+    def _read(self, token: Token) -> None:
+        level, kind = self._levels[-1], token.token_type
+        if kind is TokenType.L_PAREN:
+            self._open(level, token)
+            return
+        if kind is TokenType.R_PAREN:
+            self._close(level, token)
+            return
+        level.tokens.append(token)
+        if kind is TokenType.NOT:
+            self._negate(level, token)
+        elif kind is TokenType.AND and level.between:
+            kind, level.between = TokenType.BETWEEN, False  # a value follows, as after BETWEEN
+        elif kind in (TokenType.AND, TokenType.OR):
+            self._depth -= level.negations
+            level.negations, level.between = 0, False
+        elif kind is TokenType.BETWEEN:
+            level.between = True
+        level.before = kind
 
-    def _symbol(self, symbol: str) -> bool:
-        return self._take(Kind.SYMBOL, symbol)
+    def _negate(self, level: _Level, token: Token) -> None:
+        """A NOT where a value belongs is refused: sqlglot reads a condition there, and in it the next, without end."""
+        if level.before in _BEFORE_VALUE:
+            raise self._bind.error(f"expected a column or a literal, found {token.text}", token.start)
+        if level.between:
+            raise self._bind.error(f"expected AND between the two bounds of BETWEEN, found {token.text}", token.start)
+        if level.before in _BEFORE_CONDITION:
+            level.negations += 1
+            self._enter(token)
 
-    def _unexpected(self, expected: str) -> InvalidPredicate:
-        now = self._now
-        hint = "; arithmetic is not supported" if now.kind is Kind.SYMBOL and now.value in ("+", "-") else ""
-        return self._bind.error(f"expected {expected}, found {now.shown()}{hint}", now.position)
+    def _open(self, level: _Level, token: Token) -> None:
+        if level.before is TokenType.IDENTIFIER:
+            name = level.tokens[-1]
+            raise self._bind.error(f"functions are not supported, found {excerpt(written(self._bind.text, name))}(", name.start)
+        if level.before is TokenType.IN and not level.listing:
+            level.tokens.append(token)
+            level.before, level.listing = TokenType.L_PAREN, True
+            return
+        self._enter(token)
+        self._levels.append(_Level(token))
 
-    def _condition(self, binding: int) -> Parsed:
-        left = self._prefix()
-        for level, word, node in ((_AND, "AND", And), (_OR, "OR", Or)):
-            if level < binding or not self._keyword(word):
-                continue
-            operands = [self._bind.condition(left), self._bind.condition(self._condition(level + 1))]
-            while self._keyword(word):
-                operands.append(self._bind.condition(self._condition(level + 1)))
-            left = node(tuple(operands))
-        return left
-
-    def _prefix(self) -> Parsed:
-        start = self._now.position
-        if self._keyword("NOT"):
-            self._enter(start)
-            parsed: Parsed = Not(self._bind.condition(self._condition(_NOT)))
-            self._depth -= 1
-            return parsed
-        if self._symbol("("):
-            self._enter(start)
-            parsed = self._condition(_OR)
-            self._depth -= 1
-            if not self._symbol(")"):
-                raise self._unexpected("AND, OR or ')'")
-        else:
-            parsed = self._value("a column, a literal, NOT or '('")
-        return self._tail(parsed, start)
-
-    def _enter(self, position: int) -> None:
+    def _enter(self, token: Token) -> None:
         self._depth += 1
         if self._depth > PREDICATE_DEPTH:
-            raise self._bind.error(f"the predicate is nested more than {PREDICATE_DEPTH} deep", position)
+            raise self._bind.error(f"the predicate is nested more than {PREDICATE_DEPTH} deep", token.start)
 
-    def _tail(self, left: Parsed, start: int) -> Parsed:
-        """What may follow an operand; the operand itself where nothing does."""
-        now = self._now
-        if now.kind is Kind.SYMBOL and now.value in _COMPARISONS:
-            self._advance()
-            operand = self._bind.operand(left, start)
-            return self._bind.compare(now.value, operand, self._value("a column or a literal"))
-        if self._keyword("IS"):
-            return self._is(left)
-        negated = self._keyword("NOT")
-        if self._keyword("IN"):
-            found = self._bind.in_list(self._bind.operand(left, start), self._list())
-        elif self._keyword("BETWEEN"):
-            found = self._between(self._bind.operand(left, start))
-        elif self._keyword("LIKE"):
-            found = self._like(self._bind.operand(left, start))
-        elif negated:
-            raise self._unexpected("IN, BETWEEN or LIKE after NOT")
-        elif now.kind in (Kind.END, Kind.KEYWORD) or now.value in (")", ","):
-            return left
-        else:
-            raise self._unexpected("a comparison, IN, BETWEEN, LIKE, IS, AND or OR")
-        return Not(found) if negated else found
+    def _close(self, level: _Level, token: Token) -> None:
+        if level.listing:
+            level.tokens.append(token)
+            level.before, level.listing = TokenType.R_PAREN, False
+            return
+        parsed = self._convert(level, token)
+        if level.opened is None:
+            raise self._bind.error("expected AND, OR or the end, found )", token.start)
+        self._levels.pop()
+        self._depth -= level.negations + 1
+        self._bound[level.opened.start] = parsed
+        outer = self._levels[-1]
+        outer.tokens.append(Token(TokenType.VAR, "(", start=level.opened.start, end=token.end))
+        outer.before = TokenType.VAR
 
-    def _is(self, left: Parsed) -> Expr:
-        negated = self._keyword("NOT")
-        values = {"NULL": None, "UNKNOWN": None, "TRUE": True, "FALSE": False}
-        if self._now.kind is not Kind.KEYWORD or self._now.value not in values:
-            raise self._unexpected("NULL, TRUE or FALSE after IS")
-        found = self._bind.is_value(left, values[self._advance().value])
-        return Not(found) if negated else found
+    def _convert(self, level: _Level, end: Token) -> Parsed:
+        return Conversion(self._bind, level.tokens, end, self._bound, nested=level.opened is not None).convert()
 
-    def _between(self, operand: Operand) -> Expr:
-        low = self._value("a column or a literal")
-        if not self._keyword("AND"):
-            raise self._unexpected("AND between the two bounds of BETWEEN")
-        return self._bind.between(operand, low, self._value("a column or a literal"))
 
-    def _like(self, operand: Operand) -> Expr:
-        pattern = self._string("a pattern in single quotes")
-        escape = self._string("a character in single quotes") if self._keyword("ESCAPE") else None
-        return self._bind.like(operand, pattern, escape)
-
-    def _string(self, expected: str) -> Literal:
-        if self._now.kind is not Kind.STRING:
-            raise self._unexpected(expected)
-        token = self._advance()
-        return Literal(token.value, token.text, token.position)
-
-    def _list(self) -> list[Literal]:
-        if not self._symbol("("):
-            raise self._unexpected("'(' after IN")
-        members = [self._member()]
-        while self._symbol(","):
-            members.append(self._member())
-        if not self._symbol(")"):
-            raise self._unexpected("',' or ')' in the list of IN")
-        return members
-
-    def _member(self) -> Literal:
-        position = self._now.position
-        value = self._value("a literal")
-        if not isinstance(value, Literal):
-            raise self._bind.error(f"the list of IN takes literals, found column {value.name!r}", position)
-        return value
-
-    def _value(self, expected: str) -> Operand:
-        opened = 0
-        while self._symbol("("):
-            opened += 1
-        found = self._column_or_literal(expected)
-        for _ in range(opened):
-            if not self._symbol(")"):
-                raise self._unexpected("')'")
-        return found
-
-    def _column_or_literal(self, expected: str) -> Operand:
-        token, following = self._now, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        if token.kind is Kind.WORD and token.value.upper() in _TYPED and following.kind is Kind.STRING:
-            self._at += 2
-            return self._literal(_TYPED[token.value.upper()], following.value, f"{token.text} {following.text}", token.position)
-        if token.kind in (Kind.WORD, Kind.QUOTED):
-            if following.value == "(" and following.kind is Kind.SYMBOL:
-                raise self._bind.error(f"functions are not supported, found {excerpt(token.text)}(", token.position)
-            self._advance()
-            return self._bind.column(token.value, token.position, token.text.startswith('"'))
-        if token.kind is Kind.SYMBOL and token.value in ("+", "-") and following.kind is Kind.NUMBER:
-            self._at += 2
-            return self._literal(parse_number, token.value + following.value, token.value + following.text, token.position)
-        if token.kind is Kind.NUMBER:
-            self._advance()
-            return self._literal(parse_number, token.value, token.text, token.position)
-        if token.kind is Kind.STRING:
-            return self._string(expected)
-        if token.kind is Kind.KEYWORD and token.value in ("TRUE", "FALSE", "NULL"):
-            self._advance()
-            return Literal({"TRUE": True, "FALSE": False, "NULL": None}[token.value], token.text, token.position)
-        raise self._unexpected(expected)
-
-    def _literal(self, read: Callable[[str], Written], value: str, text: str, position: int) -> Literal:
-        try:
-            return Literal(read(value), text, position)
-        except ValueError as cause:
-            raise InvalidPredicate(f"{excerpt(text)} is not a value: {cause}", self._bind.text, position) from cause
+def _end(position: int) -> Token:
+    return Token(TokenType.SENTINEL, "the end", start=position, end=position)

@@ -35,7 +35,7 @@ REFUSED = [
     ("AND n = 1", 0, "found AND"),
     ("(n = 1", 6, "expected AND, OR or ')', found the end"),
     ("n = 1)", 5, "expected AND, OR or the end, found )"),
-    ("n = (1", 6, "expected ')', found the end"),
+    ("n = (1", 6, "expected AND, OR or ')', found the end"),
     ("n = 1 = 1", 6, "expected AND, OR or the end, found ="),
     ("n IN ()", 6, "expected a literal, found )"),
     ("n IN 1", 5, "expected '(' after IN, found 1"),
@@ -55,7 +55,8 @@ REFUSED = [
     ("n = 1e99999999999999999999", 4, "is out of range"),
     # what SQL has and a predicate does not
     ("lower(level) = 'a'", 0, "functions are not supported, found lower("),
-    ("n + 1 = 2", 2, "found +; arithmetic is not supported"),
+    ("n + 1 = 2", 2, "found + 1; arithmetic is not supported"),
+    ("n + x = 2", 2, "unexpected '+': arithmetic is not supported"),
     ("n * 2 = 2", 2, "unexpected '*': arithmetic is not supported"),
     ("n = 1 -- all", 6, "comments are not supported, found '--'"),
     ("n = 1 /* all */", 6, "comments are not supported, found '/*'"),

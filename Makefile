@@ -11,7 +11,7 @@ UV_INSTALL := $(VENV)/bin/uv pip install --quiet --python $(PYTHON) --constraint
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down test test-long bench lint constraints clean
+.PHONY: help install demo up down test test-long scorecard bench lint constraints clean
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -36,6 +36,9 @@ test: lint  ## lint, then every test but the slow ones, with the coverage gate; 
 
 test-long: lint  ## the same with the tests marked slow
 	$(PYTHON) -m pytest $(IN_PARALLEL) -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
+
+scorecard: $(STAMP)  ## the tests of the promises R1 to R20 alone, with a row for each: what was run, and what came of it (about 12 minutes)
+	$(PYTHON) -m pytest $(IN_PARALLEL) -q -p tests.support.scorecard
 
 bench: $(STAMP)  ## CPU of log, splits and searches beside deltalake, tantivy and DuckDB, with PASS or FAIL for each promise (QUICK=1: a short form)
 	$(PYTHON) -m tests.benchmarks.bench

@@ -6,6 +6,7 @@ What a verb needs is imported when it runs: Arrow and the rest take a second, an
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
     if argv is None:
         _without_pandas()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path need not be text: it is shown escaped, as on stderr, and ends nothing
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments, unknown = _parser().parse_known_args(argv)
     if unknown:
         arguments.refuse(f"unrecognized arguments: {' '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""The argument list of a job: hostile values stay one argument, or are refused."""
+"""The argument list of a job: hostile values stay one argument, or are refused (R18)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.scorecard import ABOUT, PROMISES
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8")
@@ -80,3 +82,14 @@ def test_types_are_learnt_at_import() -> None:
     """Two threads that make msgspec learn a type at the same time crash the process: splits are opened in threads."""
     for file in sorted((ROOT / "indextables" / "splits").glob("*.py")):
         assert "type=" not in "".join(line for line in file.read_text().splitlines() if "msgspec.json.decode(" in line), file
+
+
+def test_every_promise_of_the_scorecard_has_its_tests() -> None:
+    """`make scorecard` finds them by the beginnings of their docstrings."""
+    found = set()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        for node in (tree, *(node for node in tree.body if isinstance(node, ast.FunctionDef))):
+            found |= {name for hit in ABOUT.finditer(ast.get_docstring(node) or "") for name in re.findall(r"R\d+", hit.group())}
+    assert found >= set(PROMISES)
+    assert list(PROMISES) == [f"R{number}" for number in range(1, 21)]

@@ -15,34 +15,18 @@ from tests.support.tables import make, rows
 
 EXAMPLES = 2000
 CODES = {0, 1, 2, 75, 78}
-VERBS = """create append overwrite files history changes describe search scan count aggregate explain merge-splits checkpoint purge
-drop-partitions truncate-history repair doctor health verify config sql log drop""".split()
-VALUES = [
-    *(
-        "",
-        " ",
-        "-",
-        "--",
-        "0",
-        "-1",
-        "1",
-        "999999999999999999999",
-        "1e9",
-        "nan",
-        "7d",
-        "1x",
-        "100M",
-        "9e99G",
-        "true",
-        "id",
-        "text",
-        "date,id",
-    ),
+VERBS = (
+    *("create", "append", "overwrite", "files", "history", "changes", "describe", "search", "scan", "count", "aggregate", "explain"),
+    *("merge-splits", "checkpoint", "purge", "drop-partitions", "truncate-history", "repair", "doctor", "health", "verify", "config"),
+    *("sql", "log", "drop"),
+)
+VALUES = (
+    *("", " ", "-", "--", "0", "-1", "1", "999999999999999999999", "1e9", "nan", "7d", "1x", "100M", "9e99G", "true", "id", "text"),
     *("id = 1", "id = ", "id = 1 OR", "nope = 1", "date = '2026-01-05'", "((((", "')--", "a AND b", "a AND", "text:(", "*", "id:[1 TO 2]"),
     *("n=count:*", "n=max:id", "n=", "count", "id=histogram:id:0", "checkpoint.interval=0", "no.such.key=1", "=", "s3.endpoint=x", "a=b=c"),
     *("2026-01-01", "2026-13-45", "DESCRIBE INDEXTABLES STATE 't'", "MERGE SPLITS", "\x00", "\udcff", "ä☃", "../..", "t", "gone", "t/../t"),
-    *("x.parquet", "no-such-file.csv", "csv", "arrow", "asc", "id desc"),
-]
+    *("x.parquet", "no-such-file.csv", "csv", "arrow", "asc", "id desc", "date,id"),
+)
 
 
 def words(draw: random.Random, flags: dict[str, list[str]]) -> list[str]:

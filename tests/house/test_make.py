@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
-TARGETS = {"help", "install", "demo", "up", "down", "test", "test-long", "bench", "lint", "constraints", "clean"}
+TARGETS = {"help", "install", "demo", "up", "down", "test", "test-long", "scorecard", "bench", "lint", "constraints", "clean"}
 
 
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -199,5 +199,5 @@ def _same_type(left: Any, right: Any) -> tuple[Any, Any]:
         return left, right
     if isinstance(leading, Decimal):
         return as_number(left), as_number(right)
-    kind = pa.bool_() if isinstance(leading, bool) else UTC_TIMESTAMP
+    kind = pa.bool_() if isinstance(leading, bool) else pa.binary() if isinstance(leading, bytes) else UTC_TIMESTAMP
     return place(left, kind).value, place(right, kind).value

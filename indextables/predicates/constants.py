@@ -20,8 +20,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def typed_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """An array without nulls of the literals of a bound expression; `kind` is canonical, numbers int64 or float64."""
-    if pa.types.is_string(kind):
-        encoded = [value.encode() for value in values]
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
         offsets = array("i", accumulate(map(len, encoded), initial=0))
         return _from_buffers(kind, len(values), offsets, b"".join(encoded))
     if pa.types.is_boolean(kind):

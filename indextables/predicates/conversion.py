@@ -16,7 +16,7 @@ from sqlglot import ErrorLevel, Parser, Token, TokenType, exp
 from indextables.errors import InvalidPredicate
 from indextables.predicates.binder import Binder, Literal, Operand, Parsed
 from indextables.predicates.expressions import And, Expr, Not, Or
-from indextables.predicates.literals import Written, excerpt, parse_date, parse_number, parse_timestamp
+from indextables.predicates.literals import Written, excerpt, parse_bytes, parse_date, parse_number, parse_timestamp
 from indextables.predicates.tokens import written
 
 COMPARISONS: dict[TokenType, tuple[type[exp.Expr], str]] = {
@@ -28,7 +28,11 @@ COMPARISONS: dict[TokenType, tuple[type[exp.Expr], str]] = {
     TokenType.GTE: (exp.GTE, ">="),
     TokenType.NULLSAFE_EQ: (exp.NullSafeEQ, "<=>"),
 }
-_TYPED: dict[TokenType, Callable[[str], Written]] = {TokenType.DATE: parse_date, TokenType.TIMESTAMP: parse_timestamp}
+_TYPED: dict[TokenType, Callable[[str], Written]] = {
+    TokenType.DATE: parse_date,
+    TokenType.TIMESTAMP: parse_timestamp,
+    TokenType.BINARY: parse_bytes,
+}
 _TRUTHS = (TokenType.TRUE, TokenType.FALSE, TokenType.NULL)
 _LEAVES = (exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Cast)
 _VALUE = "a column or a literal"

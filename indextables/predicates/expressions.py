@@ -1,6 +1,6 @@
 """A bound predicate: every column exists, and every literal has the Python type of the column it is compared with.
 
-Three-valued: each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bool,
+Three-valued: each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bytes, bool,
 date, and datetime (aware, UTC, for timestamp; naive for timestamp_ntz). What SQL offers beyond these nodes is expressed by them:
 BETWEEN is two comparisons, `<=>` is `Is(…, True)`, and a literal that the column's type cannot hold (`x > 2.5` on integers) has been
 moved to the neighbouring value that gives the same answers, or has become `Always`.

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 # As written: Decimal for every number; datetime always aware, UTC
-Written = Decimal | str | bool | date | datetime | None
+Written = Decimal | str | bytes | bool | date | datetime | None
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
@@ -21,6 +21,7 @@ _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.
 _ZONE = r"(?P<zone>Z|UTC|(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?)"
 _DATE_ONLY = re.compile(_DATE)
 _TIMESTAMP = re.compile(rf"{_DATE}(?:[ T]{_TIME}(?: ?{_ZONE})?)?", re.IGNORECASE)
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "+inf": math.inf, "+infinity": math.inf}
 _SPECIAL |= {"-inf": -math.inf, "-infinity": -math.inf}
 _EXACT_DIGITS = 100  # more than a decimal column has
@@ -51,6 +52,12 @@ def parse_number(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation as cause:
         raise ValueError(f"{excerpt(text)!r} is out of range") from cause
+
+
+def parse_bytes(text: str) -> bytes:
+    if not _HEX.fullmatch(text):
+        raise ValueError(f"{excerpt(text)!r} is not pairs of hexadecimal digits")
+    return bytes.fromhex(text)
 
 
 def parse_date(text: str) -> date:
@@ -109,6 +116,8 @@ def place(literal: Any, kind: pa.DataType) -> Placed:
         return _place_decimal(as_number(literal), kind)
     if pa.types.is_date(kind):
         return _place_date(parse_date(literal) if isinstance(literal, str) else literal)
+    if pa.types.is_binary(kind):
+        return _place_binary(literal)
     if not pa.types.is_timestamp(kind):
         raise ValueError("only IS NULL and IS NOT NULL are for columns of this type")
     return _place_timestamp(literal, kind)
@@ -118,6 +127,13 @@ def _place_string(literal: Any) -> Placed:
     if not isinstance(literal, str):
         raise ValueError("write the value in single quotes")
     return Placed(literal)
+
+
+def _place_binary(literal: Any) -> Placed:
+    """A string stands for its UTF-8 bytes, as in Spark."""
+    if not isinstance(literal, str | bytes):
+        raise ValueError("expected bytes like X'00ff'")
+    return Placed(literal if isinstance(literal, bytes) else literal.encode())
 
 
 def _place_boolean(literal: Any) -> Placed:

@@ -4,7 +4,7 @@ condition  := condition OR condition | condition AND condition | NOT condition |
 predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) | [NOT] BETWEEN value AND value
             | [NOT] LIKE 'pattern' [ESCAPE 'c'] | IS [NOT] (NULL | TRUE | FALSE | UNKNOWN) ]
 operand    := ( condition ) | value          value := column | literal | ( value )
-literal    := [+-] number | 'string' | TRUE | FALSE | NULL | DATE '…' | TIMESTAMP '…'
+literal    := [+-] number | 'string' | TRUE | FALSE | NULL | DATE '…' | TIMESTAMP '…' | X'hex'
 
 sqlglot takes some twenty Python frames for each level of nesting. So what stands between two parentheses is parsed when the second one is
 read, and is a single token in the text around it: sqlglot sees no nesting, however deep the text is, and needs no more stack for it. What

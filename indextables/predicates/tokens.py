@@ -86,7 +86,7 @@ def written(text: str, token: Token) -> str:
 
 
 def _checked(text: str, tokens: list[Token]) -> Iterator[Token]:
-    """Words as names, `.5` as one number, and nothing that no predicate has."""
+    """Words as names, `.5` as one number, the X of X'ff' as a type before its string, and nothing that no predicate has."""
     dot: Token | None = None  # before a number
     for token, following in zip_longest(tokens, tokens[1:]):
         kind = token.token_type
@@ -99,6 +99,8 @@ def _checked(text: str, tokens: list[Token]) -> Iterator[Token]:
             dot = None
         elif kind in (TokenType.STRING, TokenType.IDENTIFIER) or (kind in TYPES and after is TokenType.STRING):
             yield token
+        elif kind is TokenType.VAR and token.text in ("X", "x") and after is TokenType.STRING and touched:
+            yield Token(TokenType.BINARY, token.text, start=token.start, end=token.end)
         elif kind is TokenType.VAR or kind in TYPES or (kind in _PLAIN and not token.text.isascii()):  # "ı".upper() is "I"
             yield _name(text, token)
         elif kind not in _PLAIN or (kind is TokenType.DASH and after is TokenType.DASH and touched):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -63,6 +66,36 @@ def test_scan_and_count_agree(tables: list[it.Table], duck: duckdb.DuckDBPyConne
     table = tables[number]
     assert sorted(table.scan(condition.ours, ["id"]).read_all().column("id").to_pylist()) == expected, condition
     assert table.count(condition.ours) == len(expected), condition
+
+
+_BYTES = [b"", b"a", b"ab", b"\x00", b"\x00\xff", b"\xff", None]
+_DECIMALS = [Decimal("0"), Decimal("1.1000"), Decimal("-9999999999999999.9999"), Decimal("1234567890123456.7891"), None]
+_EXACT = {
+    "x": [(f"X'{value.hex()}'", f"from_hex('{value.hex()}')") for value in _BYTES if value is not None] + [("'ab'", "'ab'::BLOB")],
+    "m": [(text, text) for text in ("0", "1.1", "1.10001", "-9999999999999999.9999", "1234567890123456.7891", "1e17")],
+}
+
+
+@pytest.mark.parametrize("column", _EXACT)
+def test_bytes_and_decimals_agree(tmp_path: Path, column: str) -> None:
+    """Of which the log has no bounds, and which are no partitions: every comparison, IN, BETWEEN and their negations."""
+    kinds = pa.schema([("id", pa.int64()), ("x", pa.binary()), ("m", pa.decimal128(20, 4))])
+    rows = pa.Table.from_pylist([{"id": n, "x": _BYTES[n % 7], "m": _DECIMALS[n % 5]} for n in range(70)], kinds)
+    table = it.create(tmp_path / "t", kinds)
+    table.append(rows.slice(0, 33))
+    table.append(rows.slice(33))
+    literals = _EXACT[column]
+    conditions = [(f"{column} {sign} {a}", f"{column} {sign} {b}") for sign in ("=", "<>", "<", "<=", ">", ">=") for a, b in literals]
+    for (a, b), (c, d) in itertools.product(literals, literals):
+        for word in ("", "NOT "):
+            conditions.append((f"{column} {word}BETWEEN {a} AND {c}", f"{column} {word}BETWEEN {b} AND {d}"))
+            conditions.append((f"{column} {word}IN ({a}, NULL, {c})", f"{column} {word}IN ({b}, NULL, {d})"))
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("exact", rows)
+        for ours, theirs in conditions:
+            expected = [found for (found,) in connection.execute(f"SELECT id FROM exact WHERE {theirs} ORDER BY id").fetchall()]
+            assert sorted(table.scan(ours, ["id"]).read_all().column("id").to_pylist()) == expected, ours
+    assert len(conditions) > 150
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

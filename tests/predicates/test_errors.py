@@ -91,6 +91,8 @@ REFUSED = [
     ("ts > TIMESTAMP '0001-01-01 00:00:00+14:00'", 5, "is out of range"),
     ("ts > TIMESTAMP '2024-01-01 25:00:00'", 5, "is not a value"),
     ("day = DATE '2024-13-01'", 6, "is not a value"),
+    ("n = X'0g'", 4, "X'0g' is not a value: '0g' is not pairs of hexadecimal digits"),
+    ("n = X'00'", 4, "cannot compare column 'n' of type int64 with X'00': expected a number"),
     ("n = level", 4, "cannot compare column 'n' of type int64 with column 'level' of type string"),
     ("1 = 'a'", 4, "cannot compare 1 with 'a'"),
     ("1 = TRUE", 4, "cannot compare 1 with TRUE"),

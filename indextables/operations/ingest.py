@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.operations.dicts import from_dicts
 from indextables.operations.sources import open_source, unnamed_index
 from indextables.schema import canonical_type, is_array, is_nested
 
@@ -49,7 +50,7 @@ def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
     for is_dict, run in itertools.groupby(items, key=lambda item: isinstance(item, Mapping)):
         if is_dict:
             while chunk := list(itertools.islice(run, DICT_CHUNK)):
-                yield _from_dicts(chunk, schema, row)
+                yield from_dicts(chunk, schema, row)
                 row += len(chunk)
             continue
         for item in run:
@@ -57,29 +58,6 @@ def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
                 raise InvalidArgument(f"row {row} is {type(item).__name__!r}, neither a dict nor a record batch")
             yield item
             row += item.num_rows
-
-
-def _from_dicts(rows: list[Mapping[str, Any]], schema: pa.Schema, first_row: int) -> pa.RecordBatch:
-    names = set(schema.names)
-    for number, row in enumerate(rows, start=first_row):
-        if not names.issuperset(row):
-            unknown = next(key for key in row if key not in names)
-            raise SchemaMismatch(f"row {number} has a column {unknown!r}, which the table does not have")
-    columns = [_column([row.get(field.name) for row in rows], field, first_row) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _column(values: list[Any], field: pa.Field, first_row: int) -> pa.Array:
-    try:
-        return pa.array(values, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
-    for number, value in enumerate(values, start=first_row):
-        try:
-            pa.array([value], field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise SchemaMismatch(f"row {number}, column {field.name!r}: {value!r} is not a value of type {field.type}") from error
-    raise SchemaMismatch(f"column {field.name!r} does not fit type {field.type}")
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.RecordBatch:
@@ -207,7 +185,7 @@ def _shown(column: pa.Array, row: int) -> str:
     try:
         return repr(column[row].as_py())[:80]
     except (ValueError, OverflowError):  # a moment that Python has no value for
-        return str(column[row])[:80]
+        return f"{column[row].value} as {column.type}"
 
 
 def _refuse_lost_precision(column: pa.Array, cast: pa.Array, field: pa.Field, first_row: int) -> None:

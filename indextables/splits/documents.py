@@ -46,7 +46,7 @@ def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, l
     if kind in (kinds.TEXT, kinds.STRING):
         return _prepared_text(column, kind, tokenizer)
     if kind == kinds.JSON:
-        return tantivy.Document.add_json, [None if value is None else _json_object(value) for value in column.to_pylist()]
+        return tantivy.Document.add_json, [None if value is None else _json_object(value) for value in _as_python(column)]
     if kind == kinds.INTEGER:
         column = column.cast(pa.int64())
     elif kind == kinds.FLOAT:
@@ -127,6 +127,29 @@ def _add_long_text(tokenizer: str, document: Any, name: str, value: str) -> None
 
 
 # --- JSON
+
+
+def _as_python(column: pa.Array) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_python_value(scalar) for scalar in column]
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    """As Arrow's own, but a moment outside of Python's years, which it has no value for, is None: `where` finds it, a query does not."""
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_struct(scalar.type):
+        return {name: _python_value(item) for name, item in scalar.items()}
+    if pa.types.is_map(scalar.type):
+        return [tuple(_python_value(part) for part in entry.values()) for entry in scalar.values]
+    if pa.types.is_list(scalar.type):
+        return [_python_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _json_object(value: Any) -> dict[str, Any]:

@@ -129,6 +129,38 @@ def test_a_bad_row_is_named_before_anything_is_written(tmp_path: Path, kind: pa.
     assert [path.name for path in (tmp_path / "t").iterdir()] == ["_transaction_log"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (pa.int64(), 1.5), (pa.int64(), Decimal("1.5")), (pa.int8(), math.nan), (pa.float32(), 1e300),
+        (pa.date32(), datetime(2024, 1, 1, 12)), (pa.date32(), 1.5), (pa.timestamp("us"), 1.5),
+        (pa.list_(pa.int32()), [1, 1.5]), (pa.struct([("x", pa.int8())]), {"x": 1, "y": 2}),
+        (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": [1.5]}),
+    ],
+)  # fmt: skip
+def test_python_values_that_arrow_would_change_are_refused(tmp_path: Path, kind: pa.DataType, given: Any) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", kind)]))
+    with pytest.raises(it.SchemaMismatch, match=r"row 1, column 'a': .* is not a value of type"):
+        table.append([{"a": None}, {"a": given}])
+    assert table.refresh().version == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "kept"),
+    [
+        (pa.int64(), 2.0, 2), (pa.float32(), math.inf, math.inf), (pa.float32(), 0.5, 0.5), (pa.float64(), 3, 3.0),
+        (pa.date32(), datetime(2024, 1, 1), date(2024, 1, 1)),
+        (pa.struct([("x", pa.int8()), ("y", pa.int8())]), {"x": 1}, {"x": 1, "y": None}),
+        (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": (1, None)}, [("k", [1, None])]),
+        (pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.int8())]))), [[("k", {"x": 1})], None], [[("k", {"x": 1})], None]),
+    ],
+)  # fmt: skip
+def test_python_values_of_other_types_that_keep_their_value(tmp_path: Path, kind: pa.DataType, given: Any, kept: Any) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", kind)]))
+    table.append([{"a": given}, {}])
+    assert table.scan().read_all().column("a").to_pylist() == [kept, None]
+
+
 def found(table: it.Table, query: str) -> list[int]:
     return sorted(table.search(query, columns=["id"], limit=100).column("id").to_pylist())
 
@@ -257,6 +289,28 @@ def test_json_columns_are_searched_by_path(tmp_path: Path) -> None:
     assert {query: found(table, query) for query in queries} == queries
     with pytest.raises(it.InvalidQuery, match=r"v\.key:word"):
         table.search("v:alice")
+
+
+def test_moments_beyond_pythons_years_inside_of_json_columns(tmp_path: Path) -> None:
+    """Such a moment is in the rows, and what stands beside it is indexed."""
+    kind = pa.struct(
+        [("day", pa.date32()), ("times", pa.list_(pa.timestamp("us"))), ("by", pa.map_(pa.string(), pa.date32())), ("s", pa.string())]
+    )
+    early, late = pa.array([-(2**31), 0], pa.int32()).cast(pa.date32()), pa.array([2**63 - 1, 0]).cast(pa.timestamp("us"))
+    lists = pa.ListArray.from_arrays([0, 1, 2], late)
+    maps = pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), early)
+    rows = pa.StructArray.from_arrays([early, lists, maps, pa.array(["word", None])], names=["day", "times", "by", "s"]).cast(kind)
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", kind)]), options={"indexing.typemap.v": "json"})
+    table.append(pa.table({"id": [0, 1], "v": rows}))
+    assert table.scan().read_all().column("v").combine_chunks().equals(rows.cast(table.schema.field("v").type))
+    queries = {"v.s:word": [0], "v.day:1970": [1], "v.times:1970": [1], "v.by.k:1970": [1], "v:*": [0, 1]}
+    assert {query: found(table, query) for query in queries} == queries
+
+
+def test_a_moment_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.timestamp("us"))]))
+    with pytest.raises(it.SchemaMismatch, match=r"row 1, column 'a': 4611686018427387904 as timestamp\[s\]"):
+        table.append(pa.table({"a": pa.array([1, 2**62], pa.timestamp("s"))}))
 
 
 def test_columns_without_an_index_say_so(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from indextables.actions import Action, Metadata, Protocol
@@ -133,8 +134,10 @@ class Table:
         return pa.Table.from_pylist(rows, schema=_HISTORY)
 
     def changes(self, start: int, end: int | None = None) -> pa.Table:
-        """The splits that came and went after version `start`, up to and with `end`."""
-        return read_changes(self._context.log, start, end, self._snapshot.version)
+        """The splits that came and went after version `start`, up to and with `end`: by default the version of this handle."""
+        is_later = isinstance(end, int) and end > self.version
+        newest = self._context.newest(self._snapshot) if is_later else self._snapshot
+        return read_changes(self._context.log, start, self.version if end is None else end, newest.version)
 
     @property
     def log(self) -> TableLog:
@@ -265,10 +268,7 @@ class Table:
             "size_bytes": snapshot.size,
             "partition_columns": self.partition_columns,
             "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in snapshot.schema],
-            "protocol": {
-                "minReaderVersion": snapshot.protocol.min_reader_version,
-                "minWriterVersion": snapshot.protocol.min_writer_version,
-            },
+            "protocol": msgspec.to_builtins(snapshot.protocol),
             "configuration": self.configuration,
             "metrics": self.metrics(),
         }
@@ -397,8 +397,8 @@ def exists(path: Path, options: Options | None = None) -> bool:
 
 
 def _seconds(max_staleness: float) -> float:
-    if isinstance(max_staleness, bool) or not isinstance(max_staleness, int | float) or not 0 <= max_staleness < float("inf"):
-        raise InvalidArgument(f"max_staleness {max_staleness!r} is not a number of seconds from 0 on")
+    if isinstance(max_staleness, bool) or not isinstance(max_staleness, int | float) or not 0 <= max_staleness <= 1e9:
+        raise InvalidArgument(f"max_staleness {max_staleness!r} is not a number of seconds from 0 to a billion")
     return max_staleness
 
 

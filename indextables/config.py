@@ -236,9 +236,12 @@ class Config:
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
-        """`options` are refused if unknown or bad. The table's configuration is other programs' too: what we do not know stays."""
+        """What the caller or the environment says is refused if it is bad, whoever may need it. The table's configuration is other
+        programs' too: what we do not know stays, and what is bad is refused by who needs it."""
         known = {name: value for key, value in (table or {}).items() if (name := _known_name(key)) is not None}
         environment = {k: v for k, v in os.environ.items() if k.startswith("INDEXTABLES_")}
+        for key in _BY_VARIABLE.keys() & environment.keys():
+            _parsed(_BY_VARIABLE[key], environment[key], "environment")
         return cls(checked_options(options or {}), known, environment)
 
     def with_table(self, table: Mapping[str, str]) -> Config:
@@ -248,6 +251,11 @@ class Config:
         key = _BY_NAME[name.lower()]
         text, source = self.found(key)
         return _parsed(key, text, source)
+
+    def check(self) -> None:
+        """ConfigError names a value in force that is bad: for who is about to change something, and may need it when half is done."""
+        for key in KEYS:
+            self.get(key.name)
 
     def found(self, key: Key) -> tuple[str, str]:
         """The text in force and where it comes from."""
@@ -305,6 +313,17 @@ def table_options(options: Mapping[str, Any]) -> dict[str, str]:
 def environment_name(name: str) -> str:
     """`INDEXTABLES_MERGE_TARGET_SIZE` for `merge.targetSize`."""
     return "INDEXTABLES_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace(".", "_").upper()
+
+
+_BY_VARIABLE = {environment_name(key.name): key for key in KEYS}
+
+
+def check_configuration(configuration: Mapping[str, str]) -> None:
+    """ConfigError for a bad value of one of our keys in a table's configuration."""
+    for key, text in configuration.items():
+        name = _known_name(key)
+        if name is not None and not name.startswith(COLUMN_PREFIXES):
+            _parsed(_BY_NAME[name.lower()], text, "table configuration")
 
 
 def _nearest(key: str) -> str:

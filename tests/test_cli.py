@@ -81,6 +81,8 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
         "path", "version", "num_files", "num_records", "size_bytes", "partition_columns", "schema", "protocol", "configuration", "metrics",
     }  # fmt: skip
     assert (described["num_records"], described["version"]) == (80, 3)
+    features = ["arrowRowStore", "avroState", "schemaDeduplication"]
+    assert described["protocol"] == {"minReaderVersion": 4, "minWriterVersion": 4, "readerFeatures": features, "writerFeatures": features}
     assert as_json(capsys, "describe", t, "--version", 1)["num_records"] == 40
 
 

@@ -10,6 +10,7 @@ import pytest
 import indextables
 from indextables.config import KEYS, PREFIX, Config, checked_options, environment_name, parse_duration, parse_size
 from indextables.errors import ConfigError, InvalidArgument
+from tests.support.tables import make, rows, tree, write_version
 
 
 def test_every_key_has_a_default_that_parses() -> None:
@@ -109,3 +110,29 @@ def test_durations(text: str, ms: int) -> None:
 def test_bad_durations(text: object) -> None:
     with pytest.raises(InvalidArgument, match="is not a duration"):
         parse_duration(text)
+
+
+def test_a_bad_value_of_the_environment_is_refused_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not the verb would have needed it."""
+    table = make(tmp_path / "t")
+    before = tree(tmp_path)
+    monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "often")
+    for call in (lambda: table.append(rows(0, 3)), lambda: indextables.open(tmp_path / "t")):
+        with pytest.raises(ConfigError, match=r"environment checkpoint\.interval = 'often' is not a whole number"):
+            call()
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("key", ["checkpoint.interval", "mergeOnWrite.enabled", "transaction.retry.maxAttempts"])
+def test_a_bad_value_of_a_table_is_refused_before_rows_are_written(tmp_path: Path, key: str) -> None:
+    """It can only come from another program. The call may say better; reading does not need it."""
+    table = make(tmp_path / "t", partition_by=[])
+    metadata = table.log.actions(0)[1]["metaData"]
+    write_version(tmp_path / "t", 1, {"metaData": {**metadata, "configuration": {PREFIX + key: "x"}}})
+    before = tree(tmp_path)
+    with pytest.raises(ConfigError, match=f"table configuration {key} = 'x' is not "):
+        indextables.open(tmp_path / "t").append(rows(0, 3))
+    assert tree(tmp_path) == before
+    assert indextables.open(tmp_path / "t").count() == 0
+    default = next(known.default for known in KEYS if known.name == key)
+    assert indextables.open(tmp_path / "t", options={key: default}).append(rows(0, 3)).warnings == []

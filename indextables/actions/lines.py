@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -27,8 +28,14 @@ def _refuse_oversized(line: bytes, place: str) -> None:
         raise LogCorrupted(f"{place} has more than {limits.LINE_VALUES} values")
 
 
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:80]} is too large a number")
+    return number
+
+
 def refuse_duplicate_keys(line: bytes, place: str) -> None:
-    """LogCorrupted if any object of a JSON text has a key twice: readers would differ on which one counts."""
+    """LogCorrupted if any object of a JSON text has a key twice, or any number is none: readers would differ on what counts."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
@@ -38,6 +45,6 @@ def refuse_duplicate_keys(line: bytes, place: str) -> None:
             seen.add(key)
 
     try:
-        json.loads(line, object_pairs_hook=check)
+        json.loads(line, object_pairs_hook=check, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise LogCorrupted(f"{place} is not an action: {error}") from error

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 from indextables.config import Config
+from indextables.errors import IndexTablesError
 from indextables.operations import checkpoint
 from indextables.table.context import TableContext
 from indextables.table.protocol import is_foreign
@@ -27,8 +28,9 @@ def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = Fa
         ready = checkpoint.prepare(bound, snapshot)
         report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
     except Exception as error:
-        logger.warning("the checkpoint after version %s failed", snapshot.version, exc_info=True)
-        return snapshot, [f"the checkpoint after version {snapshot.version} failed: {error}"]
+        warning = f"the checkpoint after version {snapshot.version} failed: {error}"
+        logger.warning("%s", warning, exc_info=not isinstance(error, IndexTablesError))  # ours say all there is to say
+        return snapshot, [warning]
     return replace(ready, checkpoint=ready.version), list(report.warnings)
 
 

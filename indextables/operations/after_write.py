@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from indextables.actions import CommitInfo
-from indextables.errors import VersionNotFound
+from indextables.errors import IndexTablesError, VersionNotFound
 from indextables.operations import merge_splits
 from indextables.operations.executor import Executor
 from indextables.operations.merge_plan import options_of, plan
@@ -51,7 +51,8 @@ def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Follo
     try:
         return work()
     except Exception as error:
-        logger.warning("the %s after version %s failed", verb, before.snapshot.version, exc_info=True)
+        unforeseen = not isinstance(error, IndexTablesError)  # ours say all there is to say
+        logger.warning("the %s after version %s failed: %s", verb, before.snapshot.version, error, exc_info=unforeseen)
         return replace(before, warnings=(*before.warnings, f"the {verb} after the write failed: {error}"))
 
 

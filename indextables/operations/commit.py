@@ -9,8 +9,9 @@ from typing import Any
 
 from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.actions.codec import decode_actions
+from indextables.config import check_configuration
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
-from indextables.log.conflicts import require_live
+from indextables.log.conflicts import require_live, require_same_metadata
 from indextables.operations.after_commit import after_commit
 from indextables.schema import from_spark_json
 from indextables.table.context import TableContext
@@ -49,11 +50,12 @@ def _parsed(spelled: Mapping[str, Any]) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The same actions on every base, as long as what they remove is still there."""
+    """The same actions on every base, as long as what they remove is still there, and the metadata they replace is as it was."""
 
     actions: Sequence[Action]
     operation: str
     sources: frozenset[str]  # of the removes, those that were live in what the caller saw, or are now
+    seen: Metadata  # by the caller
 
     def __call__(self, base: Snapshot) -> Draft:
         require_live(self.operation, sorted(self.sources), base.files, base.version)
@@ -62,6 +64,7 @@ class _Given:
                 _check_protocol(action, base.protocol)
             elif isinstance(action, Metadata):
                 _check_metadata(action, base)
+                require_same_metadata(self.operation, self.seen, base.metadata, base.version)
         return Draft(self.actions)
 
 
@@ -82,7 +85,8 @@ def commit_actions(
     for action in parsed:
         if isinstance(action, Add | Skip):
             _checked_path(context, action)
-    build = _Given(parsed, operation, frozenset(path for path in removed if path in known.files or path in base.files))
+    sources = frozenset(path for path in removed if path in known.files or path in base.files)
+    build = _Given(parsed, operation, sources, known.metadata)
     txn = next((action for action in parsed if isinstance(action, Txn)), None)
     outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
     if outcome.version is None:
@@ -110,6 +114,14 @@ def _check_protocol(new: Protocol, old: Protocol) -> None:
 
 
 def _check_metadata(new: Metadata, base: Snapshot) -> None:
-    """The schema and partitioning of a table stay; its name, description and configuration may change (C-29)."""
-    if from_spark_json(new.schema_string) != base.schema or new.partition_columns != base.metadata.partition_columns:
+    """The schema and partitioning of a table stay, and so does its id; its name, description and configuration may change (C-29)."""
+    old = base.metadata
+    try:
+        same_schema = new.schema_string == old.schema_string or from_spark_json(new.schema_string) == base.schema
+    except LogCorrupted as error:
+        raise InvalidArgument(f"the metaData of the commit is not usable: {error}") from None
+    if not same_schema or new.partition_columns != old.partition_columns:
         raise SchemaMismatch("a commit cannot change the table's schema or partition columns")
+    if new.id != old.id:
+        raise InvalidArgument(f"a commit cannot change the table's id from {old.id!r} to {new.id!r}")
+    check_configuration(dict(new.configuration.items() - old.configuration.items()))

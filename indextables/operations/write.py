@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables.actions import Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
-from indextables.log.conflicts import is_already_committed
+from indextables.log.conflicts import is_already_committed, require_same_columns
 from indextables.operations.after_commit import after_commit
 from indextables.operations.after_write import Followed, after_write
 from indextables.operations.create import create_table, new_metadata
@@ -84,6 +84,7 @@ def prepare(
         has = ", ".join(metadata.partition_columns) or "nothing"
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
+    config.check()
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
     if base is not None:
         _check_typemap(context, base)
@@ -154,6 +155,7 @@ class _Build:
     def __call__(self, base: Snapshot) -> Draft:
         take_over = bool(self.prepared.context.config.get("storage.takeOver"))
         check_owned(base.protocol, take_over=take_over)
+        require_same_columns(self.prepared.mode, self.prepared.metadata, base.metadata, base.version)
         removes = self._removes(base) if self.prepared.mode == "overwrite" else []
         draft = _draft(removes, self.adds)
         if draft.actions and is_foreign(base.protocol):

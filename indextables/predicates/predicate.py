@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.errors import InvalidPredicate
 from indextables.predicates.arrow import true_rows, wide_type
 from indextables.predicates.binder import Binder
 from indextables.predicates.constants import typed_array
@@ -54,6 +55,8 @@ def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | 
     InvalidPredicate, with the place, where it does not parse, names a column that does not exist or is not among `allowed` (said to be for
     `purpose`), or compares what cannot be compared.
     """
+    if not isinstance(text, str):
+        raise InvalidPredicate(f"a predicate is a text, not {text!r}")
     from indextables.predicates.parser import parse  # brings sqlglot: 0.3 s of CPU
 
     binder = Binder(text, schema, allowed, purpose, {})

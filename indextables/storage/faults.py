@@ -105,11 +105,12 @@ def _answered(status: int, told: str) -> Fault:
 
 
 def quieten(libraries: Sequence[str]) -> None:
-    """Whoever sets a level for one of these loggers hears it all; a program that only sets the root's does not."""
+    """They name addresses and headers even in warnings, and what went wrong is told in our words. Whoever sets a level for one of these
+    loggers hears it all; a program that only sets the root's does not."""
     for name in libraries:
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+            logger.setLevel(logging.CRITICAL)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

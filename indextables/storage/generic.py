@@ -29,7 +29,7 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-# Below a warning, they write addresses, headers and what they found of credentials.
+# They write addresses, headers and what they found of credentials.
 _TALKATIVE = ("fsspec", "gcsfs", "google", "adlfs", "azure", "msal", "aiohttp", "urllib3", "paramiko")
 
 

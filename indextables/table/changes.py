@@ -24,17 +24,16 @@ SCHEMA = pa.schema(
 )
 
 
-def read_changes(log: TransactionLog, start: int, end: int | None, newest: int) -> pa.Table:
-    """Every add and remove of the versions after `start` up to `end` (the newest by default), in the order of the log."""
-    last = newest if end is None else end
-    for name, version in (("start", start), ("end", last)):
+def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.Table:
+    """Every add and remove of the versions after `start` up to `end`, in the order of the log."""
+    for name, version in (("start", start), ("end", end)):
         if isinstance(version, bool) or not isinstance(version, int) or version < -1:
             raise InvalidArgument(f"{name} {version!r} is not a version")
-    if last > newest:
-        raise VersionNotFound(f"version {last} of {log.store.root} does not exist; the newest is {newest}")
-    if start > last:
-        raise InvalidArgument(f"start {start} is after end {last}")
-    wanted = range(start + 1, last + 1)
+    if end > newest:
+        raise VersionNotFound(f"version {end} of {log.store.root} does not exist; the newest is {newest}")
+    if start > end:
+        raise InvalidArgument(f"start {start} is after end {end}")
+    wanted = range(start + 1, end + 1)
     expired = sorted(set(wanted) - set(log.listing().versions))
     if expired:
         raise VersionNotFound(f"version {expired[0]} of {log.store.root} has expired, so the changes since {start} are no longer known")

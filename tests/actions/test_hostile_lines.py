@@ -42,6 +42,8 @@ REFUSED = {
     "NaN in an unknown field": line(',"new":NaN'),
     "Infinity": line(',"numRecords":-Infinity'),
     "1e999": line(',"numRecords":1e999'),
+    "1e999 in an unknown field": line(',"new":[-1e999]'),
+    "1e999 in an unknown action": b'{"new":1e999}',
     "above int64": line(f',"numRecords":{2**63}'),
     "below int64": line(f',"deleteOpstamp":{-(2**63) - 1}'),
     "5,000 digits": line(',"numRecords":' + "9" * 5000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -49,17 +50,23 @@ def test_every_verb_that_commits_makes_one(tmp_path: Path) -> None:
     assert ids(table) == [0, 1, 2, 3]
 
 
-def test_a_missed_checkpoint_is_made_up_and_its_failure_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CON-11: the commit stands, whatever becomes of its checkpoint."""
+@pytest.mark.parametrize(("error", "is_unforeseen"), [(OSError, True), (it.StorageError, False)])
+def test_a_missed_checkpoint_is_made_up_and_its_failure_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception], is_unforeseen: bool
+) -> None:
+    """CON-11: the commit stands, whatever becomes of its checkpoint. Only of what was not foreseen is the trace of any use."""
     make(tmp_path / "t", appends=9, each=1, partition_by=[])
     table = it.open(tmp_path / "t")
 
     def full(*_: object, **__: object) -> None:
-        raise OSError("no space left on device")
+        raise error("no space left on device")
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(checkpoint.formats, "write", full)
         report = table.append(rows(9, 1))
+    (line,) = caplog.records
+    assert line.getMessage() == "the checkpoint after version 10 failed: no space left on device"
+    assert bool(line.exc_info) is is_unforeseen
     assert (report.status, report.version) == ("success", 10)
     assert report.warnings == ["the checkpoint after version 10 failed: no space left on device"]
     assert bases(tmp_path / "t") == ()

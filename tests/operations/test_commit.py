@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import indextables as it
 from indextables.actions import Add, Protocol
 from indextables.api import create_table, open_table
-from indextables.operations.commit import _Given
-from indextables.table.context import TableContext
 from tests.support.tables import SCHEMA, FakeTime, make, rows, tree
 
 
@@ -69,13 +68,52 @@ def test_bad_actions_commit_nothing(tmp_path: Path, actions: list[Any], error: t
 
 
 def test_what_is_removed_must_still_be_there(tmp_path: Path) -> None:
+    make(tmp_path / "t", partition_by=[]).log.commit([spelled("a.split")])
+    stale = it.open(tmp_path / "t")
+    it.open(tmp_path / "t").log.commit([{"remove": {"path": "a.split"}}])
+    before = tree(tmp_path)
+    with pytest.raises(it.ConcurrentConflict, match=r"swap read 'a\.split', which another commit up to version 2 removed"):
+        stale.log.commit([{"remove": {"path": "a.split"}}, spelled("b.split")], operation="swap")
+    assert tree(tmp_path) == before
+
+
+def described(table: it.Table, **changed: Any) -> dict[str, Any]:
+    """The metadata that a handle shows, as the log spells it, with some of it changed."""
+    return {"metaData": {**msgspec.to_builtins(table.metadata), **changed}}
+
+
+def test_metadata_that_another_changed_meanwhile_is_not_undone(tmp_path: Path) -> None:
     table = make(tmp_path / "t", partition_by=[])
-    table.log.commit([spelled("a.split")])
-    table.log.commit([{"remove": {"path": "a.split"}}])
-    # Decided when a.split was live, committed when it is gone.
-    build = _Given([Add(path="b", partition_values={}, size=1, modification_time=1, data_change=True)], "swap", frozenset({"a.split"}))
-    with pytest.raises(it.ConcurrentConflict, match=r"a\.split"):
-        build(TableContext.at(tmp_path / "t").snapshot())
+    stale = it.open(tmp_path / "t")
+    table.append(rows(0, 3))  # which brings a doc mapping, and takes nothing back
+    first = described(stale, name="logs", configuration={"spark.indextables.merge.targetSize": "9M"})
+    assert stale.log.commit([first]) == 2
+    before = tree(tmp_path)
+    mine = described(table, configuration={"spark.indextables.checkpoint.interval": "7"})
+    with pytest.raises(it.ConcurrentConflict, match=r"whose name, spark\.indextables\.merge\.targetSize .* up to version 2 changed"):
+        table.log.commit([mine])
+    assert tree(tmp_path) == before
+    table.refresh()
+    assert table.log.commit([mine]) == 3
+    assert table.configuration == {"spark.indextables.checkpoint.interval": "7"}
+    assert table.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "named"),
+    [
+        ({"id": "another"}, it.InvalidArgument, "id from .* to 'another'"),
+        ({"schemaString": "{}"}, it.InvalidArgument, "not a Spark schema"),
+        ({"partitionColumns": ["date"]}, it.SchemaMismatch, "partition columns"),
+        ({"configuration": {"spark.indextables.checkpoint.interval": "x"}}, it.ConfigError, r"checkpoint\.interval = 'x'"),
+    ],
+)
+def test_metadata_that_no_table_may_get(tmp_path: Path, changed: dict[str, Any], error: type[Exception], named: str) -> None:
+    table = make(tmp_path / "t", partition_by=[])
+    before = tree(tmp_path)
+    with pytest.raises(error, match=named):
+        table.log.commit([described(table, **changed)])
+    assert tree(tmp_path) == before
 
 
 def test_configuration_may_change(tmp_path: Path) -> None:
@@ -103,6 +141,10 @@ def test_changes(tmp_path: Path) -> None:
     ):
         with pytest.raises(error):
             table.changes(start, end)
+    early = it.open(tmp_path / "t", version=1)
+    assert early.changes(0).column("version").to_pylist() == [1]
+    assert early.changes(0, 3).to_pylist() == feed  # versions that the handle does not show are there all the same
+    assert early.version == 1
 
 
 def test_expired_changes_are_not_guessed(tmp_path: Path) -> None:

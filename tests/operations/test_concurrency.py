@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,24 @@ def test_overwrite_rebuilds_on_the_new_base(tmp_path: Path) -> None:
     report = stale.overwrite(rows(100, 3))
     assert report.base_version == 2
     assert ids(it.open(tmp_path / "t")) == [100, 101, 102]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_splits_for_other_columns_are_not_committed(tmp_path: Path, mode: str) -> None:
+    """Another program changes the schema while ours writes splits for the old one."""
+    table = make(tmp_path / "t", partition_by=[])
+    metadata = table.log.actions(0)[1]["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"].append({"name": "later", "type": "long", "nullable": True, "metadata": {}})
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist(rows(0, 3), schema=SCHEMA)
+        write_version(tmp_path / "t", 1, {"metaData": {**metadata, "schemaString": json.dumps(schema)}})
+
+    with pytest.raises(it.ConcurrentConflict, match=rf"{mode} wrote splits for the schema .*, and another commit up to version 1 made it"):
+        getattr(table, mode)(slowly())
+    assert it.open(tmp_path / "t").version == 1
+    assert it.open(tmp_path / "t").append([{"id": 1, "later": 2}]).version == 2
 
 
 def test_a_commit_that_the_store_made_before_it_failed_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

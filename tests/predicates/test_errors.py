@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -139,6 +141,12 @@ HOSTILE = {
     "unclosed": "ok AND " * 10_000,
     "too long": "ok" + " " * PREDICATE_CHARACTERS,
 }
+
+
+@pytest.mark.parametrize("text", [5, b"ok", ["ok"]])
+def test_what_is_no_text_is_no_predicate(text: Any) -> None:
+    with pytest.raises(InvalidPredicate, match="a predicate is a text, not "):
+        parse_predicate(text, SCHEMA)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

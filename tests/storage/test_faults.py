@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
-from indextables.storage.faults import Kind, fault_of
+from indextables.storage.faults import Kind, fault_of, quieten
 
 
 class HttpError(Exception):
@@ -84,3 +85,14 @@ def test_what_an_error_means(error: BaseException, kind: Kind, words: str) -> No
     assert fault.kind is kind
     assert words in fault.sentence
     assert "canary" not in fault.sentence
+
+
+def test_libraries_are_silent_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
+    """R19: their warnings name addresses."""
+    asked, other = logging.getLogger("canary.asked"), logging.getLogger("canary.other")
+    asked.setLevel(logging.DEBUG)
+    quieten(["canary.asked", "canary.other"])
+    with caplog.at_level(logging.DEBUG):
+        for logger in (asked, other):
+            logger.error("retrying http://canaryhost of %s", logger.name)
+    assert [record.name for record in caplog.records] == ["canary.asked"]

@@ -93,17 +93,20 @@ def options_of(
     size = int(config.get("merge.targetSize")) if target_size is None else parse_size(target_size)
     if size < limits.MIB:
         raise InvalidArgument(f"target size {target_size!r} is below the minimum of 1M")
-    if max_dest_splits is not None and max_dest_splits < 1:
-        raise InvalidArgument(f"max_dest_splits {max_dest_splits!r} is not a whole number from 1 on")
+    _check_whole("max_dest_splits", max_dest_splits, 1)
+    _check_whole("max_source_splits", max_source_splits, 2)
     sources = int(config.get("merge.maxSourceSplitsPerMerge")) if max_source_splits is None else max_source_splits
-    if sources < 2:
-        raise InvalidArgument(f"max_source_splits {max_source_splits!r} is not a whole number from 2 on")
     allowed = snapshot.partition_columns
     predicate = (
         None if where is None else parse_predicate(where, snapshot.schema, allowed=allowed, purpose="merge (partition columns only)")
     )
     threshold, take_over = float(config.get("merge.skipSplitThreshold")), bool(config.get("storage.takeOver"))
     return MergeOptions(size, predicate, max_dest_splits, sources, threshold, take_over)
+
+
+def _check_whole(name: str, given: Any, least: int) -> None:
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
+        raise InvalidArgument(f"{name} {given!r} is not a whole number from {least} on")
 
 
 def plan(snapshot: Snapshot, options: MergeOptions, now_ms: int = 0, without: Collection[str] = ()) -> MergePlan:

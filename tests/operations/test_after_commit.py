@@ -106,3 +106,12 @@ def test_a_merge_leaves_a_state_without_the_dead(tmp_path: Path) -> None:
     off.merge_splits()
     assert bases(tmp_path / "t") == (4, 6)
     assert ids(it.open(tmp_path / "t")) == [*range(8), 50, 51, 60, 61]
+
+
+def test_a_merge_compacts_also_a_state_that_its_own_process_wrote(tmp_path: Path) -> None:
+    """CMP-05: what the process remembers of the table was never read from that state."""
+    table = make(tmp_path / "t", appends=12, each=1, partition_by=[])
+    assert bases(tmp_path / "t") == (10,)
+    table.merge_splits()
+    assert bases(tmp_path / "t") == (10, 13)
+    assert table.describe_state()["num_files"] == 1

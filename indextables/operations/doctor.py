@@ -6,17 +6,19 @@ Of a remote store it asks once more whether files are created atomically, by rac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from indextables import limits
 from indextables.errors import CommitUnknown, IndexTablesError, LogCorrupted, StorageError, TableNotFound
 from indextables.log.names import POINTER, LogListing
 from indextables.operations import merge_plan, purge, purge_facts
 from indextables.operations.findings import Finding, Severity, command
+from indextables.operations.purge import PurgeOptions
 from indextables.operations.purge_facts import PurgeFacts
 from indextables.state import formats
 from indextables.state.pointer import read_pointer
-from indextables.state.retention import Deletion, Kind
+from indextables.state.retention import HOUR, Deletion, Kind
 from indextables.storage.probe import probe
 from indextables.storage.remote import RemoteStore
 from indextables.table.context import TableContext
@@ -48,7 +50,11 @@ class Examination:
     @cached_property
     def due(self) -> Sequence[Deletion]:
         """What a purge with its defaults would delete now."""
-        return purge.plan(self.facts, purge.options_of(self.context, "7d", None), self.context.clock.now_ms()).deletions
+        return purge.plan(self.facts, self.options, self.context.clock.now_ms()).deletions
+
+    @property
+    def options(self) -> PurgeOptions:
+        return purge.options_of(self.context, "7d", None)
 
     def findings(self) -> Iterator[Finding]:
         yield from self._store()
@@ -72,20 +78,20 @@ class Examination:
             yield Finding("store-unproved", Severity.INFO, message, command("doctor", self.table))
             return
         if not is_atomic:
-            message = "the store lets several writers create the same file, so that they would overwrite each other's commits"
-            yield Finding("store-not-atomic", Severity.ERROR, message, "use another store, or one writer and storage.singleWriter=true")
+            message = (
+                "the store lets several writers create the same file, so that they would overwrite each other's commits: "
+                "use another store, or one writer that says so by storage.singleWriter=true"
+            )
+            yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _gap(self) -> Iterator[Finding]:
+        fix = command("repair", self.table, "NEW_LOG")
         if 0 not in self.listing.versions:
             message = "version 0 is missing: the table is read from a checkpoint alone, and other programs may not find it"
-            yield Finding("missing-version-0", Severity.ERROR, message, "restore version 0 from a backup")
-        if self.snapshot.gap_at is not None:
-            yield Finding(
-                "version-gap",
-                Severity.ERROR,
-                f"version {self.snapshot.gap_at} is missing although later ones exist: they cannot be seen, and nothing can be written",
-                f"restore version {self.snapshot.gap_at} from a backup, or {command('repair', self.table, 'NEW_LOG')}",
-            )
+            yield Finding("missing-version-0", Severity.ERROR, f"{message}; if there is a backup, restore it", fix)
+        if (gap := self.snapshot.gap_at) is not None:
+            message = f"version {gap} is missing although later ones exist: they cannot be seen, and nothing can be written"
+            yield Finding("version-gap", Severity.ERROR, f"{message}; if there is a backup, restore it", fix)
 
     def _pointer(self) -> Iterator[Finding]:
         fix = command("checkpoint", self.table)
@@ -124,11 +130,12 @@ class Examination:
             yield Finding("late-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
 
     def _skipped(self) -> Iterator[Finding]:
+        """Most were damaged. A repaired log leaves those out that are, and tries the others again at once."""
         cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
         for path in cooling:
             skip = self.snapshot.skips[path]
             message = f"split {path!r} was skipped {skip.count} times, last by {skip.operation or 'an operation'}: {skip.reason}"
-            yield Finding("skipped-split", Severity.WARNING, message, command("verify", self.table))
+            yield Finding("skipped-split", Severity.WARNING, message, command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
         options = merge_plan.options_of(self.context, self.snapshot)
@@ -144,13 +151,9 @@ class Examination:
         if missing:
             message = f"{len(missing)} live splits are missing: {_some(missing)}"
             yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
-        now = self.context.clock.now_ms()
         fix = command("purge", self.table)
-        fresh = [file.path for file in purge_facts.unknown_splits(facts) if purge_facts.is_fresh(file, now)]
-        if fresh:
-            message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
-            yield Finding("fresh-orphan", Severity.INFO, message, fix)
-        orphans = [d.path for d in planned if d.kind is Kind.SPLIT and d.path not in facts.removed_at]
+        orphans = self._orphans(planned)
+        yield from self._young_orphans(orphans, fix)
         if orphans:
             yield Finding("orphaned-split", Severity.WARNING, f"{len(orphans)} splits are in no version: {_some(orphans)}", fix)
         manifests = [d.path for d in planned if d.kind is Kind.MANIFEST]
@@ -161,6 +164,25 @@ class Examination:
         if overdue:
             message = f"{len(overdue)} files are past their retention: {_some(overdue)}"
             yield Finding("overdue-retention", Severity.WARNING, message, fix)
+
+    def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
+        return [d.path for d in planned if d.kind is Kind.SPLIT and d.path not in self.facts.removed_at]
+
+    def _young_orphans(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
+        """What purge does not take yet: of a write in progress perhaps, or of one that failed within the retention."""
+        known, now = set(due), self.context.clock.now_ms()
+        unknown = [file for file in purge_facts.unknown_splits(self.facts) if file.path not in known]
+        fresh = [file.path for file in unknown if purge_facts.is_fresh(file, now)]
+        if fresh:
+            message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
+            yield Finding("fresh-orphan", Severity.INFO, message, fix)
+        if len(fresh) == len(unknown):
+            return
+        sooner = replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR)
+        waiting = [path for path in self._orphans(purge.plan(self.facts, sooner, now).deletions) if path not in known]
+        if waiting:
+            message = f"{len(waiting)} splits are in no version, and purge takes them when they are a week old: {_some(waiting)}"
+            yield Finding("orphaned-split", Severity.INFO, message, fix)
 
 
 def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:

@@ -31,9 +31,11 @@ _USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # What Hive escapes in a partition folder's name: control characters and these.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
-# Names that our writers give to splits; purge touches no other.
+# Names that our writers give to splits; purge touches others only where the log says that it removed them.
 SPLIT_PATTERN = r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split"
 _SPLIT_NAME = re.compile(SPLIT_PATTERN)
+# Where any writer of this format puts splits (LOG-13).
+_ANY_SPLIT = re.compile(r"(?:[^/]+=[^/]*/)*(?:splits/)?[^/._][^/]*\.split")
 _TEMPORARY = ".tmp-"
 _RANDOM = r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"  # a random UUID's digits
 _TEMPORARY_PATH = re.compile(
@@ -187,6 +189,11 @@ def split_path(partition_folders: list[str], unique: str) -> str:
 
 def is_our_split(path: str) -> bool:
     return _SPLIT_NAME.fullmatch(path) is not None  # not match: `$` lets a newline follow
+
+
+def is_split(path: str) -> bool:
+    """Whether a writer of this format, of whatever program, may have put a split there."""
+    return _ANY_SPLIT.fullmatch(path) is not None
 
 
 def temporary_name(purpose: str = "") -> str:

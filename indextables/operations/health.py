@@ -24,7 +24,6 @@ from indextables.operations.describe_state import describe_state
 from indextables.operations.doctor import Examination, examine
 from indextables.operations.findings import worst
 from indextables.operations.report import Report, Status, reporter
-from indextables.paths import is_our_split
 from indextables.state.retention import Kind, base_time
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown
@@ -95,7 +94,7 @@ def _on_disk(examination: Examination) -> dict[str, Any]:
     if examination.snapshot.gap_at is not None:
         return {}
     facts = examination.facts
-    dead = [facts.listed.sizes[row] for row, path in facts.listed if path not in facts.live and is_our_split(path)]
+    dead = [facts.listed.sizes[row] for row, path in facts.listed if facts.is_dead_split(path)]
     due = [deletion for deletion in examination.due if deletion.kind is Kind.SPLIT]
     checkpoint = examination.snapshot.checkpoint
     made = None if checkpoint is None else base_time(facts.log.inventory, checkpoint)

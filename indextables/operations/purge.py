@@ -1,8 +1,9 @@
 """Purge: deletes versions, checkpoints, states and manifests that have expired, and splits that were dead for long enough. Nothing else.
 
 A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a leftover)
-goes by its age alone, as does a temporary file of a writer that was killed. Only names that our writers give are ever touched, symbolic
-links neither followed nor deleted. Every doubt stops what it touches, and the report says why.
+goes by its age alone, as does a temporary file of a writer that was killed. Only names that our writers give are ever touched, and splits
+of other programs that the log says were removed; symbolic links are neither followed nor deleted. Every doubt stops what it touches, and
+the report says why.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from indextables.operations.deletion import Deleted, delete, still_unused
 from indextables.operations.executor import Executor, in_many_threads
 from indextables.operations.purge_facts import PurgeFacts, gather
 from indextables.operations.report import Report, Status, reporter
-from indextables.paths import is_our_split
 from indextables.state import retention
 from indextables.state.retention import HOUR, Deletion, Kind, Plan, Policy
 from indextables.table.context import TableContext
@@ -77,7 +77,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     forgotten = _are_unknown_removals_old(facts, cutoff)
     dead, unknown, ageless = [], [], 0
     for row, path in facts.listed:
-        if path in facts.live or not is_our_split(path):
+        if not facts.is_dead_split(path):
             continue
         file = facts.listed.file(row)
         if file.modified_ms is None:

@@ -15,7 +15,7 @@ from indextables.log.log import TransactionLog, VersionFile
 from indextables.log.names import LogListing
 from indextables.operations.cleanup import is_leaning, named_manifests, stands_alone
 from indextables.operations.listed import Listed
-from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
+from indextables.paths import LOG_FOLDER, TableRoot, is_our_split, is_split
 from indextables.state import formats
 from indextables.state.inventory import File, Inventory
 from indextables.state.retention import HOUR, Facts
@@ -38,6 +38,10 @@ class PurgeFacts:
     removed_at: Mapping[str, int]  # ms, the last removal of every path the retained versions removed
     added: Collection[str]  # paths that the retained versions after 0 added
     paths_of_base: Callable[[int], Collection[str] | None]  # files that a checkpoint or state lists; None: it cannot be read
+
+    def is_dead_split(self, path: str) -> bool:
+        """Whether a listed file is a split of this table that is not live: by its name, or, of another program's, by its removal."""
+        return path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path)))
 
 
 def gather(context: TableContext) -> PurgeFacts:
@@ -132,7 +136,7 @@ def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> Collect
 def unknown_splits(facts: PurgeFacts) -> Iterator[File]:
     """Those that are in no version that is retained: neither live nor removed."""
     for row, path in facts.listed:
-        if path not in facts.live and path not in facts.removed_at and is_our_split(path):
+        if facts.is_dead_split(path) and path not in facts.removed_at:
             yield facts.listed.file(row)
 
 

@@ -100,7 +100,9 @@ def test_where_chooses_partitions(tmp_path: Path) -> None:
         ({"where": "level = 'x'"}, it.InvalidPredicate, "level"),
         ({"where": "date ="}, it.InvalidPredicate, "."),
         ({"max_dest_splits": 0}, it.InvalidArgument, "0"),
+        ({"max_dest_splits": "2"}, it.InvalidArgument, "'2'"),
         ({"max_source_splits": 1}, it.InvalidArgument, "1"),
+        ({"max_source_splits": 2.5}, it.InvalidArgument, "2.5"),
     ],
 )
 def test_bad_arguments_change_nothing(tmp_path: Path, arguments: dict[str, object], error: type[Exception], named: str) -> None:

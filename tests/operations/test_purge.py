@@ -246,6 +246,31 @@ def test_a_table_in_a_folder_of_this_one_is_foreign(tmp_path: Path) -> None:
     assert ids(inner) == list(range(20))
 
 
+def test_splits_of_another_program_go_when_the_log_removed_them_and_stay_when_it_never_knew_them(tmp_path: Path) -> None:
+    """LOG-13: a table that was taken over from another program has its names for splits. Other files that a log may name are nobody's."""
+    time = FakeTime()
+    table = create_table(tmp_path / "t", SCHEMA, partition_by=["date"], clock=time.clock())
+    number = "00000000-0000-4000-8000-000000000000"
+    splits = ["part-00000-{}.split", "date=a/part-{}.split", "date=a/{}.split", "date=a/b.split", "date=a/splits/split-{}.split"]
+    named = [name.format(number) for name in splits]
+    others = ["notes.txt", "other/a.split", ".a.split", "date=a/_a.split", "_transaction_log/a.split", "date=a/a.split.bak"]
+    unknown = [name.replace("0000.split", "0001.split").replace("b.split", "c.split") for name in named[:-1]]
+    for path in (*named, *others, *unknown):
+        (tmp_path / "t" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / path).write_text("x")
+        touch(tmp_path / "t" / path, time.ms)
+    adds = [{"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True} for path in (*named, *others)]
+    table.log.commit([{"add": add} for add in adds])
+    table.log.commit([{"remove": {"path": add["path"], "deletionTimestamp": time.ms, "dataChange": True}} for add in adds])
+    time.pass_days(6)
+    assert table.purge().status == "no_action"
+    time.pass_days(2)
+    assert table.health()["num_purgeable_files"] == len(named)
+    assert table.purge().metrics["files_deleted"] == len(named)
+    assert not any((tmp_path / "t" / path).exists() for path in named)
+    assert all((tmp_path / "t" / path).exists() for path in (*others, *unknown))
+
+
 def test_the_time_of_an_expired_version_is_not_that_of_version_0(tmp_path: Path) -> None:
     table, time = aged(tmp_path)
     then = time.ms - 25 * DAY

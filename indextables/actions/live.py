@@ -255,19 +255,24 @@ class LiveFiles:
         return self.counted_records + self._stored[2]
 
     @cached_property
+    def hidden(self) -> frozenset[str]:
+        """Those of `gone` that the base may have. A new file is usually known to be none of it."""
+        return self.gone if self.base is None else self.base.among(self.gone)
+
+    @cached_property
     def _stored(self) -> tuple[int, int, int]:
         """Files, bytes and records of the base. Nothing is read for it as long as nothing was removed."""
         if self.base is None:
             return 0, 0, 0
         total = self.base.num_files, self.base.size, self.base.num_records
-        if not self.gone:
+        if not self.hidden:
             return total
         sound = self.checked
         if sound is not self:  # as many as are left of them all
             others = sum(map(len, self.parts)) + len(self.recent)
             return len(sound) - others, sound.size - self.counted_size, sound.num_records - self.counted_records
-        hidden = self.base.hidden_by(self.gone)
-        return total[0] - hidden[0], total[1] - hidden[1], total[2] - hidden[2]
+        less = self.base.hidden_by(self.hidden)
+        return total[0] - less[0], total[1] - less[1], total[2] - less[2]
 
     @cached_property
     def checked(self) -> LiveFiles:
@@ -299,7 +304,7 @@ class LiveFiles:
     @cached_property
     def stored_parts(self) -> tuple[Part, ...]:
         """What lives of the base, manifest by manifest; of files that were `checked`."""
-        return () if self.base is None else self.base.parts(self.gone)
+        return () if self.base is None else self.base.parts(self.hidden)
 
     def within(self, may: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
         """Without the files of manifests whose bounds `may` rules out: those manifests are not read."""
@@ -307,7 +312,7 @@ class LiveFiles:
         if self.base is None or kept is None or len(kept.segments) == len(self.base.segments):
             return self
         try:
-            parts = kept.parts(self.gone)
+            parts = kept.parts(self.hidden)
         except UnsafePath:
             raise
         except LogCorrupted as error:

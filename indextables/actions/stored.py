@@ -6,10 +6,10 @@ partition values of every manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,24 @@ class Bounds:
     by_type: bool  # whether low and high are those in the order of the column's type; others compare texts
 
 
+class Sums(Protocol):
+    """What is known of the paths in a manifest without reading it."""
+
+    def among(self, paths: Collection[str]) -> Collection[str] | None:
+        """Those that it may have; None: not known."""
+
+    def keep(self, paths: pa.ChunkedArray) -> None:
+        """It was read, and these are its paths."""
+
+
 class StoredSegment(Segment):
     """The entries of one manifest. `load` may raise LogCorrupted, or UnsafePath."""
 
-    def __init__(self, num_rows: int, load: Callable[[], pa.Table], bounds: Mapping[str, Bounds], label: Any = None) -> None:
+    def __init__(
+        self, num_rows: int, load: Callable[[], pa.Table], bounds: Mapping[str, Bounds], label: Any = None, sums: Sums | None = None
+    ) -> None:
         self._load = load
+        self.sums = sums
         self._loaded: Any = None
         self._loading = RLock()
         super().__init__([])
@@ -82,12 +95,26 @@ class Stored:
             self.prefetch(missing)
         hidden = self.tombstones | gone
         wanted = pa.array(sorted(hidden), pa.string())
-        return tuple(_part(segment, wanted) for segment in self.segments)
+        found = tuple(_part(segment, wanted) for segment in self.segments)
+        for segment in self.segments if gone else ():  # who asks for that will ask again, when there are more
+            if segment.sums is not None:
+                segment.sums.keep(segment.rows.column("path"))
+        return found
 
     def within(self, may: Callable[[Mapping[str, Bounds]], bool]) -> Stored:
         """Only the manifests of which `may` is true; the numbers are still those of all."""
         kept = tuple(segment for segment in self.segments if may(segment.bounds))
         return replace(self, segments=kept)
+
+    def among(self, paths: frozenset[str]) -> frozenset[str]:
+        """Those that these files may have; all of them, where nothing is known of a manifest."""
+        kept: set[str] = set()
+        for segment in self.segments if paths else ():
+            found = None if segment.sums is None else segment.sums.among(paths)
+            if found is None:
+                return paths
+            kept.update(found)
+        return frozenset(kept)
 
     def hidden_by(self, gone: frozenset[str]) -> tuple[int, int, int]:
         """How many live files, bytes and records lie under these paths."""

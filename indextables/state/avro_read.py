@@ -34,6 +34,7 @@ from indextables.state.avro_state import (
     state_protocol,
 )
 from indextables.state.manifests import decode_manifest, digest_in, digest_of
+from indextables.state.path_sums import PathSums
 from indextables.state.registry import Registry
 from indextables.storage import LocalStore
 
@@ -75,7 +76,9 @@ def _segment(log: TransactionLog, listing: LogListing, state: StateManifest, inf
         raise LogCorrupted(f"{source} is missing")
     if info.size_bytes is not None and info.size_bytes != stamp[0]:
         raise LogCorrupted(f"{source} has {stamp[0]} bytes, and the state says {info.size_bytes}")
-    return StoredSegment(info.num_entries, partial(load_manifest, log, path, info, source), info.bounds(), (info, version))
+    digest = digest_in(info.path)
+    sums = None if digest is None else PathSums(digest, info.num_entries)
+    return StoredSegment(info.num_entries, partial(load_manifest, log, path, info, source), info.bounds(), (info, version), sums)
 
 
 def load_manifest(log: TransactionLog, path: str, info: ManifestInfo, source: str) -> pa.Table:

@@ -32,6 +32,7 @@ from indextables.state.contents import Contents, Format, Written
 from indextables.state.layout import Kinds, added_at, bounds_of, kinds_of, slices
 from indextables.state.manifests import CODECS, Block, Packing
 from indextables.state.options import StateOptions
+from indextables.state.path_sums import PathSums
 
 PROTOCOL = 4
 logger = logging.getLogger("indextables")
@@ -81,6 +82,7 @@ class _Manifests:
         if manifests.digest_of(store.read(target)) != manifests.digest_in(path):
             raise CheckpointError(f"manifest {path!r} does not read back as it was written")
         verified_manifests(self.log).add(target)
+        PathSums(manifests.digest_of(data), rows.num_rows).keep(rows.column("path"))
         self.infos.append(info)
         self.bytes_written += len(data)
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
@@ -116,14 +118,14 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
 
 def _lay_out(made: _Manifests, live: LiveFiles, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:
     """Writes what has to be written; gives the tombstones."""
-    files = live.checked if live.gone or force else live
+    files = live.checked if live.hidden or force else live
     base, most = files.base, options.entries_per_manifest
     if base is None:
         for rows in slices(_referring(files.table(), registry), made.kinds, most):
             made.write(rows)
         return []
     newer = _referring(files.newer(), registry)
-    removed = _present(files.stored_parts if files.gone else (), files.gone - base.tombstones)
+    removed = _present(files.stored_parts if files.hidden else (), files.hidden - base.tombstones)
     dead = base.tombstones | removed
     facts = Facts(
         live=len(files),

@@ -11,7 +11,8 @@ import hashlib
 import os
 import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -63,28 +64,47 @@ def _mapped(path: Path, sealed: bytes | None) -> pa.Table | None:
 def put(digest: str, rows: pa.Table) -> pa.Table:
     """Keeps the columns; gives them mapped, or as they are where the disk does not take them."""
     path = _path(digest)
-    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, columns.SCHEMA) as writer:
-            writer.write_table(rows)
-        with pa.memory_map(str(temporary)) as mapped:
-            seal = _seal(mapped.read_buffer())
-        with open(temporary, "ab") as file:
-            file.write(seal)
-        os.replace(temporary, path)
+        with _published(path) as temporary:
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, columns.SCHEMA) as writer:
+                writer.write_table(rows)
+            with pa.memory_map(str(temporary)) as mapped:
+                seal = _seal(mapped.read_buffer())
+            with open(temporary, "ab") as file:
+                file.write(seal)
         _evict(path)
     except OSError:
         return rows
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
     found = _mapped(path, seal)
     return rows if found is None else found
 
 
+def keep(path: Path, data: bytes) -> None:
+    """What else is known of a manifest, in its `place`; nothing where the disk does not take it."""
+    with suppress(OSError), _published(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def place(name: str) -> Path:
+    """Of a name that begins with the digest of a manifest."""
+    return folder() / name[:2] / name
+
+
+@contextmanager
+def _published(path: Path) -> Iterator[Path]:
+    """A name to write to; what is there at the end is seen under the path, whole or not at all."""
+    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
 def _path(digest: str) -> Path:
-    return folder() / digest[:2] / f"{digest}-{_SHAPE}.arrow"
+    return place(f"{digest}-{_SHAPE}.arrow")
 
 
 def _seal(body: pa.Buffer) -> bytes:

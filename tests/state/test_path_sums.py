@@ -1,0 +1,104 @@
+"""What this machine knows of the paths in a manifest: a checkpoint of a few new files reads none of the old ones; and it is never wrong."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from zlib import crc32
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.state import avro_read
+from indextables.state.path_sums import PathSums
+from tests.support.own_states import adds, commit, file, start
+
+DIGEST = "cd" * 16
+PATHS = [f"f{number}" for number in range(300)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "manifests"
+
+
+def sums() -> PathSums:
+    made = PathSums(DIGEST, len(PATHS))
+    made.keep(pa.chunked_array([PATHS[:100], PATHS[100:]]))
+    return made
+
+
+def test_paths_of_the_manifest_are_found_and_others_are_not() -> None:
+    assert PathSums(DIGEST, len(PATHS)).among(["f1"]) is None  # nobody has read it here
+    assert sums().among(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
+    empty = PathSums("ef" * 16, 0)
+    empty.keep(pa.chunked_array([], pa.string()))
+    assert empty.among(["f0"]) == []
+
+
+def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
+    sums()
+    (path,) = folder.glob("??/*.paths")
+    whole = path.read_bytes()
+    cases = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
+    cases += [whole[:length] for length in range(0, len(whole), 7)]
+    for damaged in cases:
+        path.write_bytes(damaged)
+        assert PathSums(DIGEST, len(PATHS)).among(["f1"]) is None
+        assert not path.exists()
+    assert len(cases) > 1000
+
+
+def test_a_checkpoint_of_new_files_reads_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a commit that does not say whether its paths are new, as another program's."""
+    table = start(tmp_path / "t")
+    commit(table, *(file(path, 1) for path in PATHS))
+    it.open(table).checkpoint()
+    commit(table, file("new", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(avro_read, "load_manifest", lambda *_: pytest.fail("a manifest was read"))
+        report = it.open(table).checkpoint()
+    assert (report.metrics["num_files"], report.metrics["manifests_reused"]) == (301, 1)
+    it.open(table)._context.log.close()  # what was opened under the patch goes
+    assert {add.path for add in adds(table)} == {*PATHS, "new"}
+
+
+@pytest.mark.parametrize("known", ["known", "forgotten", "damaged"])
+def test_whatever_is_known_the_files_are_the_same(tmp_path: Path, folder: Path, known: str) -> None:
+    """Removed, removed and added again, added again as it is, and two paths of one sum: at each step, with and without a checkpoint."""
+    twins = twin_paths()
+    steps = [
+        [file("f1", 1, numMergeOps=1)],
+        [{"remove": {"path": "f2", "dataChange": True}}],
+        [{"remove": {"path": "f3", "dataChange": True}}, file("new", 1)],
+        [file("f2", 1, numMergeOps=2)],
+        [file(twins[1], 1)],
+        [{"remove": {"path": twins[0], "dataChange": True}}],
+    ]
+    plain, table = start(tmp_path / "plain"), start(tmp_path / "t")
+    for made in (plain, table):
+        commit(made, *(file(path, 1) for path in PATHS), file(twins[0], 1))
+    it.open(table).checkpoint()
+    for step in steps:
+        for made in (plain, table):
+            commit(made, *step)
+        for path in folder.glob("??/*.paths") if known != "known" else ():
+            path.unlink() if known == "forgotten" else path.write_bytes(b"x" + path.read_bytes()[1:])
+        expected = [(add.path, add.num_merge_ops) for add in adds(plain)]
+        assert it.open(table).describe()["num_files"] == len(expected)
+        assert [(add.path, add.num_merge_ops) for add in adds(table)] == expected
+        it.open(table).checkpoint()
+        assert [(add.path, add.num_merge_ops) for add in adds(table)] == expected
+
+
+def twin_paths() -> tuple[str, str]:
+    seen: dict[int, str] = {}
+    draw = random.Random(1)
+    while len(seen) < 1_000_000:
+        path = f"twin-{draw.getrandbits(64):x}"
+        other = seen.setdefault(crc32(path.encode()), path)
+        if other != path:
+            return other, path
+    raise AssertionError("no two paths of one sum")

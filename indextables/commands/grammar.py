@@ -12,7 +12,7 @@ start: command _SEMICOLON?
 merge: MERGE SPLITS _target _merge_clause*
 _merge_clause: where | target_size | max_dest | max_source | precommit
 where: WHERE predicate
-target_size: TARGET_SIZE SIZE
+target_size: TARGET_SIZE BYTES
 max_dest: MAX_DEST_SPLITS NUMBER
 max_source: MAX_SOURCE_SPLITS_PER_MERGE NUMBER
 precommit: PRECOMMIT
@@ -79,7 +79,7 @@ MAX_SOURCE_SPLITS_PER_MERGE.2: /max\s+source\s+splits\s+per\s+merge\b/i
 PRECOMMIT.2: /precommit\b/i
 
 NUMBER: /[0-9]+(?![\w.])/
-SIZE: /[0-9][\w.]*/
+BYTES: /[0-9][\w.]*/
 QUOTED_PATH: /'(?:[^']|'')+'|"(?:[^"]|"")+"|`(?:[^`]|``)+`/
 BARE_PATH: /(?!(?:where|target|max|precommit|older|transaction|dry|from|at|include|for)(?![\w.:\/-]))[^\s'"`;(),]+/i
 P_QUOTED: /'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`/
@@ -95,7 +95,7 @@ COMMENT.3: /--[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\//
 # How an error names what it expected, where that is not the terminal's own name with spaces.
 NAMES = {
     "NUMBER": "a number",
-    "SIZE": "a size such as 100M",
+    "BYTES": "a size such as 100M",
     "QUOTED_PATH": "a path",
     "BARE_PATH": "a path",
     "P_QUOTED": "a condition",

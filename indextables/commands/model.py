@@ -19,7 +19,7 @@ class MergeSplits:
     where: Where | None = None
     target_size: int | None = None
     max_dest_splits: int | None = None
-    max_source_splits: int = 1000
+    max_source_splits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

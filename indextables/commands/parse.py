@@ -20,6 +20,7 @@ _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text is a word, too
 _TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"})
 _OURS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
+_CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_MERGE"})  # single terminals of several words
 _UNSAID = frozenset({"COMMENT", "PRECOMMIT"})  # what no error says it expected
 _LARGEST = 2**31 - 1  # of a number in a command
 
@@ -58,7 +59,7 @@ def _explained(error: UnexpectedInput, text: str) -> InvalidCommand:
     else:
         expected = error.allowed if isinstance(error, UnexpectedCharacters) else set()
         position = error.pos_in_stream
-    position = len(text) if position is None else position
+    position, expected = _after_begun(text, len(text) if position is None else position, expected or ())
     found = _WORD.search(text, position)
     if found is None:
         shown, position = "the end", len(text.rstrip())
@@ -66,7 +67,21 @@ def _explained(error: UnexpectedInput, text: str) -> InvalidCommand:
         return InvalidCommand(f"the {found.group()} at position {found.start()} is never closed, or has nothing in it", text, found.start())
     else:
         shown, position = found.group()[:40], found.start()
-    return InvalidCommand(f"expected {_listed(expected or ())}, found {shown}", text, position)
+    return InvalidCommand(f"expected {_listed(expected)}, found {shown}", text, position)
+
+
+def _after_begun(text: str, position: int, expected: Iterable[str]) -> tuple[int, Iterable[str]]:
+    """Of a clause of several words that was begun, the place where it goes wrong, and the words that may stand there."""
+    furthest, words = position, set(expected)
+    for clause in words & _CLAUSES:
+        at, rest = position, clause.split("_")
+        while (found := _WORD.search(text, at)) is not None and found.group().upper() == rest[0]:
+            at, rest = found.end(), rest[1:]
+        if at > furthest:
+            furthest, words = at, set()
+        if at == furthest > position:
+            words.add(rest[0])
+    return furthest, words
 
 
 def _listed(terminals: Iterable[str]) -> str:
@@ -95,7 +110,7 @@ class _Reader:
             None if where is None else self._where(where),
             self._size(given["target_size"]) if "target_size" in given else None,
             self._number(given["max_dest"], 1) if "max_dest" in given else None,
-            self._number(given["max_source"], 2) if "max_source" in given else 1000,
+            self._number(given["max_source"], 2) if "max_source" in given else None,
         )
 
     def _purge(self, tree: Tree[Token]) -> Command:
@@ -150,9 +165,12 @@ class _Reader:
         if len(token) > 18:  # more than any disk holds
             raise InvalidCommand(f"{token[:40]!r} is not a size; write it like 100M, 1.5G or 4096", self._text, token.start_pos)
         try:
-            return parse_size(str(token))
+            size = parse_size(str(token))
         except InvalidArgument as error:
             raise InvalidCommand(str(error), self._text, token.start_pos) from None
+        if size < limits.MIB:
+            raise InvalidCommand(f"target size {str(token)!r} is below the minimum of 1M", self._text, token.start_pos)
+        return size
 
     def _number(self, clause: Tree[Token], least: int = 0) -> int:
         (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")

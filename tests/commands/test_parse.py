@@ -15,7 +15,7 @@ from indextables.commands.parse import is_ours, parse_command
 GOOD: dict[str, Any] = {
     "MERGE SPLITS '/a/b'": model.MergeSplits("/a/b"),
     "MERGE SPLITS '/a/b' TARGET SIZE 100M": model.MergeSplits("/a/b", target_size=100 * 2**20),
-    'MERGE SPLITS "it""s" TARGET SIZE 4096': model.MergeSplits('it"s', target_size=4096),
+    'MERGE SPLITS "it""s" TARGET SIZE 4194304': model.MergeSplits('it"s', target_size=4194304),
     "MERGE SPLITS s3://b/t MAX SOURCE SPLITS PER MERGE 7 MAX DEST SPLITS 3 TARGET SIZE 1G": model.MergeSplits(
         "s3://b/t", None, 2**30, 3, 7
     ),
@@ -65,7 +65,12 @@ BAD = {
     "MERGE SPLIT '/t'": (6, "expected SPLITS, found SPLIT"),
     "MERGE SPLITS": (12, "expected a path, found the end"),
     "MERGE SPLITS WHERE a = 1": (13, "expected a path, found WHERE"),
-    "MERGE SPLITS t TARGET 100M": (15, "expected MAX DEST SPLITS, .*TARGET SIZE.* found TARGET"),
+    "MERGE SPLITS t 100M": (15, "expected MAX DEST SPLITS, .*TARGET SIZE.* found 100M"),
+    "MERGE SPLITS t TARGET 100M": (22, "expected SIZE, found 100M"),
+    "MERGE SPLITS t target siz 100M": (22, "expected SIZE, found siz"),
+    "MERGE SPLITS t MAX SPLITS 3": (19, "expected DEST or SOURCE, found SPLITS"),
+    "MERGE SPLITS t MAX SOURCE SPLITS 3": (33, "expected PER, found 3"),
+    "MERGE SPLITS t TARGET SIZE 10K": (27, "target size '10K' is below the minimum of 1M"),
     "MERGE SPLITS t TARGET SIZE": (26, "expected a size such as 100M, found the end"),
     "MERGE SPLITS t TARGET SIZE 1Q": (27, "'1Q' is not a size"),
     "MERGE SPLITS t TARGET SIZE 1" + "0" * 400: (27, "is not a size"),

@@ -72,6 +72,14 @@ def test_merge_splits(path: str) -> None:
     assert one("MERGE", f"MERGE SPLITS '{path}' MAX SOURCE SPLITS PER MERGE 2 MAX DEST SPLITS 1")["metrics"]["merge_groups"] == 1
 
 
+def test_a_merge_without_a_number_of_sources_takes_the_tables(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", SCHEMA, options={"merge.maxSourceSplitsPerMerge": "2", "merge.maxPasses": "1"})
+    for number in range(4):
+        table.append(rows(number, 1))
+    assert one("MERGE", f"MERGE SPLITS '{table.path}'")["metrics"]["merge_groups"] == 2
+    assert one("MERGE", f"MERGE SPLITS '{table.path}' MAX SOURCE SPLITS PER MERGE 3")["metrics"]["merge_groups"] == 1
+
+
 def test_no_20_purge_finds_what_a_merge_removed(path: str) -> None:
     """Field notes 7 no. 20: without the log's retention being 0 as well."""
     it.sql(f"MERGE SPLITS '{path}'")
@@ -228,7 +236,7 @@ def test_invalidate_cache(path: str) -> None:
         ("MERGE SPLITS '{0}' TARGET SIZE 1G WHERE date >= 'soon' MAX DEST SPLITS 3", it.InvalidPredicate, "'soon'"),
         ("MERGE SPLITS '{0}' WHERE date = = 1", it.InvalidPredicate, "= 1"),
         ("MERGE SPLITS '{0}' WHERE nosuch = 1 TARGET SIZE 1G", it.InvalidPredicate, "nosuch"),
-        ("MERGE SPLITS '{0}' TARGET SIZE 1K", it.InvalidArgument, None),
+        ("MERGE SPLITS '{0}' TARGET SIZE 1K", it.InvalidCommand, "1K"),
         ("PURGE INDEXTABLE '{0}' OLDER THAN 1 HOUR", it.InvalidArgument, None),
         ("CHECKPOINT INDEXTABLES '{0}/nothing'", it.TableNotFound, None),
         ("MERGE SPLITS '{0}/nothing'", it.TableNotFound, None),

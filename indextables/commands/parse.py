@@ -70,7 +70,7 @@ def _explained(error: UnexpectedInput, text: str) -> InvalidCommand:
     return InvalidCommand(f"expected {_listed(expected)}, found {shown}", text, position)
 
 
-def _after_begun(text: str, position: int, expected: Iterable[str]) -> tuple[int, Iterable[str]]:
+def _after_begun(text: str, position: int, expected: Iterable[str]) -> tuple[int, set[str]]:
     """Of a clause of several words that was begun, the place where it goes wrong, and the words that may stand there."""
     furthest, words = position, set(expected)
     for clause in words & _CLAUSES:

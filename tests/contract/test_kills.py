@@ -73,6 +73,13 @@ def test_writers_killed_on_ministack(mini: Server, tmp_path: Path) -> None:
     assert kills >= 50
 
 
+def test_writers_killed_on_seaweedfs(weed: Server, tmp_path: Path) -> None:
+    """A shorter round: losers of a race for a version wait for a lock that is polled once a second."""
+    commits, kills = in_tables(on_server(weed, 1), tmp_path, commits=24, kills=10)
+    assert commits >= 24
+    assert kills >= 10
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_hundred_thousand_commits(tmp_path: Path) -> None:

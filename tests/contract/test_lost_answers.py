@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -135,17 +135,19 @@ def strike(operation: Operation, faults: tuple[str, ...], number: int, proxy: Fa
     return outcome
 
 
-def strike_all(depth: int, faults: tuple[str, ...], proxy: FaultProxy, bases: Bases) -> None:
+def strike_all(
+    depth: int, faults: tuple[str, ...], proxy: FaultProxy, bases: Bases, operations: Sequence[Operation] = tuple(OPERATIONS)
+) -> None:
     outcomes: Counter[str] = Counter()
-    for operation in OPERATIONS:
+    for operation in operations:
         for number in range(operation.writes):
             for struck in itertools.product(faults, repeat=depth):
                 outcome = strike(operation, struck, number, proxy, bases)
                 outcomes[outcome] += 1
                 is_nonsense = (operation.name, number) in UNCONDITIONAL and any(fault.endswith("412") for fault in struck)
                 assert outcome == "right" or (outcome == "refused" and is_nonsense), (operation.name, number, struck, outcome)
-    print(f"R3: {outcomes.total()} cases {depth} deep at every write of {len(OPERATIONS)} operations, all of them: {dict(outcomes)}")
-    assert outcomes.total() == sum(operation.writes for operation in OPERATIONS) * len(faults) ** depth
+    print(f"R3: {outcomes.total()} cases {depth} deep at every write of {len(operations)} operations, all of them: {dict(outcomes)}")
+    assert outcomes.total() == sum(operation.writes for operation in operations) * len(faults) ** depth
 
 
 def test_the_writes_of_every_operation_are_known(proxy: FaultProxy, bases: Bases) -> None:
@@ -161,6 +163,13 @@ def test_the_writes_of_every_operation_are_known(proxy: FaultProxy, bases: Bases
 @pytest.mark.parametrize(("depth", "faults"), [(1, FAULTS), (2, ("apply_reset", "409", "412"))])
 def test_every_write_of_every_operation(depth: int, faults: tuple[str, ...], proxy: FaultProxy, bases: Bases) -> None:
     strike_all(depth, faults, proxy, bases)
+
+
+def test_every_write_of_commits_on_seaweedfs(weed: Server) -> None:
+    """A shorter round, on a server that decides by a lock."""
+    with FaultProxy((weed.host, weed.port)).running() as proxy:
+        spec_of(weed.place(), **options(proxy.url)).open().create("proved", b"")
+        strike_all(1, ("apply_reset", "409", "412"), proxy, Bases(weed), [op for op in OPERATIONS if op.name in ("append", "commit")])
 
 
 @pytest.mark.slow

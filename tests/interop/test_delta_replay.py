@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
 from indextables.log.log import Reading, TransactionLog
@@ -15,7 +16,7 @@ from indextables.storage import LocalStore
 from indextables.table.snapshot import advance, load_snapshot
 from tests.support.tables import write_version
 
-TABLES = 100
+TABLES, LONG_TABLES = 100, 5_000
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
 METADATA = {"id": "x", "schemaString": SCHEMA, "partitionColumns": [], "configuration": {}}
 
@@ -51,11 +52,11 @@ def random_commit(chance: random.Random, live: set[str]) -> list[dict[str, Any]]
     return actions
 
 
-def test_deltalake_finds_the_same_files(tmp_path: Path) -> None:
+def compare(tmp_path: Path, tables: int) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     compared = 0
-    for number in range(TABLES):
+    for number in range(tables):
         folder = tmp_path / str(number)
         live: set[str] = set()
         versions = chance.randint(2, 8)
@@ -74,5 +75,15 @@ def test_deltalake_finds_the_same_files(tmp_path: Path) -> None:
             expected = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
             assert {row["path"]: row["size"] for row in rows} == expected, f"seed {seed}, table {number}, version {version}"
             compared += 1
-    print(f"R17: {TABLES} tables, {compared} versions equal, seed {seed}")
-    assert compared > 2 * TABLES
+    print(f"R17: {tables} tables, {compared} versions equal, seed {seed}")
+    assert compared > 2 * tables
+
+
+def test_deltalake_finds_the_same_files(tmp_path: Path) -> None:
+    compare(tmp_path, TABLES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_deltalake_finds_the_same_files_for_long(tmp_path: Path) -> None:
+    compare(tmp_path, LONG_TABLES)

@@ -34,6 +34,8 @@ from tests.support.memory_store import MemoryStore
 from tests.support.reference_replay import State
 
 TABLES, STEPS = 100, 40  # for each way of making checkpoints: 500 in all
+LONG_TABLES, LONG_STEPS = 10_000, 60
+EXHAUSTIVE = 8  # every so many tables all versions are compared, and not only some on the way
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 
 
@@ -253,6 +255,14 @@ class Driver:
                 self.equal(handle, newest)
             self.handles = [*self.handles[-1:], load_snapshot(self.log())]
 
+    def check_every_version(self) -> None:
+        """In one direction with the cache, in the other without."""
+        versions = [version for version in range(len(self.states)) if self.is_readable(version)]
+        for version in versions:
+            self.equal(load_snapshot(self.log(), version), version)
+        for version in reversed(versions):
+            self.equal(load_snapshot(self.log(cache_ms=0, parallelism=1), version), version)
+
     def equal(self, snapshot: Snapshot, version: int) -> None:
         expected = self.states[version]
         assert snapshot.version == version
@@ -277,7 +287,7 @@ class Driver:
             self.check()
 
 
-def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, first: int) -> None:
+def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, first: int, steps: int = STEPS) -> None:
     """Small segments, so that a few files go through everything that happens to a million."""
     for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items():
         monkeypatch.setattr(live, name, value)
@@ -289,15 +299,17 @@ def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, 
         monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(cache) if seed % 2 else "/dev/null/nowhere")
         driver = Driver(seed, form, keeps_manifests=seed % 2 == 1)
         try:
-            for _ in range(STEPS):
+            for _ in range(steps):
                 driver.step()
             driver.check()
+            if seed % EXHAUSTIVE == 0:
+                driver.check_every_version()
         except Exception as error:
             error.add_note(f"seed {seed}, after {len(driver.states)} versions")
             raise
         checked += driver.checked
         broken += driver.broken
-    print(f"R7: {form}, {tables} tables x {STEPS} steps, {checked} snapshots equal to the model, {broken} damages, seeds from {first}")
+    print(f"R7: {form}, {tables} tables x {steps} steps, {checked} snapshots equal to the model, {broken} damages, seeds from {first}")
     assert checked > 10 * tables
     assert broken > tables
 
@@ -310,4 +322,4 @@ def test_both_ways_of_reading_equal_the_model(monkeypatch: pytest.MonkeyPatch, t
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
-    model(monkeypatch, tmp_path, form, 10_000, random.randrange(2**32))
+    model(monkeypatch, tmp_path, form, LONG_TABLES, random.randrange(2**32), LONG_STEPS)

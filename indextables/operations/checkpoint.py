@@ -15,7 +15,7 @@ from indextables.state.options import StateOptions
 from indextables.state.pointer import read_pointer, write_pointer
 from indextables.state.registry import NEEDED, Registry, registered
 from indextables.table.context import TableContext
-from indextables.table.protocol import LEGACY, check_owned, has_registry, is_foreign, raised, taken_over
+from indextables.table.protocol import LEGACY, check_writable, has_registry, is_foreign, raised, taken_over
 from indextables.table.snapshot import Snapshot, on_newest_state, without_broken_states
 from indextables.table.transaction import Draft, transact
 
@@ -51,10 +51,10 @@ class _Prepare:
     context: TableContext
 
     def __call__(self, base: Snapshot) -> Draft:
-        options = StateOptions.of(self.context.config)
+        options = options_of(self.context, base)
         retention = int(self.context.config.get("transaction.txnRetention"))
         needed = formats.needed_protocol(_contents(base, self.context.clock.now_ms(), retention), options)
-        protocol = base.protocol if needed is None else _claimed(base.protocol, raised(base.protocol, needed))
+        protocol = _claimed(base.protocol, base.protocol if needed is None else raised(base.protocol, needed), options)
         metadata = base.metadata
         if has_registry(protocol):
             known = {} if base.files.base is None else base.files.base.mappings  # a state of another program has them to itself
@@ -64,9 +64,17 @@ class _Prepare:
         return Draft(news if metadata is base.metadata else [*news, metadata])
 
 
-def _claimed(old: Protocol, new: Protocol) -> Protocol:
-    """A table that a checkpoint of ours raises is ours: a program that could not read it whole is to refuse it, not to miss rows."""
-    return taken_over(new) if is_foreign(new) and not is_foreign(old) else new
+def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
+    """Another program's table gets states that it reads, too: it knows them by `_manifest.avro` (C-40)."""
+    return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
+
+
+def _claimed(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
+    """A table that a checkpoint of ours raises, or whose program does not know the format, is ours from then on: a program that could not
+    read it whole is to refuse it, not to miss rows. Its Avro states, with splits that are its own, another program reads (field-notes 7).
+    """
+    is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
+    return new if is_read else taken_over(new)
 
 
 def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> Snapshot:
@@ -98,7 +106,7 @@ def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *,
         status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
         return report(status, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
     started = context.clock.now_ms()
-    written = formats.write(context.log, contents, StateOptions.of(context.config), compact=compact)
+    written = formats.write(context.log, contents, options_of(context, snapshot), compact=compact)
     context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
     metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
@@ -120,17 +128,19 @@ def _measured(context: TableContext, written: Written, duration_ms: int) -> dict
     return measures
 
 
-def _is_in_format(context: TableContext, version: int) -> bool:
+def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
+    version = snapshot.version
     listing = context.log.look(version - 1)
-    options = StateOptions.of(context.config)
+    options = options_of(context, snapshot)
     if options.format == "avro":
-        return listing.stamp(state_path(version, options.manifest_format)) is not None
+        form = "avro" if options.both_manifest_forms else options.manifest_format  # what another program wrote is left as it is
+        return listing.stamp(state_path(version, form)) is not None
     return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
 
 
 def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
     """Which version the next checkpoint would be of: one after the newest where the table has to say something before (PRT-08)."""
-    if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot.version):
+    if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
         return snapshot.version
     return snapshot.version + bool(_Prepare(context)(snapshot).actions)
 
@@ -145,21 +155,21 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
     missing, broken or names another version are mended.
 
     With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
-    expired is deleted after it.
+    expired is deleted after it, unless the table is another program's.
     """
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_owned(snapshot.protocol)
+    check_writable(snapshot.protocol)
     bound = context.for_table(snapshot)
     is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
     is_broken = snapshot.checkpoint is not None and not formats.is_valid(context.log, snapshot.checkpoint, remembering=is_new)
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
-    if whole.checkpoint == whole.version and not _is_in_format(bound, whole.version):
+    if whole.checkpoint == whole.version and not _is_in_format(bound, whole):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
     if whole.checkpoint == whole.version and not _is_pointed_to(context, whole.version):
         whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
     if compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
     ready = prepare(bound, whole, alone=is_broken)
-    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean)
+    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean and not is_foreign(ready.protocol))

@@ -84,7 +84,6 @@ def _expected(context: TableContext) -> tuple[Facts, int]:
     one does."""
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_owned(snapshot.protocol)
     bound = context.for_table(snapshot)
     version = checkpoint.version_to_be(bound, snapshot)
     facts = _facts(context, version)
@@ -141,10 +140,11 @@ def _delete(context: TableContext, facts: Facts, planned: Plan) -> tuple[Deleted
 
 def truncate_history(context: TableContext, dry_run: bool = False) -> Report:
     """A checkpoint of the newest version, if it has none, and then the rest goes. A dry run writes nothing at all."""
+    context.log.invalidate_cache()
+    check_owned(context.snapshot().protocol)
     if not dry_run:
         return run(context, checkpoint.checkpoint(context, clean=False))
     report = reporter("truncate_history", str(context.root), context.clock)
-    context.log.invalidate_cache()
     facts, live = _expected(context)
     planned = plan(facts, _policy(context), context.clock.now_ms())
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION

@@ -99,7 +99,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     entries = sum(info.num_entries for info in made.infos)
     if entries - len(tombstones) != state.num_files:
         raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, and the table has {state.num_files}")
-    size = _publish(log, state, options.manifest_format, replacing=force)
+    size = _publish(log, state, options, replacing=force)
     total = size + sum(info.size_bytes or 0 for info in made.infos)
     written = len(made.infos) - made.reused
     return Written(
@@ -250,13 +250,13 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
 _ENCODERS = {"avro": avro_state.encode_avro, "json": avro_state.encode_json}
 
 
-def _publish(log: TransactionLog, state: StateManifest, form: str, *, replacing: bool) -> int:
+def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *, replacing: bool) -> int:
     """The state manifest, read back; a broken one that was in its place is replaced, and with `replacing` a good one, too: it says the
     same in other words, and whoever has read it finds its manifests until a purge. Gives its size.
 
-    Where the state is there in the other form, too, that one is to name the same manifests: readers take either.
+    Where the state is there in the other form, too, or is to be, that one is to name the same manifests: readers take either.
     """
-    version = state.state_version
+    version, form = state.state_version, options.manifest_format
     data = _ENCODERS[form](state)
     path = avro_state.state_path(version, form)
     is_written = log.store.create(path, data)
@@ -265,7 +265,8 @@ def _publish(log: TransactionLog, state: StateManifest, form: str, *, replacing:
         is_written = True
     listing = log.look()
     for other in _ENCODERS.keys() - {form}:
-        if is_written and listing.stamp(avro_state.state_path(version, other)) is not None:
+        is_there = listing.stamp(avro_state.state_path(version, other)) is not None
+        if is_written and (is_there or options.both_manifest_forms):
             log.store.replace(avro_state.state_path(version, other), _ENCODERS[other](state))
     missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
     found = read_state_manifest(log.store, version)

@@ -11,6 +11,7 @@ from indextables.config import Config
 class StateOptions:
     format: str  # avro | json | parquet
     manifest_format: str  # json | avro
+    both_manifest_forms: bool  # the state's manifest in the other form, too
     compression: str  # of manifests: zstd | snappy | none
     compression_level: int
     entries_per_manifest: int
@@ -30,6 +31,7 @@ class StateOptions:
         return cls(
             format=config.get("state.format"),
             manifest_format=config.get("state.manifestFormat"),
+            both_manifest_forms=False,
             compression=config.get("state.compression"),
             compression_level=config.get("state.compressionLevel"),
             entries_per_manifest=config.get("state.entriesPerManifest"),

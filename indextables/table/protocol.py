@@ -36,7 +36,7 @@ def check_writable(protocol: Protocol) -> None:
 
 
 def check_owned(protocol: Protocol, *, take_over: bool = False) -> None:
-    """Refuses to write splits, or a checkpoint, into a table that another program may be using (decisions A-06)."""
+    """Refuses to write splits into a table that another program may be using, or to delete anything of it (decisions A-06)."""
     check_writable(protocol)
     if is_foreign(protocol) and not take_over:
         raise ProtocolUnsupported(

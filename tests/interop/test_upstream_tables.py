@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors"
 class Expected:
     path: Path | None  # None: made by the test
     version: int
-    files: int | None
+    files: int
     rows: int
 
 
@@ -89,10 +90,29 @@ def test_writing_needs_a_take_over(table: tuple[Path, Expected]) -> None:
     path, _ = table
     opened = it.open(path)
     before = tree(path / "_transaction_log")
-    for verb in (lambda: opened.append([]), lambda: opened.overwrite([]), opened.merge_splits, opened.checkpoint, opened.purge):
+    for verb in (lambda: opened.append([]), lambda: opened.overwrite([]), opened.merge_splits, opened.purge, opened.truncate_history):
         with pytest.raises(it.ProtocolUnsupported, match=r"protocol 4/4 without the feature arrowRowStore.*storage\.takeOver=true"):
             verb()
     assert tree(path / "_transaction_log") == before
+
+
+def test_a_checkpoint_is_one_that_upstream_reads_too(table: tuple[Path, Expected], tmp_path: Path) -> None:
+    """A-06 asks for a take-over before our splits, and a checkpoint brings none: the table stays as it was, with a state in both forms."""
+    path, expected = table
+    copy = tmp_path / "copy"
+    shutil.copytree(path / "_transaction_log", copy / "_transaction_log", copy_function=shutil.copyfile)
+    before = it.open(copy)
+    before.log.commit([{"add": {"path": "more.split", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}}])
+    files = {file.relative_to(copy) for file in copy.rglob("*.*")}
+    names = sorted(before.refresh().files().column("path").to_pylist())
+    report = it.open(copy, options={"checkpoint.retention": "0", "logRetention.duration": "0"}).checkpoint()
+    after = it.open(copy)
+    state = copy / "_transaction_log" / f"state-v{after.version:020d}"
+    assert (report.status, sorted(file.name for file in state.iterdir())) == ("success", ["_manifest.avro", "_manifest.json"])
+    assert (sorted(after.files().column("path").to_pylist()), len(names)) == (names, expected.files + 1)
+    assert "arrowRowStore" not in (after.protocol.reader_features or ())
+    assert files <= {file.relative_to(copy) for file in copy.rglob("*.*")}, "nothing of another program's is deleted"
+    assert after.checkpoint().status == "no_action"
 
 
 def test_the_vectors_were_found_where_they_exist() -> None:

@@ -21,7 +21,7 @@ from pyarrow import csv
 import indextables as it
 from indextables.cli import main
 from indextables.config import KEYS, PREFIX
-from indextables.operations import sources
+from indextables.operations import jsonl, sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
 AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
@@ -180,7 +180,7 @@ def test_a_bad_value_of_a_csv_file_is_named(tmp_path: Path, capsys: pytest.Captu
 
 def test_lines_of_json_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Into a table whose types are known: memory does not grow with the file."""
-    monkeypatch.setattr(sources, "BLOCK", 4096)
+    monkeypatch.setattr(jsonl, "_LINE", 4096)
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("none", pa.string())])
     lines = [json.dumps({"id": n, "ts": "2024-01-01T00:00:00.5Z" if n % 2 else None}) for n in range(2000)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))

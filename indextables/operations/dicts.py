@@ -83,4 +83,8 @@ def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     if pa.types.is_map(kind):
         pairs = [part for pair in (value.items() if isinstance(value, Mapping) else value) for part in pair]
         return all(_is_kept(*both) for both in zip(pairs, (part for entry in scalar.values for part in entry.values()), strict=True))
-    return not is_nested(kind) or all(_is_kept(*both) for both in zip(value, scalar.values, strict=True))
+    if not is_nested(kind):
+        return True
+    if isinstance(value, str | bytes | Mapping):  # Arrow would take its characters or keys
+        return False
+    return all(_is_kept(*both) for both in zip(value, scalar.values, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.operations.dicts import from_dicts
+from indextables.operations.naming import cast_column, first_bad
 from indextables.operations.sources import open_source, unnamed_index
 from indextables.schema import canonical_type, is_array, is_nested
 
@@ -76,34 +77,9 @@ def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
-                row, reason = _first_bad(column, lambda part: part.validate(full=True))
+                row, reason = first_bad(column, lambda part: part.validate(full=True))
                 raise SchemaMismatch(f"row {first_row + row}, column {field.name!r}: {reason}") from error
     return batch
-
-
-def _first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, str]:
-    """The first row of a column that does not pass the check as a whole, and why."""
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _complaint(_only(column, low, middle), check) is None:
-            low = middle
-        else:
-            high = middle
-    return low, _complaint(_only(column, low, low + 1), check) or "it does not fit"
-
-
-def _only(column: pa.Array, start: int, end: int) -> pa.Array:
-    """A copy: a slice of lists still has the elements of all of them."""
-    return column.take(pa.array(range(start, end), pa.int64())) if is_nested(column.type) else column.slice(start, end - start)
-
-
-def _complaint(part: pa.Array, check: Callable[[pa.Array], Any]) -> str | None:
-    try:
-        check(part)
-    except (pa.ArrowException, OverflowError) as error:
-        return str(error)
-    return None
 
 
 def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
@@ -165,27 +141,13 @@ def _rounds(found: pa.DataType, kind: pa.DataType) -> bool:
 def _cast(column: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
     if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
         column = column.cast(_ALL_INTEGERS)  # or Arrow refuses every value, since some would not fit
-    try:
-        cast = column.cast(field.type)
-    except (pa.ArrowException, OverflowError) as error:
-        row, reason = _first_bad(column, lambda part: part.cast(field.type))
-        shown = _shown(column, row)
-        raise SchemaMismatch(
-            f"row {first_row + row}, column {field.name!r}: {shown} is not a value of type {field.type}: {reason}"
-        ) from error
+    cast = cast_column(column, field.type, field.name, first_row)
     if _rounds(column.type, field.type):
         _refuse_lost_precision(column, cast, field, first_row)
     if not field.nullable and cast.null_count:
         row = first_row + pc.index(cast.is_null(), pa.scalar(True)).as_py()
         raise SchemaMismatch(f"row {row}, column {field.name!r} is null, which the table does not allow")
     return cast
-
-
-def _shown(column: pa.Array, row: int) -> str:
-    try:
-        return repr(column[row].as_py())[:80]
-    except (ValueError, OverflowError):  # a moment that Python has no value for
-        return f"{column[row].value} as {column.type}"
 
 
 def _refuse_lost_precision(column: pa.Array, cast: pa.Array, field: pa.Field, first_row: int) -> None:

@@ -33,6 +33,7 @@ def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, strea
         from pyarrow import csv
 
         _refuse_nested(batches.schema)
+        batches = _with_hex(batches)
         writer: Any = csv.CSVWriter(out, batches.schema)
     elif form == "parquet":
         from pyarrow import parquet
@@ -43,6 +44,23 @@ def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, strea
     with writer:
         for batch in batches:
             writer.write_batch(batch)
+
+
+def _with_hex(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Bytes as texts, spelled as in JSON."""
+    binaries = [at for at, field in enumerate(batches.schema) if pa.types.is_binary(field.type)]
+    if not binaries:
+        return batches
+    schema = pa.schema([pa.field(f.name, pa.string()) if pa.types.is_binary(f.type) else f for f in batches.schema])
+
+    def spelled() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = list(batch.columns)
+            for at in binaries:
+                columns[at] = pa.array([None if value is None else value.hex() for value in columns[at].to_pylist()], pa.string())
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, spelled())
 
 
 def _refuse_nested(schema: pa.Schema) -> None:

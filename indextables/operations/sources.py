@@ -7,8 +7,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.operations.formats import FORMATS
-from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
+from indextables.operations.jsonl import read_jsonl
+from indextables.operations.naming import cast_column, from_hex
+from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json, is_nested
 
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 LARGE_INTEGER = pa.decimal128(38, 0)
@@ -105,7 +107,9 @@ def unnamed_index(schema: pa.Schema) -> list[str]:
 def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
     from pyarrow import csv
 
-    types = {field.name: field.type for field in schema} if schema else None
+    # Bytes are hex, as in JSON; and of a decimal that does not fit Arrow would not say the value.
+    texts = [field for field in schema or () if pa.types.is_decimal(field.type) or pa.types.is_binary(field.type)]
+    types = {field.name: pa.string() if field in texts else field.type for field in schema} if schema else None
     blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)  # threads do not know the row of a bad value
     # Nothing written is null, as in Spark; Arrow's own list would also take NA, nan and null, which are words.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
@@ -118,10 +122,24 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
         reader = csv.open_csv(_rewound(source), blocks, parse, convert)
 
     def batches() -> Iterator[pa.RecordBatch]:
+        row = 0
         with _naming(source, reader.schema.names):
-            yield from reader
+            for batch in reader:
+                yield _from_texts(batch, texts, row)
+                row += batch.num_rows
 
-    return _guarded(reader.schema, batches(), source)
+    known = _from_texts(reader.schema.empty_table(), texts, 0).schema
+    return _guarded(known, batches(), source)
+
+
+def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
+    """A batch or a table with these columns, where it has them, in their types."""
+    for field in fields:
+        at = rows.schema.get_field_index(field.name)
+        if at >= 0:
+            convert = from_hex if pa.types.is_binary(field.type) else cast_column
+            rows = rows.set_column(at, field.name, convert(rows.column(at), field.type, field.name, first_row))
+    return rows
 
 
 @contextmanager
@@ -142,33 +160,41 @@ def _naming(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None
 
 
 def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Times are read as text first: Arrow's JSON reader knows no dates and drops zones."""
+    if schema is None:
+        schema = _inferred(source)
+        source = _rewound(source)
+
+    def batches(known: pa.Schema) -> Iterator[pa.RecordBatch]:
+        with open(source, "rb") if isinstance(source, str) else nullcontext(source) as file:
+            yield from read_jsonl(file, source if isinstance(source, str) else "-", known)
+
+    return _guarded(pa.schema([pa.field(f.name, f.type) for f in schema]), batches(schema), source)
+
+
+def _inferred(source: IO[bytes] | str) -> pa.Schema:
+    """What a file of JSON lines holds. Times are looked at as texts, since Arrow drops zones; inside of other values they stay texts."""
     from pyarrow import json
 
     blocks = json.ReadOptions(block_size=BLOCK)
-    known = schema or _inferred(json.read_json(source, blocks))
-    source = _rewound(source) if schema is None else source
-    times = {f.name: f.type for f in known if pa.types.is_temporal(f.type)}
-    parse = json.ParseOptions(explicit_schema=pa.schema([pa.field(f.name, pa.string() if f.name in times else f.type) for f in known]))
-    if schema is None:  # what its times are, is known when all of them are
-        table = json.read_json(source, blocks, parse)
-        table = _cast(table, {name: _temporal_type(table.column(name)) for name in times})
-        return _guarded(table.schema, iter(table.to_batches(10_000)), source)
-    reader = json.open_json(source, blocks, parse)
-    result = pa.schema([pa.field(f.name, times.get(f.name, f.type)) for f in reader.schema])
-    return _guarded(result, (_cast(batch, times) for batch in reader), source)
-
-
-def _cast(rows: Any, kinds: Mapping[str, pa.DataType]) -> Any:
-    """A table or a batch with other types for some of its columns."""
-    for name, kind in kinds.items():
-        rows = rows.set_column(rows.schema.names.index(name), name, rows.column(name).cast(kind))
-    return rows
-
-
-def _inferred(table: pa.Table) -> pa.Schema:
+    table = json.read_json(source, blocks)
     large = _large_integers(table)
-    return pa.schema([pa.field(f.name, LARGE_INTEGER) if f.name in large else f for f in table.schema])
+    known = {f.name: LARGE_INTEGER if f.name in large else _inside_texts(f.type) if is_nested(f.type) else f.type for f in table.schema}
+    times = [name for name, kind in known.items() if pa.types.is_temporal(kind)]
+    if times:
+        texts = pa.schema([pa.field(name, pa.string()) for name in times])
+        parse = json.ParseOptions(explicit_schema=texts, unexpected_field_behavior="ignore")
+        table = json.read_json(_rewound(source), blocks, parse)
+        known |= {name: _temporal_type(table.column(name)) for name in times}
+    return pa.schema(known)
+
+
+def _inside_texts(kind: pa.DataType) -> pa.DataType:
+    """A type that Arrow inferred, without the times in it."""
+    if pa.types.is_list(kind):
+        return pa.list_(_inside_texts(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _inside_texts(field.type)) for field in kind])
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:

@@ -134,7 +134,7 @@ def test_a_bad_row_is_named_before_anything_is_written(tmp_path: Path, kind: pa.
     [
         (pa.int64(), 1.5), (pa.int64(), Decimal("1.5")), (pa.int8(), math.nan), (pa.float32(), 1e300),
         (pa.date32(), datetime(2024, 1, 1, 12)), (pa.date32(), 1.5), (pa.timestamp("us"), 1.5),
-        (pa.list_(pa.int32()), [1, 1.5]), (pa.struct([("x", pa.int8())]), {"x": 1, "y": 2}),
+        (pa.list_(pa.int32()), [1, 1.5]), (pa.list_(pa.string()), "ab"), (pa.struct([("x", pa.int8())]), {"x": 1, "y": 2}),
         (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": [1.5]}),
     ],
 )  # fmt: skip

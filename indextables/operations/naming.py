@@ -1,0 +1,68 @@
+"""Which row of a column is the one that does not fit, so that an error can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import SchemaMismatch
+from indextables.schema import is_nested
+
+
+def cast_column(column: pa.Array, kind: pa.DataType, name: str, first_row: int) -> pa.Array:
+    """The column in another type; SchemaMismatch names the first value that does not fit it."""
+    try:
+        return column.cast(kind)
+    except (pa.ArrowException, OverflowError) as error:
+        row, complaint = first_bad(column, lambda part: part.cast(kind))
+        reason = complaint.split(". ", 1)[0]  # what follows is advice to programmers
+        raise SchemaMismatch(
+            f"row {first_row + row}, column {name!r}: {_shown(column, row)} is not a value of type {kind}: {reason}"
+        ) from error
+
+
+def from_hex(column: Any, kind: pa.DataType, name: str, first_row: int) -> pa.Array:
+    """The bytes that texts spell; SchemaMismatch names the first text that does not."""
+    found: list[bytes | None] = []
+    for row, text in enumerate(column.to_pylist(), start=first_row):
+        try:
+            found.append(None if text is None else bytes.fromhex(text))
+        except ValueError as error:
+            raise SchemaMismatch(
+                f"row {row}, column {name!r}: {text[:80]!r} is not a value of type {kind}, which is pairs of hex digits"
+            ) from error
+    return pa.array(found, kind)
+
+
+def first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, str]:
+    """The first row of a column that does not pass the check as a whole, and why."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _complaint(_only(column, low, middle), check) is None:
+            low = middle
+        else:
+            high = middle
+    return low, _complaint(_only(column, low, low + 1), check) or "it does not fit"
+
+
+def _only(column: pa.Array, start: int, end: int) -> pa.Array:
+    """A copy: a slice of lists still has the elements of all of them."""
+    return column.take(pa.array(range(start, end), pa.int64())) if is_nested(column.type) else column.slice(start, end - start)
+
+
+def _complaint(part: pa.Array, check: Callable[[pa.Array], Any]) -> str | None:
+    try:
+        check(part)
+    except (pa.ArrowException, OverflowError) as error:
+        return str(error)
+    return None
+
+
+def _shown(column: pa.Array, row: int) -> str:
+    try:
+        return repr(column[row].as_py())[:80]
+    except (ValueError, OverflowError):  # a moment that Python has no value for
+        return f"{column[row].value} as {column.type}"

@@ -1,0 +1,154 @@
+"""Files of rows: what a scan wrote is read back as it was, and a bad row is named by column, number and value (issue 6.3)."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.cli import main
+from indextables.operations import jsonl
+from tests.support.tables import tree
+
+SCALARS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "string": (pa.string(), ["a", "", "null", 'q"\n,\\ ☃', None]),
+    "long": (pa.int64(), [-(2**63), 2**63 - 1, 0, 1, None]),
+    "byte": (pa.int8(), [-128, 127, 0, 1, None]),
+    "float": (pa.float32(), [0.1, -0.0, math.inf, math.nan, None]),
+    "double": (pa.float64(), [5e-324, -0.0, -math.inf, math.nan, None]),
+    "decimal": (pa.decimal128(38, 10), [Decimal("9999999999999999999999999999.9999999999"), Decimal("-1.5"), Decimal(0), None, None]),
+    "boolean": (pa.bool_(), [True, False, True, False, None]),
+    "binary": (pa.binary(), [b"\x00\xff", b"", b"abc", b"\n", None]),
+    "date": (pa.date32(), [date(1, 1, 1), date(9999, 12, 31), date(1600, 2, 29), date(2300, 1, 1), None]),
+    "zoned": (
+        pa.timestamp("us", tz="UTC"),
+        [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), None, None, None],
+    ),
+    "local": (pa.timestamp("us"), [datetime(1500, 1, 1), datetime(2999, 12, 31, 23, 59, 59, 999999), None, None, None]),
+}
+_INNER = pa.struct(
+    [("n", pa.decimal128(5, 1)), ("when", pa.timestamp("us", tz="UTC")), ("deep", pa.map_(pa.int64(), pa.list_(pa.float64())))]
+)
+NESTED: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "array": (pa.list_(pa.string()), [["a", None, ""], [], [None], ["b"], None]),
+    "days": (pa.list_(pa.date32()), [[date(1, 1, 1), None], [], None, None, None]),
+    "struct": (
+        _INNER,
+        [{"n": Decimal("1.5"), "when": datetime(1, 1, 1, tzinfo=UTC), "deep": [(-7, [1.5, math.inf])]}, None, None, None, None],
+    ),
+    "map": (pa.map_(pa.string(), pa.binary()), [[("a", b"\xff"), ("", None)], [], None, None, None]),
+    "maps": (pa.list_(pa.map_(pa.date32(), pa.bool_())), [[[(date(2024, 1, 1), True)], [], None], None, None, None, None]),
+}
+
+
+def rows_of(columns: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:
+    return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+
+
+@pytest.mark.parametrize(
+    ("form", "rows"), [("csv", rows_of(SCALARS)), ("jsonl", rows_of(SCALARS | NESTED)), ("parquet", rows_of(SCALARS | NESTED))]
+)
+def test_what_a_scan_writes_is_read_back(tmp_path: Path, form: str, rows: pa.Table) -> None:
+    table = it.create(tmp_path / "from", rows.schema)
+    table.append(rows)
+    file = tmp_path / f"rows.{form}"
+    assert main(["scan", str(tmp_path / "from"), "--output", str(file)]) == 0
+    it.create(tmp_path / "to", rows.schema)
+    assert main(["append", str(tmp_path / "to"), str(file)]) == 0
+    back, before = (list(map(repr, it.open(place).scan().read_all().to_pylist())) for place in (tmp_path / "to", tmp_path / "from"))
+    assert back == before
+
+
+GOOD: dict[str, Any] = {
+    "id": 1, "s": "x", "f": 1.5, "b": True, "day": "2024-01-01", "ts": "2024-01-01T00:00:00Z", "m": "1.25", "x": "00ff",
+    "st": {"d": "2024-01-01"}, "l": ["a"], "by": {"k": 1},
+}  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("b", pa.bool_()), ("day", pa.date32()),
+        ("ts", pa.timestamp("us", tz="UTC")), ("m", pa.decimal128(10, 2)), ("x", pa.binary()), ("st", pa.struct([("d", pa.date32())])),
+        ("l", pa.list_(pa.string())), ("by", pa.map_(pa.string(), pa.int64())),
+    ]
+)  # fmt: skip
+BAD: list[tuple[str, Any]] = [
+    ("id", "word"), ("id", 1.5), ("id", 2**63), ("s", 5), ("f", "word"), ("f", True), ("b", "maybe"), ("day", "soon"), ("day", 5),
+    ("ts", "2024-01-01T00:00:00"), ("m", "1.234"), ("m", "word"), ("m", True), ("x", "0g"), ("st", {"d": "soon"}), ("st", {"e": 1}),
+    ("l", "ab"), ("l", [5]), ("by", {"k": "v"}), ("by", [["k", 1]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "value"), BAD)
+def test_a_bad_value_in_jsonl_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, column: str, value: Any
+) -> None:
+    """In the second chunk of lines, after an empty one."""
+    monkeypatch.setattr(jsonl, "_ROWS", 100)
+    it.create(tmp_path / "t", SCHEMA)
+    lines = [json.dumps(GOOD)] * 150
+    lines[120] = json.dumps({**GOOD, column: value})
+    (tmp_path / "x.jsonl").write_text("\n\n".join(lines))
+    before = tree(tmp_path)
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: row 120, column {column!r}: ")
+    assert "is not a value of type" in error
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("id", "word"), ("f", "word"), ("b", "maybe"), ("day", "soon"), ("ts", "noon"), ("m", "1.234"), ("x", "0g")]
+)
+def test_a_bad_value_in_csv_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, value: str) -> None:
+    names = [name for name in SCHEMA.names if isinstance(GOOD[name], str | int | float)]
+    it.create(tmp_path / "t", pa.schema([SCHEMA.field(name) for name in names]))
+    lines = [
+        ",".join(str({**GOOD, **({column: value} if n == 3 else {})}[name]).replace("True", "true") for name in names) for n in range(5)
+    ]
+    (tmp_path / "x.csv").write_text("\n".join([",".join(names), *lines]))
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.csv")]) == 1
+    assert capsys.readouterr().err.startswith(f"error: row 3, column {column!r}: {value!r} is not ")
+    assert it.open(tmp_path / "t").version == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (b'{"id": 1}\n[1]\n', "line 2 is not a JSON object"), (b'{"id": 1}\n\n{"id": \n', "line 3 is not a JSON object"),
+        (b'{"s": "\xff"}\n', "line 1 is not a JSON object"), (b'{"s": "\\ud800"}\n', "line 1 is not a JSON object"),
+        (b'{"s": "' + b"a" * 5000 + b'"}\n', "line 1 has more than"), (b"[" * 100_000, "line 1"),
+        (b'{"id": 1, "z": 2}\n', "row 0 has a column 'z', which the table does not have"),
+    ],
+)  # fmt: skip
+def test_lines_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: bytes, named: str
+) -> None:
+    monkeypatch.setattr(jsonl, "_LINE", 4096)
+    it.create(tmp_path / "t", SCHEMA)
+    (tmp_path / "x.jsonl").write_bytes(text)
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl")]) == 1
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
+    assert it.open(tmp_path / "t").version == 0
+
+
+def test_no_lines_are_no_rows(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", SCHEMA)
+    (tmp_path / "x.jsonl").write_bytes(b"\xef\xbb\xbf\n \n")
+    assert table.append(tmp_path / "x.jsonl").status == "no_action"
+
+
+def test_times_inside_of_values_are_inferred_as_texts(tmp_path: Path) -> None:
+    """Of which Arrow would drop the zone."""
+    (tmp_path / "x.jsonl").write_text('{"t": "2024-01-01T00:00:00Z", "st": {"t": "2024-01-01T00:00:00Z"}}\n')
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl"), "--create"]) == 0
+    assert it.open(tmp_path / "t").scan().read_all().to_pylist() == [
+        {"t": datetime(2024, 1, 1, tzinfo=UTC), "st": {"t": "2024-01-01T00:00:00Z"}}
+    ]

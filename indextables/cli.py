@@ -80,7 +80,7 @@ def _without_pandas() -> None:
 def _fail(error: IndexTablesError, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)  # one line, whatever it names
     if isinstance(error, PointedError) and (caret := error.caret()):
         print(caret, file=sys.stderr)
     return error.exit_code

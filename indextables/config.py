@@ -17,6 +17,7 @@ from indextables import limits
 from indextables.errors import ConfigError, InvalidArgument
 
 PREFIX = "spark.indextables."
+_VARIABLE = "INDEXTABLES_"  # of the environment
 TYPEMAP_PREFIX = "indexing.typemap."
 TOKENIZER_PREFIX = "indexing.tokenizer."
 COLUMN_PREFIXES = (TYPEMAP_PREFIX, TOKENIZER_PREFIX)  # keys that end in a column's name, checked against the schema
@@ -238,11 +239,8 @@ class Config:
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
         """What the caller or the environment says is refused if it is bad, whoever may need it. The table's configuration is other
         programs' too: what we do not know stays, and what is bad is refused by who needs it."""
-        known = {name: value for key, value in (table or {}).items() if (name := _known_name(key)) is not None}
-        environment = {k: v for k, v in os.environ.items() if k.startswith("INDEXTABLES_")}
-        for key in _BY_VARIABLE.keys() & environment.keys():
-            _parsed(_BY_VARIABLE[key], environment[key], "environment")
-        return cls(checked_options(options or {}), known, environment)
+        known = {name: value for key, value in (table or {}).items() if (name := _known_name(key)) is not None and name not in _OF_CALL}
+        return cls(checked_options(options or {}), known, _environment())
 
     def with_table(self, table: Mapping[str, str]) -> Config:
         return Config.of(self.options, table)
@@ -306,16 +304,31 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 def table_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Checked options without those that say how this call reaches the store."""
-    of_call = {key.name for key in KEYS if key.of_call}
-    return {name: text for name, text in checked_options(options).items() if name not in of_call}
+    return {name: text for name, text in checked_options(options).items() if name not in _OF_CALL}
 
 
 def environment_name(name: str) -> str:
     """`INDEXTABLES_MERGE_TARGET_SIZE` for `merge.targetSize`."""
-    return "INDEXTABLES_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace(".", "_").upper()
+    return _VARIABLE + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace(".", "_").upper()
 
 
-_BY_VARIABLE = {environment_name(key.name): key for key in KEYS}
+def _letters(name: str) -> str:
+    return re.sub(r"[._]", "", name).lower()
+
+
+_OF_CALL = frozenset(key.name for key in KEYS if key.of_call)
+_BY_LETTERS = {_letters(key.name): key for key in KEYS}
+
+
+def _environment() -> dict[str, str]:
+    """Our variables. Those of keys are checked, and found under `environment_name` wherever they put an underscore within a word."""
+    found = {name: text for name, text in os.environ.items() if name.startswith(_VARIABLE)}
+    for name, text in tuple(found.items()):
+        key = _BY_LETTERS.get(_letters(name.removeprefix(_VARIABLE)))
+        if key is not None:
+            _parsed(key, text, "environment")
+            found.setdefault(environment_name(key.name), text)
+    return found
 
 
 def check_configuration(configuration: Mapping[str, str]) -> None:

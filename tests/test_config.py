@@ -136,3 +136,18 @@ def test_a_bad_value_of_a_table_is_refused_before_rows_are_written(tmp_path: Pat
     assert indextables.open(tmp_path / "t").count() == 0
     default = next(known.default for known in KEYS if known.name == key)
     assert indextables.open(tmp_path / "t", options={key: default}).append(rows(0, 3)).warnings == []
+
+
+@pytest.mark.parametrize("name", ["INDEXTABLES_TRANSACTION_RETRY_MAX_ATTEMPTS", "INDEXTABLES_TRANSACTION_RETRY_MAXATTEMPTS"])
+def test_variables_with_and_without_underscores_within_words(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "3")
+    assert Config.of().get("transaction.retry.maxAttempts") == 3
+    monkeypatch.setenv(name, "often")
+    with pytest.raises(ConfigError, match=r"environment transaction\.retry\.maxAttempts = 'often'"):
+        Config.of()
+
+
+def test_a_table_does_not_say_how_its_store_is_reached() -> None:
+    """Whoever can write the log could send readers, and their credentials, elsewhere."""
+    config = Config.of(table={f"{PREFIX}s3.endpoint": "http://elsewhere", f"{PREFIX}storage.singleWriter": "true"})
+    assert (config.get("s3.endpoint"), config.get("storage.singleWriter")) == ("", False)

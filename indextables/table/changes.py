@@ -34,9 +34,11 @@ def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.T
     if start > end:
         raise InvalidArgument(f"start {start} is after end {end}")
     wanted = range(start + 1, end + 1)
-    expired = sorted(set(wanted) - set(log.listing().versions))
-    if expired:
-        raise VersionNotFound(f"version {expired[0]} of {log.store.root} has expired, so the changes since {start} are no longer known")
+    listing = log.listing()
+    missing = sorted(set(wanted) - set(listing.versions))
+    if missing:
+        why = "was committed as a state alone" if missing[0] in listing.states else "has expired"
+        raise VersionNotFound(f"version {missing[0]} of {log.store.root} {why}, so the changes since {start} are not known")
     rows = [row for file in log.read_many(wanted) for row in _rows(file, log)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 

@@ -72,6 +72,17 @@ def test_history_has_every_version(table: tuple[Path, Expected]) -> None:
     assert it.open(path, timestamp=history.column("timestamp").to_pylist()[0]).version == expected.version
 
 
+def test_changes_are_told_where_the_log_has_them(table: tuple[Path, Expected]) -> None:
+    """Model B commits states alone: what changed with one is not guessed."""
+    path, expected = table
+    opened = it.open(path)
+    if (path / "_transaction_log" / f"{1:020d}.json").exists():
+        assert set(opened.changes(0).column("version").to_pylist()) == set(range(1, expected.version + 1))
+    else:
+        with pytest.raises(it.VersionNotFound, match=r"version 1 of .* was committed as a state alone"):
+            opened.changes(0)
+
+
 def test_every_version_opens_and_version_0_is_empty(table: tuple[Path, Expected]) -> None:
     path, expected = table
     sizes = [it.open(path, version).files().num_rows for version in range(expected.version + 1)]

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from indextables.api import repair_log as repair
     from indextables.commands.run import sql
     from indextables.errors import (
+        CheckpointCorruptionError,
         CheckpointError,
+        CheckpointValidationError,
+        CheckpointWriteError,
         CommitUnknown,
         ConcurrentConflict,
         ConfigError,
@@ -65,7 +68,10 @@ _LAZY = {
 }
 
 __all__ = [
+    "CheckpointCorruptionError",
     "CheckpointError",
+    "CheckpointValidationError",
+    "CheckpointWriteError",
     "CommitUnknown",
     "ConcurrentConflict",
     "ConfigError",

@@ -34,6 +34,7 @@ RELISTINGS = 5
 RECHECKED = 1000  # versions at most whose names are looked at again: a page of an S3 listing
 logger = logging.getLogger("indextables")
 
+NOTHING: Mapping[int, str] = {}
 _FEW_FILES = 1000  # whose actions a snapshot keeps
 
 
@@ -143,8 +144,8 @@ def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snap
     return _read(log, version, listing)
 
 
-def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: frozenset[int] = frozenset()) -> Snapshot:
-    """Without the help of the states that are known to be broken."""
+def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str] = NOTHING) -> Snapshot:
+    """Without the help of the states that are known to be broken, and why."""
     if broken:
         listing = replace(listing, states=tuple(state for state in listing.states if state not in broken))
     started = log.clock.now_ms()
@@ -156,7 +157,7 @@ def _read(log: TransactionLog, version: int | None, listing: LogListing, broken:
     if version is None:
         _refuse_loss(log, listing, base, newest, gap_at)
     if newest is None or (version is not None and not 0 <= version <= newest):
-        raise _not_found(log, listing, base, version, newest, gap_at)
+        raise _lost(log, {**base.broken, **broken}, newest) if broken else _not_found(log, listing, base, version, newest, gap_at)
     last = _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
@@ -223,12 +224,12 @@ def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     """The same version, read without the states before it that are damaged: everything of them is read to find that out."""
     listing = log.look()
-    broken: set[int] = set()
+    broken: dict[int, str] = {}
     for state in reversed([state for state in listing.states if state <= snapshot.version]):
         if is_whole(log, state):
             break
-        broken.add(state)
-    return _read(log, snapshot.version, listing, frozenset(broken))
+        broken[state] = f"state {state} is not whole"
+    return _read(log, snapshot.version, listing, broken)
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
@@ -315,11 +316,18 @@ def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: i
         raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
     beyond = [v for v in base.broken if newest is None or v > newest]
     if newest is None or beyond or (gap_at is not None and had_checkpoints):
-        missing = f"version {gap_at}" if gap_at is not None else "version 0 or a valid checkpoint"
-        broken = f"; broken checkpoints: {', '.join(str(v) for v in base.broken)}" if base.broken else ""
-        raise LogCorrupted(
-            f"the log of {root} does not reach back to a valid base: {missing} is missing{broken}; restore it or a checkpoint"
-        )
+        raise _lost(log, base.broken, newest)
+
+
+def _lost(log: TransactionLog, broken: Mapping[int, str], newest: int | None) -> LogCorrupted:
+    """Says what is missing after the `newest` version that can be read, why no checkpoint stands for it, and what can be done."""
+    missing = f"version {newest + 1}" if newest is not None else "version 0 or a valid checkpoint"
+    others = sorted(broken, reverse=True)
+    said = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
+    return LogCorrupted(
+        f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{said}; "
+        "restore it or a checkpoint, or make a new log of what is left with `indextables repair`"
+    )
 
 
 def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile | None:
@@ -332,13 +340,10 @@ def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile
     return file
 
 
-def _rescued(log: TransactionLog, version: int, broken: frozenset[int], why: str) -> LiveFiles:
+def _rescued(log: TransactionLog, version: int, base: int, broken: Mapping[int, str], why: str) -> LiveFiles:
     """The live files of a version without the help of states that turned out to be damaged when their manifests were read."""
     logger.warning("failed to read a checkpoint of version %s, reading the log instead: %s", version, why)
-    try:
-        return _read(log, version, log.look(), broken).files
-    except VersionNotFound as error:
-        raise LogCorrupted(f"{why}; and the log of {log.store.root} does not reach back to another base: {error}") from error
+    return _read(log, version, log.look(), {**broken, base: why}).files
 
 
 def _frozen(
@@ -349,7 +354,7 @@ def _frozen(
     gap_at: int | None,
     anchor: Anchor,
     warnings: list[str],
-    broken: frozenset[int] = frozenset(),
+    broken: Mapping[int, str] = NOTHING,
 ) -> Snapshot:
     for warning in warnings:
         logger.warning("%s", warning)
@@ -359,7 +364,7 @@ def _frozen(
     check_readable(protocol)
     files = replay.files()
     if files.base is not None:
-        files = replace(files, rescue=partial(_rescued, log, version, broken | {files.base.version}))
+        files = replace(files, rescue=partial(_rescued, log, version, files.base.version, broken))
     return Snapshot(version, protocol, replay.metadata, files, replay.txns, base, gap_at, anchor, tuple(warnings), replay.skips)
 
 
@@ -368,6 +373,8 @@ def _not_found(
 ) -> IndexTablesError:
     if version in base.broken and version not in listing.versions:
         return LogCorrupted(f"version {version} of {log.store.root} cannot be read: {base.broken[version]}")
+    if base.broken and version in listing.versions:
+        return _lost(log, base.broken, newest)
     if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
         return VersionNotFound(f"version {version} of {log.store.root} has expired")
     if gap_at is not None and version is not None and version >= gap_at:

@@ -380,8 +380,27 @@ def test_damage_beyond_a_trimmed_log_is_named(tmp_path: Path) -> None:
     (manifest,) = manifest_files(table)
     DAMAGES["flipped"](manifest)
     opened = it.open(table)
-    with pytest.raises(it.LogCorrupted, match=r"does not match the digest.*does not reach back"):
+    what = r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(.*does not match the digest.*restore it.*indextables repair"
+    with pytest.raises(it.LogCorrupted, match=what):
         opened.files()
+
+
+def test_a_checkpoint_of_what_is_lost_says_so_too(tmp_path: Path) -> None:
+    """And so does the version where it is asked for by its number: it is there, and cannot be read."""
+    table = start(tmp_path / "t")
+    commit(table, file("a", 1))
+    it.open(table).checkpoint()
+    commit(table, file("b", 1))
+    (log_folder(table) / "00000000000000000001.json").unlink()
+    (manifest,) = manifest_files(table)
+    DAMAGES["flipped"](manifest)
+    with pytest.raises(it.LogCorrupted, match="does not match the digest"):
+        it.open(table).files()
+    with pytest.raises(it.LogCorrupted, match=r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(state 1 is not whole"):
+        it.open(table).checkpoint()
+    manifest.unlink()
+    with pytest.raises(it.LogCorrupted, match=r"does not reach back.*version 1 is missing.*of state 1 is missing\)"):
+        it.open(table, version=2)
 
 
 def test_a_hostile_path_is_refused_when_the_manifest_is_read(tmp_path: Path) -> None:

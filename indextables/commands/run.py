@@ -102,7 +102,7 @@ class Runner:
     def _checkpoint(self, command: model.Checkpoint) -> pa.Table:
         context = self._at(command.path)
         report = checkpoint.checkpoint(context, compact=command.compact)
-        snapshot = context.snapshot(report.base_version)
+        snapshot = context.snapshot(checkpoint.version_of(report))
         pointer = read_pointer(context.store)
         known = pointer if pointer is not None and pointer.version == snapshot.version else None
         actions = len(snapshot.files) + 2 + len(snapshot.txns) if known is None else known.size
@@ -125,7 +125,7 @@ class Runner:
             results.TRUNCATE,
             str(context.root),
             loud(report),
-            report.base_version,
+            counts["checkpoint_version"],
             counts["versions_deleted"],
             counts["checkpoints_deleted"] + counts["states_deleted"],
             counts["files_preserved"],

@@ -25,7 +25,7 @@ def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = Fa
         compact = merged and _is_compacted(bound, snapshot)
         if not compact and not _is_due(bound, snapshot):
             return snapshot, []
-        ready = checkpoint.prepare(bound, snapshot)
+        ready, _ = checkpoint.prepare(bound, snapshot)
         report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
     except Exception as error:
         warning = f"the checkpoint after version {snapshot.version} failed: {error}"

@@ -77,16 +77,18 @@ def _claimed(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
     return new if is_read else taken_over(new)
 
 
-def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> Snapshot:
-    """The snapshot to make a checkpoint of. One that needs a newer protocol commits the upgrade first, as a version of its own (PRT-08).
+def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> tuple[Snapshot, int | None]:
+    """The snapshot to make a checkpoint of. One that needs a newer protocol commits the upgrade first, as a version of its own (PRT-08);
+    then also the version before that.
 
     An Avro state goes on from the newest one before it, unless that one is damaged and the new one is to stand `alone`.
     """
     if snapshot.checkpoint == snapshot.version:
-        return snapshot
+        return snapshot, None
     if not alone and StateOptions.of(context.config).format == "avro":
         snapshot = on_newest_state(context.log, snapshot)
-    return transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock).snapshot
+    outcome = transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock)
+    return outcome.snapshot, None if outcome.version is None else outcome.base_version
 
 
 def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
@@ -98,20 +100,37 @@ def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
     return replace(contents, files=Registry.of(contents.metadata).normalised(contents.files, threshold))
 
 
-def run(context: TableContext, snapshot: Snapshot, contents: Contents | None, *, compact: bool = False, clean: bool = True) -> Report:
+def run(
+    context: TableContext,
+    snapshot: Snapshot,
+    contents: Contents | None,
+    *,
+    compact: bool = False,
+    clean: bool = True,
+    before: int | None = None,
+) -> Report:
+    """`before` is the version that an upgrade was committed on, and null where there was none."""
     report = reporter("checkpoint", str(context.root), context.clock)
+    versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": len(snapshot.files), "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
     if contents is None:
         cleaned = cleanup(context, snapshot) if clean else CleanupResult()
         status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
-        return report(status, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
+        return report(status, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
     started = context.clock.now_ms()
     written = formats.write(context.log, contents, options_of(context, snapshot), compact=compact)
     context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
     metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
     cleaned = cleanup(context, snapshot) if clean else CleanupResult()
-    return report(Status.SUCCESS, metrics | cleaned.metrics, base_version=snapshot.version, warnings=cleaned.warnings)
+    return report(Status.SUCCESS, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+
+
+def version_of(report: Report) -> int:
+    """Of which version a checkpoint is that was made."""
+    version = report.base_version if report.version is None else report.version
+    assert version is not None
+    return version
 
 
 def _measured(context: TableContext, written: Written, duration_ms: int) -> dict[str, int]:
@@ -171,5 +190,6 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
         whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
     if compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
-    ready = prepare(bound, whole, alone=is_broken)
-    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean and not is_foreign(ready.protocol))
+    ready, before = prepare(bound, whole, alone=is_broken)
+    clean = clean and not is_foreign(ready.protocol)
+    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean, before=before)

@@ -21,6 +21,7 @@ from indextables.state.retention import ANY_AGE, HOUR, Deletion, Facts, Kind, Pl
 from indextables.state.retention import plan as plan_retention
 from indextables.table.context import TableContext
 from indextables.table.protocol import check_owned
+from indextables.table.snapshot import Snapshot
 
 _LATEST = 2**63  # ms: of a version that is yet to be written
 
@@ -79,9 +80,9 @@ def _facts(context: TableContext, version: int) -> Facts:
     return replace(facts, latest=version, is_base=lambda base: base == version, references=named, unreadable=unreadable)
 
 
-def _expected(context: TableContext) -> tuple[Facts, int]:
-    """What would be there if the checkpoint had been made, and the number of live files. The new state is taken to name whatever the newest
-    one does."""
+def _expected(context: TableContext) -> tuple[Facts, Snapshot]:
+    """What would be there if the checkpoint had been made, and the table now. The new state is taken to name whatever the newest one does.
+    """
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     bound = context.for_table(snapshot)
@@ -96,11 +97,12 @@ def _expected(context: TableContext) -> tuple[Facts, int]:
     if base and newest is not None and bound.config.get("state.format") == "avro":
         inventory = replace(inventory, states={**inventory.states, version: ()})
         facts = replace(facts, references={**(facts.references or {}), version: (facts.references or {})[newest]})
-    return replace(facts, inventory=inventory), len(snapshot.files)
+    return replace(facts, inventory=inventory), snapshot
 
 
-def _metrics(deleted: Deleted, live: int) -> dict[str, int]:
+def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
     return {
+        "checkpoint_version": version,
         "versions_deleted": deleted.count(Kind.VERSION),
         "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
         "states_deleted": deleted.count(Kind.STATE),
@@ -113,8 +115,7 @@ def _metrics(deleted: Deleted, live: int) -> dict[str, int]:
 def run(context: TableContext, made: Report) -> Report:
     """Deletes what the checkpoint that was `made` stands for."""
     report = reporter("truncate_history", str(context.root), context.clock)
-    version = made.base_version
-    assert version is not None
+    version = checkpoint.version_of(made)
     context.log.invalidate_cache()
     if not stands_alone(context.log, context.log.look(), version, thorough=True):
         raise CheckpointValidationError(version, "it leaves something to older files, so nothing was deleted")
@@ -123,9 +124,10 @@ def run(context: TableContext, made: Report) -> Report:
     deleted, warnings = _delete(context, facts, planned)
     context.log.invalidate_cache()
     done = Status.SUCCESS if planned.deletions or made.status is Status.SUCCESS else Status.NO_ACTION
-    metrics = _metrics(deleted, made.metrics["num_files"])
+    metrics = _metrics(deleted, version, made.metrics["num_files"])
     warnings = [*made.warnings, *planned.doubts, *warnings, *deleted.problems]
-    return report(Status.PARTIAL if deleted.problems else done, metrics, base_version=version, warnings=warnings)
+    status = Status.PARTIAL if deleted.problems else done
+    return report(status, metrics, base_version=made.base_version, version=made.version, warnings=warnings)
 
 
 def _delete(context: TableContext, facts: Facts, planned: Plan) -> tuple[Deleted, list[str]]:
@@ -145,9 +147,9 @@ def truncate_history(context: TableContext, dry_run: bool = False) -> Report:
     if not dry_run:
         return run(context, checkpoint.checkpoint(context, clean=False))
     report = reporter("truncate_history", str(context.root), context.clock)
-    facts, live = _expected(context)
+    facts, now = _expected(context)
     planned = plan(facts, _policy(context), context.clock.now_ms())
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions, []), live)
-    return report(status, metrics, base_version=facts.current, dry_run=True, warnings=planned.doubts, plan=steps)
+    metrics = _metrics(Deleted(planned.deletions, []), facts.current, len(now.files))
+    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.doubts, plan=steps)

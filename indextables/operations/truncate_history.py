@@ -81,8 +81,7 @@ def _facts(context: TableContext, version: int) -> Facts:
 
 
 def _expected(context: TableContext) -> tuple[Facts, Snapshot]:
-    """What would be there if the checkpoint had been made, and the table now. The new state is taken to name whatever the newest one does.
-    """
+    """What would be there if the checkpoint had been made, and the table now. The new state is taken to name what the newest one does."""
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     bound = context.for_table(snapshot)

@@ -67,7 +67,7 @@ def test_another_programs_table_stays_its_own_until_its_program_could_not_read_i
     table = json_table(tmp_path / "t", PROTOCOLS[name])
     report = table.checkpoint()
     upgraded = it.open(tmp_path / "t")
-    assert (report.status, report.base_version, upgraded.protocol.min_reader_version) == ("success", 4, 4)
+    assert (report.status, report.version, upgraded.protocol.min_reader_version) == ("success", 4, 4)
     assert not {"arrowRowStore"} & set(upgraded.protocol.reader_features or ())
     state = tmp_path / "t" / LOG / f"state-v{4:020d}"
     assert sorted(path.name for path in state.iterdir()) == ["_manifest.avro", "_manifest.json"]

@@ -154,6 +154,7 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
+    Key("cache.maxSize", SIZE, "20G", "of remote splits in the cache folder of this machine; least recently used ones go", of_call=True),
     Key("checkpoint.enabled", BOOLEAN, "true", "make a checkpoint by itself after every interval of versions"),
     Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints"),
     Key("checkpoint.retention", whole(0, 1_000_000), "30", "versions before a checkpoint that are kept whatever their age"),

@@ -43,7 +43,8 @@ def in_our_form(context: TableContext, version: int, add: Add, path: Path) -> Pa
     if not is_upstream(add) or not is_upstream_split(path):
         return path
     snapshot = context.snapshot(version)
-    table = upstream_table(snapshot, context.for_table(snapshot).config)
+    config = context.for_table(snapshot).config
+    table = upstream_table(snapshot, config)
     status = path.stat()
     place = f"{context.root}\0{add.path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}".encode()
     key = hashlib.sha256(place + b"\0" + fingerprint(table, add.partition_values)).hexdigest()
@@ -54,7 +55,7 @@ def in_our_form(context: TableContext, version: int, add: Add, path: Path) -> Pa
         translate(path, file, table, add.partition_values)
 
     try:
-        return Downloads(folder, str(context.root)).kept(key, make)
+        return Downloads(folder, str(context.root), config.get("cache.maxSize")).kept(key, make)
     except OSError as cause:
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 

@@ -83,7 +83,9 @@ class MemoryStore:
         return modified
 
     def local_path(self, path: str, size: int) -> Path:
-        return Downloads(self._folder, self.root.path).get(path, size, lambda name, file: _write(file, self.read(name)))
+        return Downloads(self._folder, self.root.path, self.spec.cache_bytes).get(
+            path, size, lambda name, file: _write(file, self.read(name))
+        )
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # all of it is here

@@ -103,7 +103,7 @@ class RemoteStore:
         return self._downloads().partial(path, size, tail_start, partial(self.read_range, path))
 
     def _downloads(self) -> Downloads:
-        return Downloads(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}")
+        return Downloads(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}", self.spec.cache_bytes)
 
     def _download(self, size: int, path: str, target: Path) -> None:
         """In parts, each with a timeout of its own. What lies beyond the size the log gives is asked for too, and found missing."""

@@ -6,6 +6,7 @@ import os
 import threading
 from dataclasses import dataclass, field
 
+from indextables import limits
 from indextables.config import Config
 from indextables.errors import ConfigError
 from indextables.paths import TableRoot
@@ -24,6 +25,7 @@ class StoreSpec:
     region: str = field(default="", repr=False)
     single_writer: bool = False
     timeout: float = 30.0  # seconds
+    cache_bytes: int = limits.CACHE_BYTES  # of splits that are kept on this machine
     process: int | None = None  # of a memory:// table, which lives in one process only
 
     @classmethod
@@ -35,6 +37,7 @@ class StoreSpec:
             region=config.get("s3.region") if is_s3 else "",
             single_writer=config.get("storage.singleWriter"),
             timeout=config.get("storage.timeout"),
+            cache_bytes=config.get("cache.maxSize"),
             process=os.getpid() if root.scheme == "memory" else None,
         )
 

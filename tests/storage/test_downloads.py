@@ -6,13 +6,17 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import indextables as it
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.storage.downloads import Downloads
+from indextables.storage.memory import MemoryStore
 from indextables.storage.partial import PartialFile
 
 
@@ -150,3 +154,21 @@ def test_a_partial_file_that_cannot_be_kept(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"b\.split.*cannot be kept"):
         closed.write(0, memoryview(b"x"))
     os.close(closed.descriptor)
+
+
+@pytest.mark.parametrize(("most", "all_kept"), [("1M", False), ("1G", True)])
+def test_the_size_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, all_kept: bool) -> None:
+    """Issue 6.5; rows are read all the same."""
+    monkeypatch.setattr(limits, "CACHE_GRACE_SECONDS", -60)  # else what was just used stays
+    monkeypatch.setenv("INDEXTABLES_CACHE_MAX_SIZE", "2G")
+    place = f"memory://{uuid.uuid4().hex}"
+    table = it.create(place, pa.schema([("x", pa.binary())]), options={"cache.maxSize": most})
+    assert table.configuration == {}
+    for _ in range(4):
+        table.append([{"x": os.urandom(400_000)}])
+    assert table.scan().read_all().num_rows == 4
+    store = table._context.store
+    assert isinstance(store, MemoryStore)
+    kept = [file.stat().st_size for file in store._folder.rglob("*.split")]
+    assert (len(kept) == 4) is all_kept
+    assert sum(kept) <= 1_048_576 or all_kept

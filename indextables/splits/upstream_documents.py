@@ -7,7 +7,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from indextables.values import decode_value
 
 _ARRAY = "_values"  # upstream wraps an array in an object with this one key, since tantivy's JSON fields take objects only
 _CHUNK = limits.ROW_BATCH
+_EXACT = Context(prec=76)  # decimal's own has 28 digits, and refuses more
 
 
 def work(job: Job) -> Answer:
@@ -147,7 +148,7 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_floating(kind):
         return float
     if pa.types.is_decimal(kind):
-        return lambda value: Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale))
+        return lambda value: Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
     if pa.types.is_binary(kind):
         return lambda value: value if isinstance(value, bytes) else str(value).encode()
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):

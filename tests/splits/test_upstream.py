@@ -10,6 +10,7 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,16 @@ def test_the_cache_is_made_once_and_never_half(tmp_path: Path, cache: Path, file
 def test_deleted_documents_stay_deleted(tmp_path: Path, cache: Path) -> None:
     path = make_upstream_table(tmp_path / "t", [(bundle(index_files(ROWS, deleted=5)), 11)])
     assert [row["id"] for row in sorted_rows(it.open(path))] == [n for n in range(12) if n != 5]
+
+
+def test_decimals_of_38_digits(tmp_path: Path, cache: Path) -> None:
+    numbers = ["9999999999999999999999999999.9999999999", "-1.5", "1e27"]
+    files = index_files([{"id": n, "text": number, "tags": []} for n, number in enumerate(numbers)])
+    path = make_upstream_table(tmp_path / "t", [(bundle(files), 3)])
+    write_version(
+        path, 0, protocol(4, 4), metadata(schemaString=SCHEMA_JSON.replace('"text", "type": "string"', '"text", "type": "decimal(38,10)"'))
+    )
+    assert [row["text"] for row in sorted_rows(it.open(path))] == [Decimal(number) for number in numbers]
 
 
 def test_decimal_partitions_of_others_are_counted_exactly(tmp_path: Path, cache: Path, files: Files) -> None:

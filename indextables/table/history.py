@@ -11,6 +11,7 @@ from indextables.clock import iso_ms
 from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import names
 from indextables.log.log import TransactionLog, VersionFile
+from indextables.log.names import LogListing
 from indextables.paths import LOG_FOLDER
 from indextables.state.avro_state import read_state_manifest
 
@@ -32,17 +33,26 @@ class HistoryEntry:
 
 
 def read_history(log: TransactionLog) -> list[HistoryEntry]:
-    """Ascending, up to the first gap. Versions that other programs committed as a state alone are among them."""
-    listing = log.listing()
-    oldest = listing.versions[0] if listing.versions else 0
-    versions, _ = listing.tail(oldest - 1)
-    if oldest == 0 and len(listing.versions) > 1 and listing.bases and len(versions) == 1:
-        # Versions between 0 and the oldest retained one have expired.
-        versions = (0, *listing.tail(listing.versions[1] - 1)[0])
+    """Ascending; every version that is there, up to the first one that is missing behind all checkpoints and states.
+
+    Versions that other programs committed as a state alone are among them.
+    """
+    return _read(log, log.listing())
+
+
+def _read(log: TransactionLog, listing: LogListing) -> list[HistoryEntry]:
+    base, (tail, _) = _tail(listing)
+    versions = [*(version for version in listing.versions if version <= base), *tail]
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
     entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
     states = [_state_entry(log, version) for version in listing.states if version not in listing.versions]
     return sorted([*entries, *(entry for entry in states if entry is not None)], key=lambda entry: entry.version)
+
+
+def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]:
+    """The newest version that a checkpoint or state stands for, and what follows it without a gap; else all from the oldest on."""
+    base = listing.bases[-1] if listing.bases else listing.versions[0] - 1 if listing.versions else -1
+    return base, listing.tail(base)
 
 
 def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
@@ -54,9 +64,10 @@ def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
     return HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
 
 
-def version_at(log: TransactionLog, timestamp_ms: int) -> int:
-    """The newest version that existed at that time."""
-    entries = read_history(log)
+def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
+    """The newest version that existed at that time. None: whatever can be read now, and reading that says what of the log was lost."""
+    listing = log.listing()
+    entries = _read(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not entries:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
@@ -66,6 +77,9 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
             f"is of {_moment(entries[0].timestamp_ms)}"
         )
     found = max(earlier)
+    _, (_, gap_at) = _tail(listing)
+    if found == entries[-1].version and gap_at is not None:
+        return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # what came between has expired, and one of those was the table at that time
         raise VersionNotFound(f"the version of {_moment(timestamp_ms)} has expired; the oldest after 0 is {following}")

@@ -144,6 +144,33 @@ def test_reading_stops_before_a_gap_and_writers_refuse(tmp_path: Path, caplog: p
     assert tree(tmp_path) == before
 
 
+FAR_AHEAD = "2099-01-01"
+
+
+def test_what_is_missing_behind_a_checkpoint_hides_nothing_after_it(log: Path) -> None:
+    """The newest version is read in full, so history and times know it too."""
+    it.open(log).checkpoint()
+    it.open(log).log.commit([add("late.split")])
+    version_file(log, 3).unlink()
+    newest = it.open(log)
+    assert newest.history().column("version").to_pylist() == [6, 5, 4, 2, 1, 0]
+    assert (newest.version, it.open(log, timestamp=FAR_AHEAD).version) == (6, 6)
+
+
+def test_a_time_after_a_loss_is_answered_like_the_newest_version(log: Path) -> None:
+    """Which of the lost ones it means is not known: never silently an older one."""
+    version_file(log, 4).unlink()
+    gapped = it.open(log, timestamp=FAR_AHEAD)
+    assert (gapped.version, len(gapped.warnings)) == (3, 1)
+    assert gapped.warnings == it.open(log).warnings
+    (log / "_transaction_log" / "_last_checkpoint").write_text('{"version": 5}')
+    for timestamp in (None, FAR_AHEAD):
+        with pytest.raises(it.LogCorrupted, match="version 4 is missing"):
+            it.open(log, timestamp=timestamp)
+    os.utime(version_file(log, 0), (1, 1))
+    assert it.open(log, timestamp=1000).version == 0  # what is known for sure is told
+
+
 def test_loss_is_never_an_older_answer(log: Path) -> None:
     it.open(log).checkpoint()
     for version in range(1, 4):

@@ -33,7 +33,7 @@ from indextables.storage import Store
 
 GROUP_ROWS = 32_768
 _FEW_ROWS, _SOME_ROWS = 64, 512
-_ROW_BYTES = 256  # of a row of ours in the file, at most, roughly
+_FOOTER_BYTES, _GROUP_BYTES = 5_000, 4_000  # of a file of ours without rows, and of each row group besides its rows; a little more
 
 
 class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -89,11 +89,11 @@ def _paths(version: int, parts: int | None) -> list[str]:
 
 
 def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
-    """A file is finished when it has reached `checkpoint.maxFileSize`."""
+    """A file is finished when another row group might make it larger than `checkpoint.maxFileSize`."""
     most = min(options.parquet_file_size, limits.OBJECT_BYTES // 2)
     groups = _groups(contents, most)
     group = next(groups, None)
-    number = 0
+    number = largest = 0
     while group is not None:
         number += 1
         path = folder / f"{number}.parquet"
@@ -105,10 +105,14 @@ def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[P
                 use_dictionary=parquet_rows.REPEATED,
                 write_statistics=False,
             ) as writer:
+                rest = most - _FOOTER_BYTES
                 while group is not None:
+                    begin = file.tell()
                     writer.write_table(group)
+                    largest = max(largest, file.tell() - begin)
+                    rest -= _GROUP_BYTES
                     group = next(groups, None)
-                    if file.tell() >= most:
+                    if file.tell() + largest > rest - _GROUP_BYTES:
                         break
             file.flush()
             os.fsync(file.fileno())  # moving it to its place does not
@@ -118,7 +122,9 @@ def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[P
 def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
     """Row groups; that of the metadata comes first."""
     table = contents.files.table()
-    rows = max(1, min(GROUP_ROWS, most // _ROW_BYTES), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
+    each = max(1, table.nbytes // max(1, table.num_rows))  # packed they take less
+    half = (most - _FOOTER_BYTES - _GROUP_BYTES) // 2
+    rows = max(1, min(GROUP_ROWS, half // each), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
     yield parquet_rows.row_of_metadata(contents.metadata)
     for start in range(0, table.num_rows, rows):
         yield parquet_rows.rows_of_files(table.slice(start, rows))

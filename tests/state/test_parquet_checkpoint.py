@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
@@ -108,6 +109,19 @@ def test_parts_by_size(compression: str) -> None:
     assert json.loads(store.files[names.pointer_path()])["parts"] == len(parts)
     store.delete(names.version_path(1))
     assert told(load_snapshot(log_of(store))) == expected
+
+
+@pytest.mark.parametrize("most", [16_000, 40_000, 200_000])
+def test_no_part_is_larger_than_asked_for(most: int) -> None:
+    """CFG-05; a file without a row takes some 6 kB."""
+    store = MemoryStore()
+    begin(store)
+    random = Random(most)
+    commit(store, 1, *(add(f"f{number}", stats=random.randbytes(random.randrange(200)).hex()) for number in range(3000)))
+    write_checkpoint(store, Format.PARQUET, **{"checkpoint.maxFileSize": most})
+    sizes = [len(data) for path, data in store.files.items() if path.endswith(".parquet")]
+    assert max(sizes) <= most
+    assert sum(sizes) > (len(sizes) - 1) * most / 2, "and none is much smaller"
 
 
 def test_ten_versions_make_a_checkpoint_of_version_ten(tmp_path: Path) -> None:

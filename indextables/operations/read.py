@@ -18,6 +18,7 @@ from indextables.table.context import TableContext
 from indextables.table.decided import whole_files
 from indextables.table.explain import Explain, explain
 from indextables.table.files import live_files, manifests_of, narrow
+from indextables.table.history import told_removal
 from indextables.table.snapshot import Snapshot
 
 SCORE = "_score"
@@ -130,7 +131,8 @@ def missing(context: TableContext, version: int, add: Add) -> SplitCorrupted | V
     newest = context.snapshot()
     if add.path in newest.files:
         return SplitCorrupted(f"split {add.path!r} is missing from the table")
-    return VersionNotFound(f"version {version} can no longer be read in full: split {add.path!r} was removed since and purged")
+    since = told_removal(context.log, add.path, version)
+    return VersionNotFound(f"version {version} can no longer be read in full: split {add.path!r} was removed {since}, and purged")
 
 
 def num_records(context: TableContext, version: int, add: Add) -> int:

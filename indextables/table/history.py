@@ -104,6 +104,17 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
     return None
 
 
+def told_removal(log: TransactionLog, path: str, version: int) -> str:
+    """When a file that `version` had left the table for the last time; of a removal that has expired, the oldest moment after it."""
+    times = {entry.version: _moment(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
+    for later in reversed(times):
+        with suppress(VersionNotFound):
+            removes = [action for action in log.read(later).actions if isinstance(action, Remove)]
+            if any(log.store.root.relative(remove.path) == path for remove in removes):
+                return f"by version {later} of {times[later]}"
+    return f"before version {min(times)} of {times[min(times)]}" if times else "in a version that has expired"
+
+
 def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
     info = next((a for a in file.actions if isinstance(a, CommitInfo)), None)
     adds = [a for a in file.actions if isinstance(a, Add)]

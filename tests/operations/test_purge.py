@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import indextables as it
 from indextables.api import create_table, open_table
+from indextables.clock import iso_ms
 from indextables.storage import LocalStore
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 
@@ -281,6 +282,30 @@ def test_the_time_of_an_expired_version_is_not_that_of_version_0(tmp_path: Path)
     with pytest.raises(it.VersionNotFound, match="expired"):
         open_table(tmp_path / "t", timestamp=then)
     assert open_table(tmp_path / "t", timestamp=time.ms).version == 6
+
+
+def test_a_version_whose_splits_are_gone_says_since_when(tmp_path: Path) -> None:
+    time = FakeTime()
+    table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
+    for number in range(3):
+        table.append(rows(number, 1))
+        time.pass_days(1)
+    moment = iso_ms(time.ms)
+    table.overwrite(rows(10, 1))
+    for path in splits_on_disk(tmp_path / "t"):
+        touch(tmp_path / "t" / path, time.ms)
+    time.pass_days(8)
+    old = open_table(tmp_path / "t", version=2)
+    table.purge()
+    with pytest.raises(it.VersionNotFound, match=f"version 2 can no longer be read in full: .* was removed by version 4 of {moment}, and"):
+        old.scan().read_all()
+    table.append(rows(20, 1))
+    table.checkpoint()
+    later = iso_ms(time.ms)
+    time.pass_days(40)
+    assert table.purge().metrics["versions_deleted"] == 4
+    with pytest.raises(it.VersionNotFound, match=f"was removed before version 5 of {later}, and purged"):
+        old.scan().read_all()
 
 
 def test_links_and_what_they_lead_to_stay(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ class _Prepare:
         metadata = base.metadata
         if has_registry(protocol):
             known = {} if base.files.base is None else base.files.base.mappings  # a state of another program has them to itself
-            metadata = registered(metadata, {**known, **Registry.of(metadata).missing(base.files, options.renormalize_threshold)})
+            metadata = registered(metadata, known)
+            metadata = registered(metadata, Registry.of(metadata).missing(base.files, options.renormalize_threshold))
             protocol = protocol if metadata is base.metadata else raised(protocol, NEEDED)
         news: list[Action] = [] if protocol is base.protocol else [protocol]
         return Draft(news if metadata is base.metadata else [*news, metadata])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from indextables.actions import Action, Add, Metadata, Protocol, columns
-from indextables.actions.live import LiveFiles
+from indextables.actions.live import LiveFiles, Part
 from indextables.actions.model import MAPPING_PREFIX as PREFIX
 from indextables.state.columnar import live_files
 
@@ -79,27 +79,35 @@ class Registry:
     def missing(self, files: LiveFiles, threshold: int) -> dict[str, str]:
         """Hash and text of the mappings that live files spell out, and, where they use more refs than that, of those with an old hash."""
         found = {new: self._texts[old] for old, new in self._renamed(files, threshold).items()}
-        for text in _said(files, "doc_mapping_json"):
+        for text in _said(files.newer_parts, "doc_mapping_json"):
             known = schema_hash(text)
             if known is not None:
                 found[known] = text
         return {new: text for new, text in found.items() if new not in self._texts}
 
     def _renamed(self, files: LiveFiles, threshold: int) -> dict[str, str]:
-        """Old ref -> hash, of refs that are not the hash of what they stand for; none unless the files use many (SDD-05)."""
-        refs = _said(files, "doc_mapping_ref") if len(self._texts) > threshold else ()
-        if len(refs) <= threshold:
+        """Old ref -> hash, of refs that are not the hash of what they stand for; none unless the files use many (SDD-05).
+
+        A registry whose refs are all hashes, as ours are, has none, and then the files are not looked at.
+        """
+        if len(self._texts) <= threshold:
             return {}
-        hashes = {ref: schema_hash(self._texts[ref]) for ref in refs if ref in self._texts}
-        return {ref: new for ref, new in hashes.items() if new is not None and new != ref}
+        hashes = {ref: schema_hash(text) for ref, text in self._texts.items()}
+        old = {ref: new for ref, new in hashes.items() if new is not None and new != ref}
+        refs = _said(files.all_parts, "doc_mapping_ref") if old else ()
+        return {ref: old[ref] for ref in refs if ref in old} if len(refs) > threshold else {}
 
     def normalised(self, files: LiveFiles, threshold: int) -> LiveFiles:
         """With refs for all mappings that are known here, by their hashes; the same object where nothing changes.
 
-        What lies in a state was seen to when that was written, and is not read again.
+        What lies in a state was seen to when that was written; where it has refs that are to change, too, it is no base any more.
         """
         renamed = {old: new for old, new in self._renamed(files, threshold).items() if new in self._texts}
-        hashes = {text: schema_hash(text) for text in _said(files, "doc_mapping_json")}
+        if files.base is not None and not renamed.keys().isdisjoint(
+            _said(files.checked.stored_parts, "doc_mapping_ref") if renamed else ()
+        ):
+            files = live_files(files.table())
+        hashes = {text: schema_hash(text) for text in _said(files.newer_parts, "doc_mapping_json")}
         known = {text: new for text, new in hashes.items() if new is not None and new in self._texts}
         if not renamed and not known:
             return files
@@ -114,10 +122,10 @@ class Registry:
         return replace(files, parts=made.parts, recent=made.recent) if files.base is not None else made
 
 
-def _said(files: LiveFiles, name: str) -> list[str]:
-    """What the files say in a column, each once, oldest first. Usually that is little, and then it costs nothing, however many they are."""
+def _said(parts: Iterable[Part], name: str) -> list[str]:
+    """What files say in a column, each once, oldest first. Usually that is little, and then it costs nothing, however many they are."""
     found: dict[str, None] = {}
-    for part in files.newer_parts:
+    for part in parts:
         column = part.segment.rows.column(name)
         if column.null_count < len(column):
             found.update(dict.fromkeys(pc.unique(column).to_pylist()))

@@ -20,6 +20,8 @@ from indextables.table.snapshot import load_snapshot
 from tests.support.checkpoints import commit, log_of, write_checkpoint
 from tests.support.logs import add, metadata, protocol
 from tests.support.memory_store import MemoryStore
+from tests.support.own_states import commit as commit_to
+from tests.support.own_states import start
 from tests.support.tables import make, rows, version_file
 
 VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors" / "schema_hash.json"
@@ -190,6 +192,22 @@ def test_many_references_are_made_anew(refs: int, renormalised: bool) -> None:
     assert snapshot.metadata.configuration.keys() >= registry.keys()
     store.delete(names.checkpoint_path(snapshot.version))
     assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in load_snapshot(log_of(store)).adds())
+
+
+def test_references_in_the_state_before_count_and_are_made_anew_too(tmp_path: Path) -> None:
+    """SDD-05: four before the first state and four after it are more than five. Once they are hashes, the state is continued again."""
+    table = start(tmp_path / "t")
+    texts = [json.dumps(shuffled(json.loads(mapping("a")), random.Random(number)), indent=number) for number in range(8)]
+    registry = {f"{PREFIX}old{number}": text for number, text in enumerate(texts)}
+    written = []
+    for begin, news in ((0, [metadata(configuration=registry)]), (4, []), (8, [])):
+        refs = [f"old{number}" if number < 8 else schema_hash(texts[0]) for number in range(begin, begin + 4)]
+        commit_to(table, *news, *(add(f"f{begin}-{place}", docMappingRef=ref) for place, ref in enumerate(refs)))
+        report = it.open(table).checkpoint()
+        used = set(it.open(table)._snapshot.files_table().column("doc_mapping_ref").to_pylist())
+        written.append((report.metrics["manifests_written"], report.metrics["manifests_reused"], used))
+    assert written == [(1, 0, {f"old{number}" for number in range(4)}), (1, 0, {schema_hash(texts[0])}), (1, 1, {schema_hash(texts[0])})]
+    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in it.open(table)._snapshot.adds())
 
 
 @pytest.mark.parametrize("key", ["h", f"{PREFIX}h"])

@@ -20,6 +20,10 @@ class Finding:
     message: str
     fix: str  # a command, or what else can be done
 
+    def __getitem__(self, name: str) -> str:
+        """As in what `--json` prints."""
+        return self.to_dict()[name]
+
     def to_dict(self) -> dict[str, str]:
         return {name: str(value) for name, value in asdict(self).items()}
 

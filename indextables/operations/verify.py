@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from indextables.actions import Add
 from indextables.errors import IndexTablesError, SplitCorrupted
 from indextables.operations.executor import Executor, in_threads
@@ -12,10 +14,12 @@ from indextables.operations.findings import Finding, Severity, command
 from indextables.operations.upstream import is_upstream
 from indextables.paths import is_our_split
 from indextables.splits import SplitReader, open_split
+from indextables.splits.bundle import ColumnStatistics
 from indextables.splits.stats import StatsCollector
 from indextables.splits.upstream import is_upstream_split, verified_rows
 from indextables.storage import StoreSpec
 from indextables.table.snapshot import Snapshot
+from indextables.values import decode_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,15 @@ class VerifyTask:
     def __call__(self, add: Add) -> list[Finding]:
         try:
             path = self.store.open().local_path(add.path, add.size)
+            size = path.stat().st_size
             if is_upstream(add) and is_upstream_split(path):
-                return [self._finding("split-differs", problem) for problem in _row_difference(add, verified_rows(path))]
-            split = open_split(path)
-            if is_our_split(add.path):
-                split.verify()
-            return [self._finding("split-differs", problem) for problem in self._differences(split, add)]
+                problems = _basic_differences(add, size, verified_rows(path))
+            else:
+                split = open_split(path)
+                if is_our_split(add.path):
+                    split.verify()
+                problems = [*_basic_differences(add, size, split.num_records), *self._differences(split, add)]
+            return [self._finding("split-differs", problem) for problem in problems]
         except FileNotFoundError:
             return [self._finding("missing-split", f"split {add.path!r} is missing from the table")]
         except SplitCorrupted as error:
@@ -45,8 +52,7 @@ class VerifyTask:
         return Finding(code, Severity.ERROR, message, command("repair", str(self.store.root), "NEW_LOG"))
 
     def _differences(self, split: SplitReader, add: Add) -> Iterator[str]:
-        """What the log says and the split does not bear out."""
-        yield from _row_difference(add, split.num_records)
+        """What else the log says and the split does not bear out."""
         if not is_our_split(add.path):
             return
         info = split.info
@@ -55,6 +61,9 @@ class VerifyTask:
             "footerEndOffset": (add.footer_end_offset, info.footer_end),
             "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start),
             "hotcacheLength": (add.hotcache_length, info.hotcache_length),
+            "uncompressedSizeBytes": (add.uncompressed_size_bytes, info.uncompressed_size),
+            "timeRangeStart": (add.time_range_start, info.time_range_start),
+            "timeRangeEnd": (add.time_range_end, info.time_range_end),
         }
         for name, (logged, true) in said.items():
             if logged is not None and logged != true:
@@ -63,9 +72,9 @@ class VerifyTask:
             yield from _decoded_differences(split, add)
 
 
-def _row_difference(add: Add, rows: int) -> Iterator[str]:
-    if add.num_records is not None and add.num_records != rows:
-        yield f"split {add.path!r} has {rows} rows and the log says {add.num_records}"
+def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
+    found = [("bytes", size, add.size), ("rows", rows, add.num_records)]
+    return [f"split {add.path!r} has {true} {what} and the log says {said}" for what, true, said in found if said not in (None, true)]
 
 
 def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
@@ -78,10 +87,26 @@ def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
         stats.add(batch)
     if rows != split.num_records:
         yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
-    for name, true in stats.result().items():
+    statistics = stats.result()
+    for name in hotcache.partition_columns:
+        if not _is_partition(statistics[name], rows, add.partition_values.get(name), split.schema.field(name).type):
+            yield f"split {add.path!r} has rows whose {name!r} is not {add.partition_values.get(name)!r}, which the log says of all of them"
+    for name, true in statistics.items():
         for kind, logged, found in (("min", add.min_values, true.min), ("max", add.max_values, true.max)):
             if logged is not None and name in logged and logged[name] != found:
                 yield f"split {add.path!r} has {kind} {found!r} of {name!r} and the log says {logged[name]!r}"
+
+
+def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, kind: pa.DataType) -> bool:
+    """Whether all rows have the value that the log says; without bounds (a NaN) that is not known."""
+    if value is None or statistics.nulls:
+        return value is None and statistics.nulls == rows
+    if statistics.min is None or statistics.max is None:
+        return True
+    try:
+        return all(decode_value(bound, kind) == decode_value(value, kind) for bound in (statistics.min, statistics.max))
+    except ValueError:
+        return False
 
 
 def verify(store: StoreSpec, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:

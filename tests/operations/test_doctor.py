@@ -8,8 +8,11 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import indextables as it
@@ -275,3 +278,24 @@ def test_verify_compares_with_the_log(tmp_path: Path) -> None:
     table.log.commit([{"add": wrong}])
     assert [("log says 99" in f.message, "footerStartOffset" in f.message) for f in table.verify()] == [(True, False), (False, True)]
     assert any("max" in finding.message and "'5'" in finding.message for finding in table.verify(deep=True))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named", "deep"),
+    [
+        ({"size": 7}, "bytes and the log says 7", False), ({"uncompressedSizeBytes": 7}, "uncompressedSizeBytes", False),
+        ({"timeRangeEnd": "2030-01-01T00:00:00.000000"}, "timeRangeEnd", False), ({"hotcacheLength": 7}, "hotcacheLength", False),
+        ({"partitionValues": {"date": "2030-01-01"}}, "rows whose 'date' is not '2030-01-01'", True),
+        ({"partitionValues": {}}, "rows whose 'date' is not None", True),
+    ],
+)  # fmt: skip
+def test_verify_compares_every_field_of_the_log(tmp_path: Path, wrong: dict[str, Any], named: str, deep: bool) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("ts", pa.timestamp("us")), ("date", pa.string())]), partition_by=["date"])
+    table.append([{"ts": datetime(2024, 1, 1), "date": "2024-01-01"}])
+    (line,) = [line for line in table.log.actions(1) if "add" in line]
+    assert table.verify(deep=True) == []
+    table.log.commit([{"add": {**line["add"], **wrong}}])
+    (finding,) = table.refresh().verify(deep=True)
+    assert named in finding.message
+    assert finding["code"] == finding.code == "split-differs"
+    assert (table.verify() == []) is deep

@@ -65,7 +65,8 @@ def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[st
     def may(bounds: Mapping[str, Bounds]) -> bool:
         texts = {name: (one.low, one.high) for name, one in bounds.items()}
         by_type = all(one.by_type for one in bounds.values())
-        return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type)
+        filled = [name for name, one in bounds.items() if not one.has_null]
+        return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type, without_null=filled)
 
     return may
 

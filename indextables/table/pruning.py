@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from indextables.paths import SPLIT_PATTERN
 from indextables.predicates import Predicate
 from indextables.predicates.constants import typed_array, typed_scalar
 from indextables.predicates.keys import NAN, Keys, Mask, Texts, exceeds, mask_of
-from indextables.predicates.outcomes import TRUE, Ranges, outcomes
+from indextables.predicates.outcomes import NO, TRUE, Ranges, outcomes
 from indextables.predicates.spellings import has_keys, keys_of
 
 _CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # characters at which other writers cut
@@ -54,11 +54,12 @@ def may_match_bounds(
     partition_columns: Sequence[str],
     *,
     by_type: bool = True,
+    without_null: Collection[str] = (),
 ) -> bool:
     """False only if no file can match whose partition values lie within these bounds (min and max, null where not known).
 
-    Values may be null besides. `by_type` says that the bounds are the least and greatest in the order of the column's type
-    (`predicates.spellings.bounds_of`); other writers compare texts, where 10 comes before 9.
+    Values may be null besides, but for the columns `without_null`. `by_type` says that the bounds are the least and greatest in the order
+    of the column's type (`predicates.spellings.bounds_of`); other writers compare texts, where 10 comes before 9.
     """
     given = bounds or {}
 
@@ -69,7 +70,8 @@ def may_match_bounds(
         low, high = given[name]
         if not by_type and low != high and not _ordered_as_text(kind, low, high):
             return Ranges(kind)
-        return _ranges(kind, keys_of(_texts(low), kind), keys_of(_texts(high), kind))
+        found = _ranges(kind, keys_of(_texts(low), kind), keys_of(_texts(high), kind))
+        return replace(found, null=NO) if name in without_null else found
 
     return bool(outcomes(predicate.expression, ranges, TRUE).true.any())
 

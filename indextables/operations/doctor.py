@@ -23,6 +23,7 @@ from indextables.storage.probe import probe
 from indextables.storage.remote import RemoteStore
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown
+from indextables.table.protocol import is_foreign
 from indextables.table.snapshot import Snapshot
 
 SMALL_SPLITS = 10  # that a merge would take: from here on it is worth a finding
@@ -49,8 +50,14 @@ class Examination:
 
     @cached_property
     def due(self) -> Sequence[Deletion]:
-        """What a purge with its defaults would delete now."""
+        """What a purge with its defaults would delete now; nothing of another program's table, which it refuses."""
+        if self.is_foreign:
+            return ()
         return purge.plan(self.facts, self.options, self.context.clock.now_ms()).deletions
+
+    @property
+    def is_foreign(self) -> bool:
+        return is_foreign(self.snapshot.protocol)
 
     @property
     def options(self) -> PurgeOptions:
@@ -143,7 +150,9 @@ class Examination:
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
             message = f"{sources} small splits would become {len(groups)} by a merge"
-            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table))
+            claim = ("-o", "storage.takeOver=true") if self.is_foreign else ()
+            message += ", which makes the table ours: its own program can no longer read it then" if claim else ""
+            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *claim))
 
     def _files(self) -> Iterator[Finding]:
         facts, planned = self.facts, self.due
@@ -151,6 +160,8 @@ class Examination:
         if missing:
             message = f"{len(missing)} live splits are missing: {_some(missing)}"
             yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
+        if self.is_foreign:
+            return
         fix = command("purge", self.table)
         orphans = self._orphans(planned)
         yield from self._young_orphans(orphans, fix)

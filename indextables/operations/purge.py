@@ -20,6 +20,7 @@ from indextables.operations.report import Report, Status, reporter
 from indextables.state import retention
 from indextables.state.retention import HOUR, Deletion, Kind, Plan, Policy
 from indextables.table.context import TableContext
+from indextables.table.protocol import check_owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def purge(
     for text in (older_than, *(() if log_retention is None else (log_retention,))):
         parse_duration(text)  # before anything is listed
     facts = gather(context)
+    check_owned(facts.snapshot.protocol)
     bound = context.for_table(facts.snapshot)
     planned = plan(facts, options_of(bound, older_than, log_retention), context.clock.now_ms())
     if not dry_run:

@@ -21,7 +21,6 @@ from indextables.state.inventory import File, Inventory
 from indextables.state.retention import HOUR, Facts
 from indextables.table.context import TableContext
 from indextables.table.history import commit_time
-from indextables.table.protocol import check_owned
 from indextables.table.snapshot import Snapshot
 
 _AT_A_TIME = 64  # version files
@@ -50,7 +49,6 @@ def gather(context: TableContext) -> PurgeFacts:
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
-    check_owned(snapshot.protocol)
     listing = context.log.listing()
     told = _told(context, [v for v in listing.versions if v <= snapshot.version], listed)
     return PurgeFacts(

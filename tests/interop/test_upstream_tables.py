@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
+from indextables.cli import main
 from tests.support.logs import log_folder, metadata, protocol
 from tests.support.states import write_table_state
 from tests.support.tables import tree, write_version
@@ -95,6 +97,25 @@ def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
     registry = {key for key in opened.metadata.configuration if key.startswith("docMappingSchema.")}
     for add in opened._snapshot.adds():
         assert add.doc_mapping_ref is None or add.doc_mapping_json or f"docMappingSchema.{add.doc_mapping_ref}" in registry
+
+
+def test_doctor_and_health_look_at_them_and_name_commands_that_work(table: tuple[Path, Expected], tmp_path: Path) -> None:
+    """What purge would do is no finding there: it refuses another program's table."""
+    path, expected = table
+    before = tree(path)
+    found = it.open(path).doctor()
+    codes = {finding.code for finding in found}
+    assert codes <= {"small-splits"} if expected.path else codes == {"missing-pointer", "missing-split"}  # it is a log alone
+    health = it.open(path).health()
+    assert (health["version"], health["num_files"], health["num_records"]) == (expected.version, expected.files, expected.rows)
+    assert health["status"] == ("error" if not expected.path else "warning" if found else "ok")
+    assert tree(path) == before
+    if "small-splits" in codes:
+        copy = shutil.copytree(path, tmp_path / "copy", copy_function=shutil.copyfile)
+        (finding,) = it.open(copy).doctor()
+        assert main(shlex.split(finding.fix)[1:]) == 0
+        assert it.open(copy).doctor() == []
+        assert it.open(copy).count() == expected.rows
 
 
 def test_writing_needs_a_take_over(table: tuple[Path, Expected]) -> None:

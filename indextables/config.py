@@ -20,7 +20,11 @@ PREFIX = "spark.indextables."
 _VARIABLE = "INDEXTABLES_"  # of the environment
 TYPEMAP_PREFIX = "indexing.typemap."
 TOKENIZER_PREFIX = "indexing.tokenizer."
-COLUMN_PREFIXES = (TYPEMAP_PREFIX, TOKENIZER_PREFIX)  # keys that end in a column's name, checked against the schema
+COLUMN_WORDS = {  # what keys that end in a column's name may say; whether it fits the column is for who has the schema
+    TYPEMAP_PREFIX: ("string", "text", "json", "ip"),
+    TOKENIZER_PREFIX: ("default", "raw", "en_stem", "whitespace", "ngram"),
+}
+COLUMN_PREFIXES = tuple(COLUMN_WORDS)
 
 # Spelt without flags, so that forms which check by JSON schema can use the same.
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
@@ -298,8 +302,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
         if name is None:
             raise ConfigError(f"unknown option {key!r}{_nearest(key)}; `indextables config` lists them")
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        if not name.startswith(COLUMN_PREFIXES):
-            _parsed(_BY_NAME[name.lower()], checked[name], "option")
+        _check(name, checked[name], "option")
     return checked
 
 
@@ -336,14 +339,16 @@ def check_configuration(configuration: Mapping[str, str]) -> None:
     """ConfigError for a bad value of one of our keys in a table's configuration."""
     for key, text in configuration.items():
         name = _known_name(key)
-        if name is not None and not name.startswith(COLUMN_PREFIXES):
-            _parsed(_BY_NAME[name.lower()], text, "table configuration")
+        if name is not None:
+            _check(name, text, "table configuration")
 
 
 def _nearest(key: str) -> str:
+    """What may have been meant: a key that ends so, or else one that is spelt nearly so."""
     bare = key.lower().removeprefix(PREFIX)
-    near = difflib.get_close_matches(bare, _BY_NAME, n=1)
-    return f", did you mean {_BY_NAME[near[0]].name!r}?" if near else ""
+    names = {name.lower(): name for name in (*(known.name for known in KEYS), *(f"{prefix}<column>" for prefix in COLUMN_PREFIXES))}
+    near = [name for name in names if name.endswith(f".{bare}")] or difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
+    return f", did you mean {names[near[0]]!r}?" if near else ""
 
 
 def _known_name(key: str) -> str | None:
@@ -353,6 +358,15 @@ def _known_name(key: str) -> str | None:
             return prefix + bare[len(prefix) :]
     known = _BY_NAME.get(bare.lower())
     return known.name if known else None
+
+
+def _check(name: str, text: str, source: str) -> None:
+    """ConfigError for a bad value of a canonical name."""
+    words = next((words for prefix, words in COLUMN_WORDS.items() if name.startswith(prefix)), None)
+    if words is None:
+        _parsed(_BY_NAME[name.lower()], text, source)
+    elif text not in words:
+        raise ConfigError(f"{source} {name} = {text!r} is not {' or '.join(words)}")
 
 
 def _parsed(key: Key, text: str, source: str) -> Any:

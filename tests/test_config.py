@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,19 @@ def test_a_table_does_not_say_how_its_store_is_reached() -> None:
     """Whoever can write the log could send readers, and their credentials, elsewhere."""
     config = Config.of(table={f"{PREFIX}s3.endpoint": "http://elsewhere", f"{PREFIX}storage.singleWriter": "true"})
     assert (config.get("s3.endpoint"), config.get("storage.singleWriter")) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("checkpoint.intervall", "checkpoint.interval"), ("spark.indextables.Chekpoint_interval", "checkpoint.interval"),
+     ("maxAttempts", "transaction.retry.maxAttempts"), ("indexing.typmap.message", "indexing.typemap.<column>")],
+)  # fmt: skip
+def test_an_unknown_key_is_refused_with_the_nearest_known(key: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"unknown option {key!r}, did you mean {meant!r}?")):
+        Config.of({key: "1"})
+
+
+@pytest.mark.parametrize("key", ["indexing.typemap.message", "indexing.tokenizer.message"])
+def test_the_words_of_columns_are_checked_without_a_schema(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"option {key} = 'klingon' is not \w+ or "):
+        Config.of({key: "klingon"})

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.config import COLUMN_WORDS, TOKENIZER_PREFIX, TYPEMAP_PREFIX
 from indextables.errors import ConfigError, SchemaMismatch
 from indextables.schema import canonical_type
 
@@ -24,14 +25,14 @@ BOOLEAN = "bool"
 DATE = "date"  # dates and timestamps
 STORED = "stored"  # rows have it, the index only knows whether it is null
 KINDS = (TEXT, STRING, JSON, IP, INTEGER, FLOAT, DECIMAL, BOOLEAN, DATE, STORED)
-MODES = (STRING, TEXT, JSON, IP)  # what `indexing.typemap.<column>` may say
+MODES = COLUMN_WORDS[TYPEMAP_PREFIX]
 
 DEFAULT = "default"  # runs of letters and digits, lowercased
 RAW = "raw"  # the whole value as one word
 EN_STEM = "en_stem"  # as default, and English words are cut to their stems
 WHITESPACE = "whitespace"  # what is between spaces, lowercased
 NGRAM = "ngram"  # every three characters, lowercased: finds parts of words
-TOKENIZERS = (DEFAULT, RAW, EN_STEM, WHITESPACE, NGRAM)  # what `indexing.tokenizer.<column>` may say
+TOKENIZERS = COLUMN_WORDS[TOKENIZER_PREFIX]
 
 DECIMAL_DIGITS = 18  # all of them fit in an i64 whatever the scale
 _NONE: Mapping[str, str] = MappingProxyType({})

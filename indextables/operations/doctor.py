@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from indextables import limits
-from indextables.errors import CommitUnknown, IndexTablesError, LogCorrupted, StorageError, TableNotFound
+from indextables.errors import (
+    CommitUnknown,
+    ConfigError,
+    IndexTablesError,
+    LogCorrupted,
+    ProtocolUnsupported,
+    StorageError,
+    TableNotFound,
+)
 from indextables.log.names import POINTER, LogListing
 from indextables.operations import merge_plan, purge, purge_facts
 from indextables.operations.findings import Finding, Severity, command
@@ -199,14 +207,14 @@ class Examination:
 def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
     """The findings, and what they were found on: None where the table cannot be read at all, which is one finding.
 
-    TableNotFound where there is none; an error that may be tried again is raised.
+    What is no damage is raised: that there is no table, or one this program cannot look at, and an error that may be tried again.
     """
     context.log.invalidate_cache()
     try:
         snapshot = context.snapshot()
         examination = Examination(context.for_table(snapshot), snapshot, context.log.listing())
         return list(examination.findings()), examination
-    except TableNotFound:
+    except (ConfigError, ProtocolUnsupported, StorageError, TableNotFound):
         raise
     except IndexTablesError as error:
         if error.retryable:

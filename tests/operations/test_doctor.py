@@ -257,6 +257,15 @@ def test_an_unreadable_table_is_one_finding(tmp_path: Path, capsys: pytest.Captu
     assert main(["doctor", str(tmp_path / "nothing")]) == 78
 
 
+def test_a_table_of_tomorrow_is_not_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = make(tmp_path / "t", appends=1)
+    line = {"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}
+    Path(table.path, LOG, f"{2:020d}.json").write_text(json.dumps(line) + "\n")
+    for verb in ("doctor", "health"):
+        assert main([verb, table.path]) == 78
+        assert "needs protocol 99" in capsys.readouterr().err
+
+
 def test_verify_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=3, partition_by=[])
     paths = [Path(table.path, path) for path in table.files().column("path").to_pylist()]

@@ -74,7 +74,9 @@ def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     try:
         values: list[Any] = _moments(column) if str(column.type) in _MOMENTS else column.to_pylist()
     except (OverflowError, ValueError):
-        values = [_python_value(value) for value in column]
+        from indextables.values import python_value
+
+        values = [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
     return values
 
 
@@ -82,13 +84,6 @@ def _moments(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
     """Arrow would import pandas for them, which takes longer than a search."""
     epoch = datetime(1970, 1, 1, tzinfo=_MOMENTS[str(column.type)])
     return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
-
-
-def _python_value(value: pa.Scalar) -> Any:
-    try:
-        return value.as_py()
-    except (OverflowError, ValueError):
-        return value.cast("string").as_py()
 
 
 def print_json(document: Any) -> None:

@@ -6,6 +6,7 @@ a zone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -54,6 +55,21 @@ def decode_value(text: str, kind: pa.DataType) -> Scalar:
     if pa.types.is_timestamp(kind):
         return _decode_timestamp(text, kind)
     return _bad(text, kind)
+
+
+def python_value(scalar: pa.Scalar, otherwise: Callable[[pa.Scalar], Any]) -> Any:
+    """As Arrow's own, with `otherwise` for the moments that Python has no value for (before year 1, after 9999), also inside of others."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        pass
+    if pa.types.is_struct(scalar.type):
+        return {name: python_value(item, otherwise) for name, item in scalar.items()}
+    if pa.types.is_map(scalar.type):
+        return [tuple(python_value(part, otherwise) for part in entry.values()) for entry in scalar.values]
+    if pa.types.is_list(scalar.type):
+        return [python_value(item, otherwise) for item in scalar.values]
+    return otherwise(scalar)
 
 
 def _decode_decimal(text: str, kind: pa.DataType) -> Scalar:

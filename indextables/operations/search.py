@@ -18,6 +18,7 @@ from indextables.operations.executor import in_threads
 from indextables.operations.read import SCORE, bind, bound_query, check_columns, check_rows, missing, split_place
 from indextables.predicates import Predicate
 from indextables.predicates.constants import typed_array
+from indextables.schema import is_nested
 from indextables.splits import DocMapping, Group, Hits, ParsedQuery, SplitPlace, View, join_hits, known_view, open_view, parallel
 from indextables.splits.snippets import GAP, Highlighter, beginning
 from indextables.table.context import TableContext
@@ -265,6 +266,15 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
     """`column`, `-column`, `column desc`, `column asc`."""
     if order_by is None:
         return None
+    if not isinstance(order_by, str):
+        raise InvalidArgument(f"order_by {order_by!r} is not a column's name")
+    name, descending = _ordered_column(schema, order_by)
+    if is_nested(schema.field(name).type):
+        raise InvalidArgument(f"order_by {order_by!r} is for columns with an order, and {name!r} has type {schema.field(name).type}")
+    return name, descending
+
+
+def _ordered_column(schema: pa.Schema, order_by: str) -> tuple[str, bool]:
     if order_by in schema.names:  # also one with a space in its name
         return order_by, False
     name, _, direction = order_by.strip().rpartition(" ")

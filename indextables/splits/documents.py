@@ -20,6 +20,7 @@ from indextables.errors import SchemaMismatch
 from indextables.splits import mapping as kinds
 from indextables.splits.analyzers import analyzer, gram_tokens
 from indextables.splits.mapping import DocMapping
+from indextables.values import python_value
 
 # tantivy leaves out words of more than 65,530 bytes. Cut above the length of any query they are found by every prefix, and equal none.
 _CUT = limits.QUERY_CHARACTERS + 1
@@ -130,26 +131,11 @@ def _add_long_text(tokenizer: str, document: Any, name: str, value: str) -> None
 
 
 def _as_python(column: pa.Array) -> list[Any]:
+    """A moment outside of Python's years is None: `where` finds it, a query does not."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
-        return [_python_value(scalar) for scalar in column]
-
-
-def _python_value(scalar: pa.Scalar) -> Any:
-    """As Arrow's own, but a moment outside of Python's years, which it has no value for, is None: `where` finds it, a query does not."""
-    if not scalar.is_valid:
-        return None
-    if pa.types.is_struct(scalar.type):
-        return {name: _python_value(item) for name, item in scalar.items()}
-    if pa.types.is_map(scalar.type):
-        return [tuple(_python_value(part) for part in entry.values()) for entry in scalar.values]
-    if pa.types.is_list(scalar.type):
-        return [_python_value(item) for item in scalar.values]
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        return None
+        return [python_value(scalar, lambda _: None) for scalar in column]
 
 
 def _json_object(value: Any) -> dict[str, Any]:

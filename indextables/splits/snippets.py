@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,8 +30,8 @@ class Highlighter:
 
     def __init__(self, query: ParsedQuery, column: str, mapping: DocMapping) -> None:
         tokenizer = mapping.tokenizer(column)
-        # Grams overlap, and marks must not: a column that is searched for parts shows the whole words that were asked for.
-        self._analyzer = analyzer(kinds.DEFAULT if tokenizer == kinds.NGRAM else tokenizer)
+        self._parts = tokenizer == kinds.NGRAM
+        self._analyzer = analyzer(tokenizer)
         self._whole = dict(mapping.fields).get(column) == kinds.STRING
         self._words: set[str] = set()
         self._prefixes: set[str] = set()
@@ -48,6 +49,9 @@ class Highlighter:
         return _shown(text, start, end, marks[first : first + count])
 
     def _learn(self, node: Words) -> None:
+        if self._parts:
+            self._words.add(node.text.lower())
+            return
         tokens = [node.text] if self._whole else self._analyzer.analyze(node.text)
         if node.prefix and tokens:
             self._prefixes.add(tokens.pop())
@@ -56,12 +60,22 @@ class Highlighter:
     def _marks(self, text: str) -> list[_Mark]:
         if not self._words and not self._prefixes:
             return []
+        if self._parts:
+            return self._marked_parts(text)
         if self._whole:
             found = self._found(text)
             return [] if found is None else [_Mark(0, len(text), found)]
         tokens = self._analyzer.pre_tokenize(text).tokens
         marks = ((token, self._found(token.text)) for token in tokens)
         return [_Mark(token.char_offset_from, token.char_offset_to, found) for token, found in marks if found is not None]
+
+    def _marked_parts(self, text: str) -> list[_Mark]:
+        """Wherever a part is that was asked for; of those that overlap the first, and of these the longest."""
+        lowered = text.lower()
+        if len(lowered) != len(text):  # then places in it are none in the text
+            return []
+        parts = "|".join(re.escape(part) for part in sorted(self._words, key=len, reverse=True))
+        return [_Mark(*found.span(), found.group()) for found in re.finditer(parts, lowered)]
 
     def _found(self, word: str) -> str | None:
         if word in self._words:

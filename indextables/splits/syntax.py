@@ -38,6 +38,8 @@ class _Operand:
 
 def parse(text: str) -> Node:
     """The tree of a query; InvalidQuery with the place where it is none."""
+    if not isinstance(text, str):
+        raise InvalidQuery(f"a query is a text, not {text!r:.80}")
     if len(text) > limits.QUERY_CHARACTERS:
         raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
     return _Parser(text).whole()

@@ -201,3 +201,18 @@ def test_hostile_queries_do_not_kill_the_process(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["refused"] * 4), done.stderr
+
+
+@pytest.mark.parametrize("order_by", ["tags", "-tags", "tags desc", 5])
+def test_what_has_no_order_is_refused(tmp_path: Path, order_by: Any) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("m", pa.string()), ("tags", pa.list_(pa.string()))]))
+    table.append([{"m": "word", "tags": ["a"]}])
+    with pytest.raises(it.InvalidArgument, match="order_by"):
+        table.search("word", order_by=order_by)
+
+
+@pytest.mark.parametrize("query", [5, None, b"word", ["word"]])
+def test_a_query_is_a_text(tmp_path: Path, query: Any) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("m", pa.string())]))
+    with pytest.raises(it.InvalidQuery, match="a query is a text, not"):
+        table.search(query)

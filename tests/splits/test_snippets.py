@@ -37,6 +37,18 @@ def test_marks(query: str, text: str, expected: str | None) -> None:
     assert snippet(query, text) == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "expected"),
+    [
+        ("disk", "RAMDISKS, disk", "RAM**DISK**S, **disk**"), ('"k fu" OR disk', "disk full", "**disk** full"),
+        ("abab", "xababab", "x**abab**ab"), ("abc*", "xabcd", "x**abc**d"), ("disk", "İ disk", None),
+    ],
+)  # fmt: skip
+def test_parts_are_marked_where_a_column_is_searched_for_parts(query: str, text: str, expected: str | None) -> None:
+    mapping = DocMapping.for_table(SCHEMA, [], {"level": "string", "t": "string"}, {"m": "ngram"})
+    assert Highlighter(parse_query(query, SCHEMA, mapping), "m", mapping).snippet(text) == expected
+
+
 def test_exact_columns_are_marked_whole() -> None:
     assert snippet("level:INFO", "INFO", "level") == "**INFO**"
     assert snippet("level:IN*", "INFO", "level") == "**INFO**"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.cli import main
 
 NESTED = pa.struct([("n", pa.int16()), ("when", pa.timestamp("us", tz="UTC")), ("deep", pa.map_(pa.string(), pa.list_(pa.float64())))])
 EVERY: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -291,20 +293,23 @@ def test_json_columns_are_searched_by_path(tmp_path: Path) -> None:
         table.search("v:alice")
 
 
-def test_moments_beyond_pythons_years_inside_of_json_columns(tmp_path: Path) -> None:
+def test_moments_beyond_pythons_years_inside_of_json_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Such a moment is in the rows, and what stands beside it is indexed."""
     kind = pa.struct(
         [("day", pa.date32()), ("times", pa.list_(pa.timestamp("us"))), ("by", pa.map_(pa.string(), pa.date32())), ("s", pa.string())]
     )
-    early, late = pa.array([-(2**31), 0], pa.int32()).cast(pa.date32()), pa.array([2**63 - 1, 0]).cast(pa.timestamp("us"))
+    days, late = pa.array([2_932_897, 0], pa.int32()).cast(pa.date32()), pa.array([253_402_300_800_000_000, 0]).cast(pa.timestamp("us"))
     lists = pa.ListArray.from_arrays([0, 1, 2], late)
-    maps = pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), early)
-    rows = pa.StructArray.from_arrays([early, lists, maps, pa.array(["word", None])], names=["day", "times", "by", "s"]).cast(kind)
+    maps = pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), days)
+    rows = pa.StructArray.from_arrays([days, lists, maps, pa.array(["word", None])], names=["day", "times", "by", "s"]).cast(kind)
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", kind)]), options={"indexing.typemap.v": "json"})
     table.append(pa.table({"id": [0, 1], "v": rows}))
     assert table.scan().read_all().column("v").combine_chunks().equals(rows.cast(table.schema.field("v").type))
     queries = {"v.s:word": [0], "v.day:1970": [1], "v.times:1970": [1], "v.by.k:1970": [1], "v:*": [0, 1]}
     assert {query: found(table, query) for query in queries} == queries
+    assert main(["scan", str(tmp_path / "t"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)[0]["v"]
+    assert shown == {"day": "10000-01-01", "times": ["10000-01-01 00:00:00.000000"], "by": {"k": "10000-01-01"}, "s": "word"}
 
 
 def test_a_moment_that_does_not_fit_is_named(tmp_path: Path) -> None:

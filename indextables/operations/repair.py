@@ -36,6 +36,8 @@ def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None 
     context = TableContext.at(_table_of(source), options, clock)
     report = reporter("repair", str(context.root), clock)
     target = StoreSpec.of(TableRoot.parse(destination), Config.of(options)).open()
+    if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):
+        raise InvalidArgument(f"{str(target.root)!r} is in the log that is to be repaired; a repaired log needs a folder of its own")
     if any(True for _ in target.list("")):
         raise InvalidArgument(f"{str(target.root)!r} is not empty; a repaired log needs a folder of its own")
     replay, version, broken = _read_what_is_valid(context)

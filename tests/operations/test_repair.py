@@ -54,6 +54,8 @@ def test_a_repair_needs_a_place_of_its_own(tmp_path: Path, capsys: pytest.Captur
     before = tree(tmp_path / "t")
     with pytest.raises(it.InvalidArgument, match="is not empty"):
         it.repair(tmp_path / "t", tmp_path / "t" / LOG)
+    with pytest.raises(it.InvalidArgument, match="is in the log that is to be repaired"):
+        it.repair(tmp_path / "t", tmp_path / "t" / LOG / "new")
     with pytest.raises(it.TableNotFound):
         it.repair(tmp_path / "none", tmp_path / "new")
     assert main(["repair", str(tmp_path / "t"), str(tmp_path / "new"), "--json"]) == 0

@@ -166,13 +166,14 @@ def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
 
 
 def _is_pointed_to(context: TableContext, version: int) -> bool:
+    """As one of the format that is asked for."""
     pointer = read_pointer(context.store)
-    return pointer is not None and pointer.version == version
+    return pointer is not None and pointer.version == version and pointer.family == context.config.get("state.format")
 
 
 def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = True) -> Report:
     """Of the newest version, read afresh: a broken checkpoint of it, a broken state that the new one would lean on, and a pointer that is
-    missing, broken or names another version are mended.
+    missing, broken or names another version or format are mended.
 
     With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
     expired is deleted after it, unless the table is another program's.
@@ -187,7 +188,7 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
     if whole.checkpoint == whole.version and not _is_in_format(bound, whole):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
-    if whole.checkpoint == whole.version and not _is_pointed_to(context, whole.version):
+    if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
         whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
     if compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)

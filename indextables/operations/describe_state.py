@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.errors import LogCorrupted
 from indextables.state import formats
 from indextables.state.avro_state import StateManifest, read_state_manifest
 from indextables.state.compaction import Facts, reason
 from indextables.state.contents import Format
 from indextables.state.options import StateOptions
+from indextables.state.pointer import read_pointer
 from indextables.table.context import TableContext
 
 NONE = "none"  # the format of a table without a checkpoint
@@ -57,5 +59,10 @@ def describe_state(context: TableContext) -> dict[str, Any]:
 
 
 def _form(context: TableContext, version: int) -> tuple[str, StateManifest | None]:
-    _, form = formats.read(context.log, context.log.look(), version)
+    """Where a version has checkpoints of several formats, the one that is pointed to."""
+    pointer, listing = read_pointer(context.store), context.log.look()
+    try:
+        _, form = formats.read(context.log, listing, version, pointer.family if pointer and pointer.version == version else None)
+    except LogCorrupted:
+        _, form = formats.read(context.log, listing, version)
     return form.value, read_state_manifest(context.store, version) if form is Format.AVRO else None

@@ -22,6 +22,7 @@ from indextables.actions.stored import StoredSegment
 from indextables.errors import CheckpointError
 from indextables.log import names
 from indextables.log.log import TransactionLog
+from indextables.log.names import LogListing
 from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
 from indextables.state import avro_state, manifests
@@ -114,6 +115,19 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
         names.state_folder(version),
         unpacked_size=made.unpacked + size,
     )
+
+
+def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: StateOptions) -> Written:
+    """Of the state of that version that is there."""
+    version = contents.version
+    infos = read_state_manifest(log.store, version).manifests
+    stamps = [
+        listing.stamp(path)
+        for path in (avro_state.state_path(version, options.manifest_format), *(manifest_path(info.path, version) for info in infos))
+    ]
+    size = sum(stamp[0] for stamp in stamps if stamp is not None)
+    live, folder = len(contents.files), names.state_folder(version)
+    return Written(version, Format.AVRO, live, contents.num_actions, size, 0, manifests_reused=len(infos), state_dir=folder)
 
 
 def _lay_out(made: _Manifests, live: LiveFiles, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:

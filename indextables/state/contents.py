@@ -19,6 +19,14 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
+FAMILIES: dict[str, str] = {  # the word of `state.format`
+    Format.AVRO: "avro",
+    Format.JSON: "json",
+    Format.JSON_PARTS: "json",
+    Format.PARQUET: "parquet",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The table at one version, without what has expired: old application transactions, and skips whose cooldown is over."""

@@ -24,12 +24,12 @@ from indextables.log.names import LogListing
 from indextables.paths import LOG_FOLDER
 from indextables.state.avro_read import is_whole, read_state, verified_manifests
 from indextables.state.avro_state import state_path
-from indextables.state.avro_write import write_state
+from indextables.state.avro_write import write_state, written_state
 from indextables.state.contents import Contents, Format, Written
 from indextables.state.json_checkpoint import read_object, write_json
-from indextables.state.multipart import part_list, read_parts, write_parts
+from indextables.state.multipart import part_count, part_list, read_parts, write_parts
 from indextables.state.options import StateOptions
-from indextables.state.parquet_checkpoint import read_parquet, write_parquet
+from indextables.state.parquet_checkpoint import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
 
 Read = Callable[[Store, int, Normalise], tuple[Replay, Format]]
@@ -90,36 +90,48 @@ def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, 
 def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
     """What another program wrote for the same version meanwhile, if it is valid and of that format."""
     listing = log.look()
-    if contents.version not in listing.bases:
+    version = contents.version
+    if version not in listing.bases:
         return None
     try:
-        found, kind = read(log, listing, contents.version)
+        found, kind = read(log, listing, version, options.format)
+        if kind is not format_of(contents, options) or found.num_files != len(contents.files):
+            return None
+        if kind is not Format.AVRO:
+            return _written_before(log, listing, contents, kind)
+        has_form = listing.stamp(state_path(version, options.manifest_format)) is not None
+        return written_state(log, listing, contents, options) if has_form and is_whole(log, version) else None
     except LogCorrupted:
         return None
-    if kind is not format_of(contents, options):
-        return None
-    has_form = listing.stamp(state_path(contents.version, options.manifest_format)) is not None
-    if kind is Format.AVRO and not (has_form and is_whole(log, contents.version)):
-        return None
-    if found.num_files != len(contents.files):
-        return None
-    stamps = [listing.stamp(path) for path in files_of(listing, contents.version)]
+
+
+def _written_before(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
+    """Of a JSON or Parquet checkpoint that is there."""
+    version, parts, unique = contents.version, None, None
+    if kind is Format.PARQUET:
+        parts = parts_of(log.store, version)
+    elif kind is Format.JSON_PARTS:
+        parts, unique = part_count(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
+    stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
     size = sum(stamp[0] for stamp in stamps if stamp is not None)
-    return Written(contents.version, kind, found.num_files, contents.num_actions, size, 0)
+    return Written(version, kind, len(contents.files), contents.num_actions, size, 0, parts=parts, checkpoint_id=unique)
 
 
-def read(log: TransactionLog, listing: LogListing, version: int) -> tuple[Replay, Format]:
-    """The checkpoint of a version, in whichever format it is valid; LogCorrupted says why none is, UnsafePath is raised at once."""
-    readers: list[tuple[str, Read]] = []
+def read(log: TransactionLog, listing: LogListing, version: int, only: str | None = None) -> tuple[Replay, Format]:
+    """The checkpoint of a version, in whichever format it is valid, or in the one that `state.format` calls `only`; LogCorrupted says why
+    none is, UnsafePath is raised at once."""
+    readers: list[tuple[str, str, Read]] = []
     if version in listing.states:
         folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
-        readers.append((folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
+        readers.append(("avro", folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
     if version in listing.checkpoints:
-        readers.append((names.checkpoint_path(version), read_json))
+        readers.append(("json", names.checkpoint_path(version), read_json))
     if version in listing.parquets:
-        readers.append((names.parquet_metadata_path(version), _read_parquet))
+        readers.append(("parquet", names.parquet_metadata_path(version), _read_parquet))
     problems = []
-    for path, reader in readers:
+    for family, path, reader in readers:
+        if only not in (None, family):
+            continue
         try:
             return reader(log.store, version, log.store.root.relative)
         except UnsafePath:

@@ -170,6 +170,11 @@ def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
     return replay
 
 
+def parts_of(store: Store, version: int) -> int | None:
+    """Of the checkpoint of a version; None where it is one file."""
+    return _described(store, version, f"parquet checkpoint {version}").parts
+
+
 def _described(store: Store, version: int, source: str) -> CheckpointMetadata:
     try:
         text = files.unpack(store.read(names.parquet_metadata_path(version)), source)

@@ -8,7 +8,7 @@ import msgspec
 
 from indextables.actions.model import Int64
 from indextables.log import names
-from indextables.state.contents import Written
+from indextables.state.contents import FAMILIES, Format, Written
 from indextables.storage import Store
 
 
@@ -24,6 +24,11 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
     parts: int | None = None
     checkpoint_id: str | None = None
     state_dir: str | None = None
+
+    @property
+    def family(self) -> str | None:
+        """Its format as `state.format` calls it; where it says none it is JSON (LCP-03)."""
+        return FAMILIES.get(self.format or Format.JSON)
 
 
 # At import, for the reason in splits/bundle.py.

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import indextables as it
+from indextables.state.contents import Format
+from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.tables import ids, make, rows
 
 LOG = "_transaction_log"
@@ -76,6 +78,33 @@ def test_another_programs_table_stays_its_own_until_its_program_could_not_read_i
     assert back.checkpoint().status == "success"
     assert "arrowRowStore" in (it.open(tmp_path / "t").protocol.reader_features or ()), "which would miss rows"
     assert json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())["format"] == "json"
+    assert ids(it.open(tmp_path / "t")) == list(range(30))
+
+
+@pytest.mark.parametrize("kind", EVERY_FORMAT)
+def test_a_pointer_that_was_lost_is_written_as_it_was(tmp_path: Path, kind: Format) -> None:
+    """LCP-02, MPC-02: with the parts, the id or the folder of a checkpoint that is there and is not written again."""
+    options = {"checkpoint.enabled": "false", **EVERY_FORMAT[kind]}
+    make(tmp_path / "t", appends=3, **options).checkpoint()
+    table, place = it.open(tmp_path / "t", options=options), tmp_path / "t" / LOG / "_last_checkpoint"
+    before = json.loads(place.read_bytes())
+    place.unlink()
+    assert (table.checkpoint().metrics["bytes_written"], table.checkpoint().status) == (0, "no_action")
+    assert {**json.loads(place.read_bytes()), "createdTime": 0} == {**before, "createdTime": 0}
+
+
+def test_formats_follow_each_other_at_one_version(tmp_path: Path) -> None:
+    """MIG-01, MIG-03: what was asked for last is what the pointer and DESCRIBE say, also where the version has it from before."""
+    make(tmp_path / "t", appends=3)
+    said = []
+    for form in ("avro", "json", "parquet", "avro", "json"):
+        it.open(tmp_path / "t", options={"state.format": form}).checkpoint()
+        pointer = json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())
+        described = it.sql(f"DESCRIBE INDEXTABLES STATE '{tmp_path / 't'}'").to_pylist()[0]
+        assert (pointer["version"], pointer["format"]) == (described["version"], described["format"])
+        assert ("stateDir" in pointer, described["num_manifests"]) == ((True, 1) if form == "avro" else (False, 0))
+        said.append(pointer["format"])
+    assert said == ["avro-state", "json", "parquet", "avro-state", "json"]
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 

@@ -36,10 +36,10 @@ def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None 
     context = TableContext.at(_table_of(source), options, clock)
     report = reporter("repair", str(context.root), clock)
     target = StoreSpec.of(TableRoot.parse(destination), Config.of(options)).open()
-    if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):
-        raise InvalidArgument(f"{str(target.root)!r} is in the log that is to be repaired; a repaired log needs a folder of its own")
     if any(True for _ in target.list("")):
         raise InvalidArgument(f"{str(target.root)!r} is not empty; a repaired log needs a folder of its own")
+    if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):
+        raise InvalidArgument(f"{str(target.root)!r} is in the log that is to be repaired; a repaired log needs a folder of its own")
     replay, version, broken = _read_what_is_valid(context)
     if replay.metadata is None:
         raise LogCorrupted(f"the log of {context.root} has no metadata left in any valid file, so that the table cannot be rebuilt")

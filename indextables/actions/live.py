@@ -267,8 +267,7 @@ class LiveFiles:
         total = self.base.num_files, self.base.size, self.base.num_records
         if not self.hidden:
             return total
-        sound = self.checked
-        if sound is not self:  # as many as are left of them all
+        if (sound := self.checked) is not self:  # as many as are left of them all
             others = sum(map(len, self.parts)) + len(self.recent)
             return len(sound) - others, sound.size - self.counted_size, sound.num_records - self.counted_records
         less = self.base.hidden_by(self.hidden)
@@ -281,13 +280,15 @@ class LiveFiles:
             return self
         try:
             len(self.stored_parts)
-        except UnsafePath:
-            raise
         except LogCorrupted as error:
-            if self.rescue is None:
-                raise
-            return self.rescue(str(error)).checked
+            return self._elsewhere(error)
         return self
+
+    def _elsewhere(self, error: LogCorrupted) -> LiveFiles:
+        """The same files without the help of a base that turned out to be damaged."""
+        if self.rescue is None or isinstance(error, UnsafePath):
+            raise error
+        return self.rescue(str(error)).checked
 
     def newer(self) -> pa.Table:
         """What came after the base, in the order of the log."""
@@ -313,12 +314,8 @@ class LiveFiles:
             return self
         try:
             parts = kept.parts(self.hidden)
-        except UnsafePath:
-            raise
         except LogCorrupted as error:
-            if self.rescue is None:
-                raise
-            return self.rescue(str(error)).checked
+            return self._elsewhere(error)
         size, records = (sum(part.total(name) for part in parts) for name in ("size", "num_records"))
         nothing = replace(self.base, segments=(), num_files=0, size=0, num_records=0)
         return LiveFiles((*parts, *self.parts), self.recent, self.counted_records + records, self.counted_size + size, nothing)

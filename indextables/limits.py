@@ -10,6 +10,7 @@ GIB = 1024 * MIB
 VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
 EXPANDED_FLOOR = 32 * MIB  # any log file may expand to this
 EXPANDED_RATIO = 100  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
+LOG_LINES = 4_000_000  # of one of them: an action has 100 bytes and more, and each line takes microseconds whatever it says
 LINE_BYTES = 8 * MIB  # one action
 LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
 LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check

@@ -79,8 +79,8 @@ def decode_action(line: bytes | str) -> Action:
 def decode_version(data: bytes, source: str, version: int) -> DecodedVersion:
     """What `decode_actions` gives and refuses, but adds that are spelt like others before them stay as they are, in blocks."""
     try:
-        text = data.decode()
-        pieces = SPELLINGS.split(text, version) if NULL_PARTITION not in text else []
+        text = data.decode() if SPELLINGS.has_patterns else ""  # a large file is not in memory twice for nothing
+        pieces = SPELLINGS.split(text, version) if text and NULL_PARTITION not in text else []
         items: list[Action | AddBlock] = []
         unknown = 0
         for piece in pieces:

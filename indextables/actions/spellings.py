@@ -72,6 +72,10 @@ class Spellings:
         self._patience = patience
         self._decoded = 0
 
+    @property
+    def has_patterns(self) -> bool:
+        return bool(self._patterns)
+
     def learn(self, line: str, decoded: int) -> None:
         """Takes a checked line, the last of so many adds that matched no pattern."""
         self._decoded += decoded

@@ -51,6 +51,8 @@ def unpack(data: bytes, source: str) -> bytes:
     text = _expand(data, source) if data.startswith(_GZIP) else data
     if len(text) > limits.VERSION_FILE_BYTES:
         raise LogCorrupted(f"{source} is larger than {limits.VERSION_FILE_BYTES} bytes")
+    if len(text) > limits.LOG_LINES and text.count(b"\n") > limits.LOG_LINES:
+        raise LogCorrupted(f"{source} has more than {limits.LOG_LINES} lines")
     return text
 
 

@@ -131,6 +131,8 @@ def _json_bombs() -> Iterator[tuple[str, Plant]]:
     yield "gzip three times", version(gzip.compress(gzip.compress(zeros)))
     yield "gzip of many members", version(gzip.compress(b"\n" * MIB) * 600)
     yield "gzip of newlines", version(_repeated(b"\n", 200 * MIB))
+    yield "plain newlines", version(b"\n" * (64 * MIB))
+    yield "plain unknown actions", version(b'{"new":1}\n' * (6 * MIB))
     yield "gzip of spaces", version(_repeated(b" ", 200 * MIB))
     yield "gzip of one endless text", version(_repeated(b"x", 200 * MIB))
     yield "gzip of brackets", version(_repeated(b"[", 200 * MIB))

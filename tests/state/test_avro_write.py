@@ -292,7 +292,7 @@ def test_new_tables_say_what_they_need(tmp_path: Path) -> None:
     assert found["avro"].reader_features == FEATURES
 
 
-def test_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
+def test_no_5_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
     """Field-notes 7 no. 5 (10 of 30 rows there); MIG-03: json goes back, and avro comes again."""
     make(tmp_path / "t", **{"checkpoint.enabled": "false"})
     for number, form in enumerate(["avro", "json", "parquet", "avro", "json", "avro"]):
@@ -325,12 +325,18 @@ def test_checkpoint_reports_the_version_it_is_of(tmp_path: Path) -> None:
 # ---- damage
 
 
+def _of_its_kind(file: Path) -> Path:
+    """Another state's manifest, or another manifest."""
+    return next(other for other in sorted(file.parent.parent.rglob(file.name if file.suffix == ".json" else "manifest-*")) if other != file)
+
+
 DAMAGES = {
     "missing": lambda f: f.unlink(),
     "empty": lambda f: f.write_bytes(b""),
     "cut": lambda f: f.write_bytes(f.read_bytes()[:-9]),
     "flipped": lambda f: f.write_bytes(f.read_bytes()[:-30] + bytes([f.read_bytes()[-30] ^ 4]) + f.read_bytes()[-29:]),
     "foreign": lambda f: f.write_bytes(b"x" * f.stat().st_size),
+    "another's": lambda f: f.write_bytes(_of_its_kind(f).read_bytes()),
 }
 
 

@@ -184,9 +184,10 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
     check_writable(snapshot.protocol)
     bound = context.for_table(snapshot)
     is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
-    is_broken = snapshot.checkpoint is not None and not formats.is_valid(context.log, snapshot.checkpoint, remembering=is_new)
+    only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
+    is_broken = snapshot.checkpoint is not None and not formats.is_valid(context.log, snapshot.checkpoint, only, remembering=is_new)
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
-    if whole.checkpoint == whole.version and not _is_in_format(bound, whole):
+    if whole.checkpoint == whole.version and (is_broken or only is None):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
     if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
         whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by

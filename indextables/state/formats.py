@@ -143,15 +143,16 @@ def read(log: TransactionLog, listing: LogListing, version: int, only: str | Non
     raise CheckpointCorruptionError(problems[0][0], "; ".join(reason for _, reason in problems))
 
 
-def is_valid(log: TransactionLog, version: int, *, remembering: bool = False) -> bool:
-    """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it.
+def is_valid(log: TransactionLog, version: int, only: str | None = None, *, remembering: bool = False) -> bool:
+    """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it. `only`: see
+    `read`.
 
     With `remembering` those are left out that this process has read or written before, and of a large state only some are read. A damaged
     one that is missed is found by whoever reads it; and nothing is cleaned up behind a state that was not read in full.
     """
     listing = log.look()
     try:
-        _, kind = read(log, listing, version)
+        _, kind = read(log, listing, version, only)
     except LogCorrupted:
         return False
     if kind is not Format.AVRO:

@@ -108,6 +108,28 @@ def test_formats_follow_each_other_at_one_version(tmp_path: Path) -> None:
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 
+@pytest.mark.parametrize("form", ["avro", "json", "parquet"])
+def test_a_broken_checkpoint_is_mended_beside_a_good_one_of_another_format(tmp_path: Path, form: str) -> None:
+    """PQC-15."""
+    make(tmp_path / "t", appends=3)
+    for one in ("avro", "json", "parquet", form):
+        it.open(tmp_path / "t", options={"state.format": one}).checkpoint()
+    log = tmp_path / "t" / LOG
+    places = {
+        "avro": log / f"state-v{3:020d}" / "_manifest.json",
+        "json": log / f"{3:020d}.checkpoint.json",
+        "parquet": log / "_checkpoints" / f"{3:020d}.checkpoint.parquet",
+    }
+    places[form].write_bytes(places[form].read_bytes()[:-9])
+    asked = it.open(tmp_path / "t", options={"state.format": form})
+    assert (ids(asked), asked.checkpoint().status, asked.checkpoint().status) == (list(range(30)), "success", "no_action")
+    for other in set(places) - {form}:
+        places[other].unlink()
+    for number in (1, 2):
+        (log / f"{number:020d}.json").unlink()
+    assert ids(it.open(tmp_path / "t")) == list(range(30))
+
+
 def test_a_state_in_json_gets_one_in_avro_when_it_is_asked_for(tmp_path: Path) -> None:
     """C-40: for upstream from 0.5 on. The manifests are shared, and asked again there is nothing to do."""
     make(tmp_path / "t", appends=3).checkpoint()

@@ -33,6 +33,7 @@ Result = TypeVar("Result")
 
 _S3_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z")
 _CONNECTIONS = 64
+_IDLE_SECONDS = 4  # servers and gateways drop connections that idle for 5 and more: each that is still kept would cost an attempt
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, float], Any] = {}
 _inherited: list[Any] = []  # of the parent of a fork: not freed, which would wait for that thread
@@ -173,6 +174,7 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
         "connect_timeout": min(10.0, timeout / 3),
         "read_timeout": timeout,
         "max_pool_connections": _CONNECTIONS,
+        "connector_args": {"keepalive_timeout": _IDLE_SECONDS},
         "http_session_cls": _once_only(),
     }
     if endpoint:

@@ -167,3 +167,15 @@ def test_a_store_that_fails_right_after_a_commit_makes_it_unknown(proxy: FaultPr
     assert "DELETE" not in {r.method for r in proxy.log}
     proxy.clear()
     assert ids(it.open(place, options=mini.options)) == [0, 1, 2, 3, 4]
+
+
+def test_connections_that_idled_are_not_used_again(store: Store, proxy: FaultProxy) -> None:
+    """The server drops its side after 5 s, and a gateway does not say so: a request on each of sixteen such would be lost in turn."""
+    names = [f"log/{number}" for number in range(16)]
+    for name in names:
+        store.create(name, b"x")
+    store.read_many(names)
+    time.sleep(5.5)
+    proxy.clear()
+    assert store.read(names[0]) == b"x"
+    assert [request.action for request in proxy.log] == ["pass"]  # one request, and no other after it

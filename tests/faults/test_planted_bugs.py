@@ -15,7 +15,7 @@ from indextables.actions.replay import Replay
 from indextables.actions.spellings import AddBlock
 from indextables.errors import IndexTablesError
 from indextables.log import names
-from indextables.operations import checkpoint, drop, merge_commit, merge_splits, purge, write
+from indextables.operations import checkpoint, drop, merge_commit, merge_splits, purge, purge_facts, write
 from indextables.state import avro_read
 from indextables.storage.faults import Kind
 from indextables.storage.memory import MemoryStore
@@ -160,7 +160,7 @@ def purge_that_goes_by_the_age_of_the_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def purge_that_takes_a_folder_of_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purge, "is_our_split", lambda path: path.endswith(".split"))
+    patch.setattr(purge_facts, "is_our_split", lambda path: path.endswith(".split"))
 
 
 def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:

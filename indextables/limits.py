@@ -75,6 +75,7 @@ MERGE_SECONDS = 3600  # of the child process that merges segments; after it rows
 OPEN_SPLITS = 64  # each open index has a watcher thread of tantivy's
 OPEN_VIEWS = 8  # sets of splits that are kept open as one index
 VIEW_SPLITS = 512  # of one such index, each with 6 mapped files
+MAPPED_SPLITS = 4096  # of all that are kept open, 7 maps each: Linux allows a process 65,530
 VIEW_BYTES = 16 * GIB  # of index files, which are copied to the temporary folder
 
 # Merges

@@ -14,8 +14,9 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,10 +67,11 @@ def join_hits(parts: Sequence[Hits]) -> Hits:
 
 
 class Group:
-    """Splits that share statistics. Safe to use from several threads; the index is opened with the first search."""
+    """Splits that share statistics. Safe to use from several threads; the index is opened with the first search, or with each."""
 
-    def __init__(self, readers: Sequence[SplitReader], numbers: Sequence[int]) -> None:
+    def __init__(self, readers: Sequence[SplitReader], numbers: Sequence[int], kept: bool = True) -> None:
         self._readers = readers
+        self._kept = kept  # the index is; else it is opened for one search after the other
         self._numbers = np.array(numbers, np.int64)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
@@ -90,7 +92,8 @@ class Group:
             return Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
         first = self._readers[0]
         compiled = query.compile(first.schema, first.mapping)
-        found = found_by(self._searcher(compiled.needs), compiled.query, query.text, most, offset)
+        with nullcontext() if self._kept else _passing:
+            found = found_by(self._searcher(compiled.needs), compiled.query, query.text, most, offset)
         segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
         return Hits(self._numbers[segments], rows, np.fromiter((score for score, _ in found), np.float64, len(found)))
@@ -109,6 +112,8 @@ class Group:
 
     def _searcher(self, needs: frozenset[Need]) -> Any:
         """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further needs."""
+        if not self._kept:
+            return self._open_index(needs)
         with self._lock:
             if self._open_searcher is None or (self._is_partial and not covers(self._searchable, needs)):
                 wanted = joined(self._searchable, needs)
@@ -159,7 +164,8 @@ class View:
     def __init__(self, readers: Sequence[SplitReader]) -> None:
         self.readers = readers
         self.index_bytes = sum(_index_bytes(reader) for reader in readers)
-        self.groups = [Group([readers[n] for n in numbers], numbers) for numbers in _grouped(readers)]
+        kept = len(readers) <= limits.MAPPED_SPLITS
+        self.groups = [Group([readers[n] for n in numbers], numbers, kept) for numbers in _grouped(readers)]
 
     def search(self, query: ParsedQuery, limit: int) -> Hits:
         """The best `limit` rows of all splits."""
@@ -197,10 +203,11 @@ def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool 
 
 _lock = threading.Lock()
 _views: OrderedDict[tuple[SplitKey, ...], View] = OrderedDict()
+_passing = threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS)  # of groups that are open, but not kept, at a time
 
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
-    """The splits as one index, from the cache of the last used: at most OPEN_VIEWS, and VIEW_BYTES of index in all besides the newest."""
+    """The splits as one index, from the cache of the last used: besides the newest, as many as _has_room says."""
     if (known := known_view(paths)) is not None:
         return known
     key = tuple(map(split_key, paths))
@@ -209,10 +216,15 @@ def open_view(paths: Sequence[SplitPlace]) -> View:
         view = _views.setdefault(key, view)
         _views.move_to_end(key)
         dropped = []
-        while len(_views) > 1 and (len(_views) > limits.OPEN_VIEWS or sum(v.index_bytes for v in _views.values()) > limits.VIEW_BYTES):
+        while len(_views) > 1 and not _has_room(_views.values()):
             dropped.append(_views.popitem(last=False))
     del dropped  # outside the lock: freeing a view unmaps files
     return view
+
+
+def _has_room(views: Collection[View]) -> bool:
+    splits, size = sum(len(view.readers) for view in views), sum(view.index_bytes for view in views)
+    return len(views) <= limits.OPEN_VIEWS and splits <= limits.MAPPED_SPLITS and size <= limits.VIEW_BYTES
 
 
 def known_view(paths: Sequence[SplitPlace]) -> View | None:
@@ -229,8 +241,9 @@ def known_view(paths: Sequence[SplitPlace]) -> View | None:
 
 def _after_fork() -> None:
     """As for open splits."""
-    global _lock, _views
+    global _lock, _views, _passing
     _lock = threading.Lock()
+    _passing = threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS)
     _inherited.append(_views)
     _views = OrderedDict()
 

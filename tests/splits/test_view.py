@@ -183,3 +183,37 @@ def test_a_forked_child_opens_its_own(tmp_path: Path) -> None:
     assert _found_in_child([tmp_path / "a.split"]) == 1
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply(_found_in_child, ([tmp_path / "a.split"],)) == 1
+
+
+def test_views_give_way_by_the_number_of_their_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each split is some files that are mapped, of which a process may have 65,530: a growing table of 1,500 splits came there with
+    its seventh version."""
+    monkeypatch.setattr(limits, "MAPPED_SPLITS", 5)
+    view._views.clear()
+    for number in range(4):
+        write(tmp_path / f"{number}.split", [f"w{number}"])
+    paths = [tmp_path / f"{number}.split" for number in range(4)]
+    for first, last, kept in ((0, 2, 1), (1, 4, 2), (0, 4, 1), (0, 1, 2)):
+        opened = open_view(paths[first:last])
+        assert len(opened.search(parse_query("*", SCHEMA, MAPPING), 10)) == last - first
+        assert len(view._views) == kept
+        assert opened in view._views.values()
+    view._views.clear()
+
+
+def test_more_splits_than_can_be_mapped_are_searched_group_after_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = uneven_texts()
+    readers = [write(tmp_path / f"{number}.split", texts) for number, texts in enumerate(parts)]
+    monkeypatch.setattr(limits, "VIEW_SPLITS", 2)
+    kept = View(readers)
+    monkeypatch.setattr(limits, "MAPPED_SPLITS", 5)
+    passing = View(readers)
+    assert len(passing.groups) == len(kept.groups) == 3
+    for text in queries():
+        query = parse_query(text, SCHEMA, MAPPING)
+        found, expected = passing.search(query, 20), kept.search(query, 20)
+        assert [part.tolist() for part in (found.splits, found.rows, found.scores)] == [
+            part.tolist() for part in (expected.splits, expected.rows, expected.scores)
+        ], text
+    assert all(group._open_searcher is None for group in passing.groups)
+    assert all(group._open_searcher is not None for group in kept.groups)

@@ -248,7 +248,7 @@ class Table:
 
     def verify(self, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
         """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
-        return verify.verify(self._context.store.spec, self._snapshot, deep=deep, executor=executor)
+        return verify.verify(self._context, self._snapshot, deep=deep, executor=executor)
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""

@@ -21,7 +21,7 @@ from indextables.errors import (
 )
 from indextables.log.names import POINTER, LogListing
 from indextables.operations import merge_plan, purge, purge_facts
-from indextables.operations.findings import Finding, Severity, command
+from indextables.operations.findings import Finding, Severity, command, counted
 from indextables.operations.purge import PurgeOptions
 from indextables.operations.purge_facts import PurgeFacts
 from indextables.state import formats
@@ -149,7 +149,8 @@ class Examination:
         cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
         for path in cooling:
             skip = self.snapshot.skips[path]
-            message = f"split {path!r} was skipped {skip.count} times, last by {skip.operation or 'an operation'}: {skip.reason}"
+            times = "once" if skip.count == 1 else f"{skip.count} times"
+            message = f"split {path!r} was skipped {times}, last by {skip.operation or 'an operation'}: {skip.reason}"
             yield Finding("skipped-split", Severity.WARNING, message, command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
@@ -166,7 +167,7 @@ class Examination:
         facts, planned = self.facts, self.due
         missing = sorted(facts.live - set(facts.listed.paths))
         if missing:
-            message = f"{len(missing)} live splits are missing: {_some(missing)}"
+            message = f"{counted(len(missing), 'live split', 'missing')}: {_some(missing)}"
             yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
         if self.is_foreign:
             return
@@ -174,14 +175,16 @@ class Examination:
         orphans = self._orphans(planned)
         yield from self._young_orphans(orphans, fix)
         if orphans:
-            yield Finding("orphaned-split", Severity.WARNING, f"{len(orphans)} splits are in no version: {_some(orphans)}", fix)
+            yield Finding("orphaned-split", Severity.WARNING, f"{counted(len(orphans), 'split', 'in no version')}: {_some(orphans)}", fix)
         manifests = [d.path for d in planned if d.kind is Kind.MANIFEST]
         if manifests:
-            yield Finding("unreachable-manifest", Severity.WARNING, f"{len(manifests)} manifests are in no state: {_some(manifests)}", fix)
+            yield Finding(
+                "unreachable-manifest", Severity.WARNING, f"{counted(len(manifests), 'manifest', 'in no state')}: {_some(manifests)}", fix
+            )
         # Old checkpoints and states go with the next checkpoint, by themselves.
         overdue = [d.path for d in planned if d.kind in (Kind.VERSION, Kind.SPLIT, Kind.TEMPORARY) and d.path not in orphans]
         if overdue:
-            message = f"{len(overdue)} files are past their retention: {_some(overdue)}"
+            message = f"{counted(len(overdue), 'file', 'past the retention')}: {_some(overdue)}"
             yield Finding("overdue-retention", Severity.WARNING, message, fix)
 
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
@@ -193,14 +196,14 @@ class Examination:
         unknown = [file for file in purge_facts.unknown_splits(self.facts) if file.path not in known]
         fresh = [file.path for file in unknown if purge_facts.is_fresh(file, now)]
         if fresh:
-            message = f"{len(fresh)} young splits are in no version, and may belong to a write in progress: {_some(fresh)}"
+            message = f"{counted(len(fresh), 'young split', 'in no version')}, and may belong to a write in progress: {_some(fresh)}"
             yield Finding("fresh-orphan", Severity.INFO, message, fix)
         if len(fresh) == len(unknown):
             return
         sooner = replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR)
         waiting = [path for path in self._orphans(purge.plan(self.facts, sooner, now).deletions) if path not in known]
         if waiting:
-            message = f"{len(waiting)} splits are in no version, and purge takes them when they are a week old: {_some(waiting)}"
+            message = f"{counted(len(waiting), 'split', 'in no version')}, and purge takes what is a week old: {_some(waiting)}"
             yield Finding("orphaned-split", Severity.INFO, message, fix)
 
 

@@ -32,6 +32,11 @@ def command(verb: str, table: str, *arguments: str) -> str:
     return shlex.join(["indextables", verb, table, *arguments])
 
 
+def counted(number: int, thing: str, what: str) -> str:
+    """`1 split is missing`, `2 splits are missing`."""
+    return f"{number} {thing} is {what}" if number == 1 else f"{number} {thing}s are {what}"
+
+
 def worst(findings: list[Finding]) -> str:
     """`ok`, or the highest severity among them."""
     order = list(Severity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import IndexTablesError, InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
 from indextables.log import files
+from indextables.operations.findings import Finding, command, counted
 from indextables.operations.report import Report, Status, reporter
-from indextables.operations.verify import VerifyTask
+from indextables.operations.verify import MISSING, VerifyTask
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state.avro_read import is_whole
 from indextables.storage import StoreSpec
@@ -52,7 +53,7 @@ def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None 
     if valid:  # before version 0: a log that a crash left without it is none, while one without version 1 would be an empty table
         _write(target.create, 1, [*replay.txns.values(), *(_bare(add) for add in valid)])
     _write(target.create, 0, [protocol, replay.metadata])
-    warnings = [*broken, *(finding.message for found in problems.values() for finding in found)]
+    warnings = [*broken, *(finding.message for found in problems.values() for finding in found), *_left_out(context, adds, problems)]
     metrics = {"total_splits": len(adds), "valid_splits": len(valid), "missing_splits": len(problems), "source_version": version}
     result: Report = report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, version=None, warnings=warnings)
     return result
@@ -90,6 +91,21 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
                 raise
             problems.append(f"version {version} was left out: {error}")
     return base.replay, newest, problems
+
+
+def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    """What the new log costs: of a split that is damaged rows may be readable, as long as the old log names it."""
+    if not problems:
+        return
+    rows = sum(add.num_records or 0 for add in adds if add.path in problems)
+    of = sum(add.num_records or 0 for add in adds)
+    missing = sum(found[0].code == MISSING for found in problems.values())
+    damaged = len(problems) - missing
+    why = [counted(number, "split", what) for number, what in ((missing, "missing"), (damaged, "damaged")) if number]
+    yield f"the new log leaves out {rows} of {of} rows: {' and '.join(why)}"
+    if damaged:
+        scan = command("scan", str(context.root), "--output", "FILE")
+        yield f"rows of a damaged split may still be readable: save them before the old log goes ({scan}) and append them to a new table"
 
 
 def _bare(add: Add) -> Action:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from indextables.actions import Add
 from indextables.errors import IndexTablesError, SplitCorrupted
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.findings import Finding, Severity, command
+from indextables.operations.read import missing
 from indextables.operations.upstream import is_upstream
 from indextables.paths import is_our_split
 from indextables.splits import SplitReader, open_split
@@ -18,8 +19,11 @@ from indextables.splits.bundle import ColumnStatistics
 from indextables.splits.stats import StatsCollector
 from indextables.splits.upstream import is_upstream_split, verified_rows
 from indextables.storage import StoreSpec
+from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot
 from indextables.values import decode_value
+
+MISSING = "missing-split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class VerifyTask:
                 problems = [*_basic_differences(add, size, split.num_records), *self._differences(split, add)]
             return [self._finding("split-differs", problem) for problem in problems]
         except FileNotFoundError:
-            return [self._finding("missing-split", f"split {add.path!r} is missing from the table")]
+            return [self._finding(MISSING, f"split {add.path!r} is missing from the table")]
         except SplitCorrupted as error:
             return [self._finding("damaged-split", str(error))]
         except IndexTablesError as error:  # whatever a hostile split provokes is told of that split; the others are looked at all the same
@@ -109,6 +113,21 @@ def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, ki
         return False
 
 
-def verify(store: StoreSpec, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
+def verify(context: TableContext, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
     """Sizes, footers, checksums and row counts of all live splits; `deep` also decodes rows and bounds. Empty where all is well."""
-    return [finding for found in executor(VerifyTask(store, deep), list(snapshot.adds())) for finding in found]
+    adds = list(snapshot.adds())
+    found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, deep), adds), strict=True))
+    absent = [add for add in adds if any(finding.code == MISSING for finding in found[add.path])]
+    live = context.snapshot().files if absent else ()
+    purged = [add for add in absent if add.path not in live]
+    for add in purged:
+        del found[add.path]
+    return [*_purged(context, snapshot.version, purged), *(finding for findings in found.values() for finding in findings)]
+
+
+def _purged(context: TableContext, version: int, splits: Sequence[Add]) -> Iterator[Finding]:
+    """That is no damage of the table, and nothing brings them back."""
+    if splits:
+        more = f", as were {len(splits) - 1} more of its splits" if len(splits) > 1 else ""
+        message = f"{missing(context, version, splits[0])}{more}; history lists the versions to read instead"
+        yield Finding("purged-version", Severity.WARNING, message, command("history", str(context.root)))

@@ -149,7 +149,7 @@ def test_health_runs_without_spark_and_is_a_report_with_the_document(table: it.T
     Path(table.path, table.files().column("path")[0].as_py()).unlink()
     code, report, _ = run(health.JOB, capsys, "--table", table.path)
     assert (code, report["status"], report["health"]["status"]) == (0, "success", "error")
-    assert report["warnings"][0].startswith("missing-split: 1 live splits are missing")
+    assert report["warnings"][0].startswith("missing-split: 1 live split is missing")
 
 
 def test_what_stays_behind_is_in_the_report_of_a_job_that_failed(

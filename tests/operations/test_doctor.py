@@ -278,6 +278,22 @@ def test_verify_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert paths[0].name in found[0]["message"]
 
 
+def test_a_version_whose_splits_were_purged_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = make(tmp_path / "t", appends=3, partition_by=[], **{"purge.retentionCheckEnabled": False})
+    table.merge_splits()
+    table.purge(older_than="0s")
+    for deep in (False, True):
+        (finding,) = it.open(table.path, version=3).verify(deep=deep)
+        assert (finding.code, finding.severity) == ("purged-version", "warning")
+        assert finding.message.startswith("version 3 can no longer be read in full: split ")
+        assert ", and purged, as were 2 more of its splits" in finding.message
+        assert "repair" not in finding.fix
+    assert main(["verify", table.path, "--version", "3"]) == 0, "the table is not damaged"
+    assert "repair" not in capsys.readouterr().out
+    a_split(table).unlink()
+    assert codes(table.verify()) == ["missing-split"]
+
+
 def test_verify_compares_with_the_log(tmp_path: Path) -> None:
     """A row count, an offset and a bound that the split does not bear out; the bound only where rows are decoded."""
     table = make(tmp_path / "t", appends=1, partition_by=[])

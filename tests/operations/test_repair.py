@@ -38,6 +38,26 @@ def test_a_log_is_rebuilt_from_what_is_valid(tmp_path: Path) -> None:
     assert mended.verify(deep=True) == []
 
 
+def test_a_repair_says_what_the_new_log_leaves_out(tmp_path: Path) -> None:
+    """One is missing; of the other an index is damaged, so that a scan still reads its rows."""
+    table = make(tmp_path / "t", appends=4, partition_by=[])
+    gone, damaged = (tmp_path / "t" / path for path in table.files().column("path").to_pylist()[:2])
+    data = bytearray(damaged.read_bytes())
+    data[100] ^= 1
+    damaged.write_bytes(data)
+    report = it.repair(tmp_path / "t", tmp_path / "one")
+    assert "the new log leaves out 10 of 40 rows: 1 split is damaged" in report.warnings
+    assert ids(table) == list(range(40))
+    assert "may still be readable" in report.warnings[-1]
+    assert f"(indextables scan {table.path} --output FILE)" in report.warnings[-1]
+    gone.unlink()
+    report = it.repair(tmp_path / "t", tmp_path / "both")
+    assert "the new log leaves out 20 of 40 rows: 1 split is missing and 1 split is damaged" in report.warnings
+    damaged.unlink()
+    report = it.repair(tmp_path / "t", tmp_path / "neither")
+    assert report.warnings[-1] == "the new log leaves out 20 of 40 rows: 2 splits are missing"
+
+
 def test_a_version_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=3, partition_by=[])
     (tmp_path / "t" / LOG / f"{2:020d}.json").write_bytes(b"\x1f\x8bdamaged")

@@ -14,8 +14,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from indextables import logs, terminal
-from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError, TableNotFound
+from indextables import interrupts, logs, terminal
+from indextables.errors import IndexTablesError, InvalidArgument, PointedError, TableNotFound
 from indextables.operations.executor import in_many_threads, in_threads
 from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
@@ -51,13 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
     logs.configure(sys.stderr, verbose=arguments.verbose)
     try:
-        code: int = arguments.run(arguments) or 0
-        sys.stdout.flush()
+        with interrupts.noticed():
+            code: int = arguments.run(arguments) or 0
+            sys.stdout.flush()
         return code
     except IndexTablesError as error:
         return _fail(error, arguments.debug)
-    except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"error: interrupted{f'; {interrupt}' if str(interrupt) else ''}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `indextables scan … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -331,7 +332,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
     pairs = [text.partition("=") for text in arguments.option]
     for key, equals, _ in pairs:
         if not key or not equals:
-            raise ConfigError(f"option {key!r} is not of the form key=value")
+            raise InvalidArgument(f"option {key!r} is not of the form key=value")
     return {key: value for key, _, value in pairs}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 10_000  # nothing is cut off when another program reads
 PAGE_ROWS = 1000  # of a table that is laid out at once
+READABLE = 12  # characters of a column, at least, where it has as many
 _MOMENTS = {"timestamp[us]": None, "timestamp[us, tz=UTC]": UTC}
 
 
 def console(out: TextIO | None = None) -> Console:
     from rich.console import Console
 
-    return Console(file=out, width=None if (out or sys.stdout).isatty() else PIPE_WIDTH, highlight=False)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process with 1; whoever reads no further is no failure
+
+    width = None if (out or sys.stdout).isatty() else PIPE_WIDTH
+    return Plain(file=out, width=width, highlight=False, no_color="NO_COLOR" in os.environ or None)
 
 
 def plain(value: Any) -> Any:
@@ -121,13 +128,33 @@ def _print_page(names: Sequence[str], kept: list[dict[str, Any]], out: TextIO | 
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    screen = console(out)
+    cells = [[_cell(row[name]) for name in names] for row in kept]
+    widths = [max(len(name), *(row[at].cell_len for row in cells)) for at, name in enumerate(names)]
+    if sum(min(width, READABLE) + 2 for width in widths) > screen.width:
+        _print_records(screen, names, cells)
+        return
     table = Table(box=SIMPLE_HEAD)
     for name in names:
         number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in kept:
-        table.add_row(*(_cell(row[name]) for name in names))
-    console(out).print(table)
+        table.add_column(_printable(name), justify="right" if number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    screen.print(table)
+
+
+def _print_records(screen: Console, names: Sequence[str], cells: list[list[Text]]) -> None:
+    """One value a line: so many columns beside each other would be a few letters wide."""
+    from rich.table import Table
+
+    for row in cells:
+        record = Table.grid(padding=(0, 2))
+        record.add_column(style="bold", no_wrap=True)
+        record.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            record.add_row(_printable(name), cell)
+        screen.print(record)
+        screen.print()
 
 
 def _cell(value: Any) -> Text:
@@ -136,8 +163,20 @@ def _cell(value: Any) -> Text:
     if value is None:
         return Text("null", style="dim")
     if isinstance(value, dict):
-        return Text(", ".join(f"{k}={v}" for k, v in value.items()))
-    return Text(f"{value:.4f}" if isinstance(value, float) else str(value))
+        return Text(_printable(", ".join(f"{k}={v}" for k, v in value.items())))
+    return Text(_shortened(value) if isinstance(value, float) else _printable(str(value)))
+
+
+def _shortened(number: float) -> str:
+    """Six digits that count, of which a whole number shows all: 0.00001 is not zero."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.6g}"
+
+
+def _printable(text: str) -> str:
+    """What would steer a terminal is shown, not obeyed: rows come from anywhere. A line may break."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def named(text: str, option: str, shape: str, parts: int) -> tuple[str, tuple[str, ...]]:

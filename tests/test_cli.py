@@ -244,7 +244,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "'xml'", ["scan", "{t}", "--format", "xml"]),
     (2, "snippets", ["search", "{t}", "x", "--snippets", "id"]),
     (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),
-    (78, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
+    (2, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
     (78, "'many'", ["append", "{t}", "{tmp}/data.parquet", "-o", "transaction.retry.maxAttempts=many"]),
     (78, "protocol 9", ["count", "{newer}"]),
     (78, "is not a store that fsspec knows", ["count", "weird://bucket/t"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from indextables import interrupts
 from indextables.config import Config
 from indextables.errors import IndexTablesError
 from indextables.operations import checkpoint
@@ -20,7 +21,11 @@ def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = Fa
 
     Where splits were `merged`, the state they stood in is made anew without them (CMP-05).
     """
-    bound = context.for_table(snapshot)
+    with interrupts.after(snapshot.version):
+        return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
+
+
+def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> tuple[Snapshot, list[str]]:
     try:
         compact = merged and _is_compacted(bound, snapshot)
         if not compact and not _is_due(bound, snapshot):

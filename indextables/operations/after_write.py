@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from indextables import interrupts
 from indextables.actions import CommitInfo
 from indextables.errors import IndexTablesError, VersionNotFound
 from indextables.operations import merge_splits
@@ -40,10 +41,11 @@ class Followed:
 def after_write(context: TableContext, done: Followed, version: int, executor: Executor) -> Followed:
     """`context` has the table's configuration; `version` is what the write committed."""
     merged = done
-    if context.config.get("mergeOnWrite.enabled"):
-        merged = _attempt("merge", done, lambda: _merge(context, done, executor))
-    if context.config.get("purgeOnWrite.enabled"):
-        return _attempt("purge", merged, lambda: _purge(context, merged, version))
+    with interrupts.after(version):
+        if context.config.get("mergeOnWrite.enabled"):
+            merged = _attempt("merge", done, lambda: _merge(context, done, executor))
+        if context.config.get("purgeOnWrite.enabled"):
+            return _attempt("purge", merged, lambda: _purge(context, merged, version))
     return merged
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from indextables.errors import CommitUnknown, IndexTablesError
+from indextables.interrupts import InterruptedAfterCommit
 from indextables.storage import Store
 
 SHOWN = 10
@@ -26,6 +27,8 @@ def named_on_failure(paths: Sequence[str]) -> Iterator[None]:
     """Whatever goes wrong inside also says which splits stay behind; `paths` may grow meanwhile."""
     try:
         yield
+    except InterruptedAfterCommit:
+        raise
     except BaseException as error:
         if paths:
             tell(error, described(paths))

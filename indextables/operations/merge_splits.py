@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
+from indextables import interrupts
 from indextables.actions import Add, Skip
 from indextables.errors import IndexTablesError, LogCorrupted, StorageError
 from indextables.operations.after_commit import after_commit
@@ -109,7 +110,8 @@ class _Merging:
         try:
             if self.is_unfinished:
                 self._follow(merged=False)
-            results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
+            with interrupts.after(self.version):
+                results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
             with named_on_failure([result.add.path for result in results if result.add is not None]):
                 self._commit(results)
         except LogCorrupted:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from indextables import interrupts
 from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.clock import Clock
 from indextables.config import Config
@@ -61,9 +62,13 @@ def transact(
         info = _commit_info(operation, base.version, draft, config, clock)
         number = [] if txn is None or txn in draft.actions else [txn]
         actions = [info, *_first_protocol(base, draft), *number, *_with_refs(base, draft.actions)]
-        made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
-        if made and _took_effect(log, version, actions, info):
-            return Outcome(base.version, version, committed(log, base, version, actions), draft)
+        with interrupts.held_back() as versions:  # an interrupt would leave open whether it was made
+            made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
+            if made and _took_effect(log, version, actions, info):
+                versions.append(version)
+        if versions:
+            with interrupts.after(version):
+                return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)
     raise ConcurrentConflict(

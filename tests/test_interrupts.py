@@ -1,0 +1,95 @@
+"""Ctrl-C: whoever is interrupted hears whether a version was committed, and nothing else is claimed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables import interrupts
+from indextables.cli import INTERRUPTED, main
+from indextables.log.log import TransactionLog
+from indextables.operations import after_commit, write
+from tests.support.tables import ids, make, rows, tree
+
+
+def strike() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def striking(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, before: bool) -> None:
+    real = getattr(owner, name)
+
+    def struck(*arguments: Any, **more: Any) -> Any:
+        if before:
+            strike()
+        result = real(*arguments, **more)
+        if not before:
+            strike()
+        return result
+
+    monkeypatch.setattr(owner, name, struck)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_interrupt_within_the_commit_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
+    table = make(tmp_path / "t", 1)
+    striking(monkeypatch, TransactionLog, "write", before=before)
+    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 2 was committed") as caught:
+        table.append(rows(10, 10))
+    assert caught.value.version == 2
+    assert not getattr(caught.value, "__notes__", [])  # no split is said to be left behind
+    monkeypatch.undo()
+    assert ids(it.open(table.path)) == list(range(20))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_after_the_commit_says_that_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", **{"checkpoint.interval": "1"})
+    striking(monkeypatch, after_commit.checkpoint, "prepare", before=True)
+    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"):
+        table.append(rows(0, 10))
+
+
+def test_the_terminal_tells_what_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    table, data = make(tmp_path / "t"), tmp_path / "rows.jsonl"
+    data.write_text('{"id": 1, "date": "2024-01-01"}\n')
+    striking(monkeypatch, TransactionLog, "write", before=False)
+    assert main(["append", table.path, str(data)]) == INTERRUPTED
+    assert capsys.readouterr().err == "error: interrupted; version 1 was committed\n"
+
+
+def test_an_interrupt_that_a_library_swallows_strikes_before_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, data = make(tmp_path / "t"), tmp_path / "rows.jsonl"
+    data.write_text('{"id": 1, "date": "2024-01-01"}\n')
+    before = tree(tmp_path / "t" / "_transaction_log")
+    committing = write.commit
+
+    def swallowing(*arguments: Any, **more: Any) -> Any:
+        with contextlib.suppress(KeyboardInterrupt):
+            strike()
+        return committing(*arguments, **more)
+
+    monkeypatch.setattr(write, "commit", swallowing)
+    assert main(["append", table.path, str(data)]) == INTERRUPTED
+    assert capsys.readouterr().err.endswith("error: interrupted\n")
+    assert tree(tmp_path / "t" / "_transaction_log") == before
+
+
+def test_another_handler_is_left_alone() -> None:
+    heard: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        with interrupts.held_back() as versions:
+            strike()
+            versions.append(1)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert heard == [signal.SIGINT]

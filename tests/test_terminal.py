@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,10 @@ class Window(io.StringIO):
 
 def shown(rows: list[dict[str, object]], width: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")
     out = Window()
     terminal.print_rows(list(rows[0]), rows, out)
-    return out.getvalue()
+    return re.sub(r"\x1b\[\d*m", "", out.getvalue())  # bold heads, which are ours
 
 
 ROW: dict[str, object] = {f"column_{n}": f"value number {n}" for n in range(8)}
@@ -39,9 +40,9 @@ def test_many_columns_stand_below_each_other_in_a_narrow_window(monkeypatch: pyt
 
 
 def test_what_would_steer_the_terminal_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown([{"a\x1b[2J": "\x00nul \x1b[31mred\x1b[0m \u202ebidi ä ☃"}], 120, monkeypatch)
+    text = shown([{"a\x1b[2J": "\x00nul \x1b[31;1mred \u202ebidi ä ☃"}], 120, monkeypatch)
     assert not set(text) & {"\x1b", "\x00", "\u202e"}
-    assert r"\x00nul \x1b[31mred\x1b[0m \u202ebidi ä ☃" in text
+    assert r"\x00nul \x1b[31;1mred \u202ebidi ä ☃" in text
     assert r"a\x1b[2J" in text
 
 

@@ -412,7 +412,11 @@ def _add_writing(verb: Callable[..., argparse.ArgumentParser]) -> None:
             "source", metavar="FILE", help="parquet, csv or jsonl; - reads standard input, and tells by its beginning which it is"
         )
         made.add_argument("--format", choices=sorted(set(FORMATS.values())), help="where the file's name does not say")
-        made.add_argument("--create", action="store_true", help="make the table with the file's schema if there is none")
+        made.add_argument(
+            "--create",
+            action="store_true",
+            help="make the table with the file's schema if there is none; a csv or jsonl column without values is a string",
+        )
         made.add_argument("--partition-by", metavar="A,B", help="with --create: partition columns")
         made.add_argument("--txn-app", metavar="A", help="with --txn-version: write once under this name and number, however often retried")
         made.add_argument("--txn-version", type=int, metavar="N", help="the number")

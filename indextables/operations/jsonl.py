@@ -45,6 +45,13 @@ def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.R
         row += len(rows)
 
 
+def check_lines(file: IO[bytes], source: str) -> None:
+    """SourceUnreadable for the first line that is no object."""
+    for lines in _chunks(file, source):
+        for number, line in lines:
+            _object(line, number, _PLAIN, source)
+
+
 def _chunks(file: IO[bytes], source: str) -> Iterator[list[tuple[int, bytes]]]:
     """Lines with their numbers, from 1 on; empty ones are left out."""
     chunk: list[tuple[int, bytes]] = []
@@ -67,7 +74,9 @@ def _object(line: bytes, number: int, decoder: msgspec.json.Decoder[dict[str, An
     try:
         return decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise SourceUnreadable(f"{source!r} cannot be read: line {number} is not a JSON object: {error}") from error
+        is_spread = line.lstrip()[:1] == b"[" or line.strip() == b"{"
+        why = "one object a line is expected, neither an array nor one over several lines" if is_spread else error
+        raise SourceUnreadable(f"{source!r} cannot be read: line {number} is not a JSON object: {why}") from error
 
 
 def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.Schema, row: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv as text_csv
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -17,25 +18,25 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.operations.formats import FORMATS
-from indextables.operations.jsonl import read_jsonl
+from indextables.operations.jsonl import check_lines, read_jsonl
 from indextables.operations.naming import cast_column, from_hex
-from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json, is_nested
+from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
 
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 LARGE_INTEGER = pa.decimal128(38, 0)
-_BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'$", re.DOTALL)
+_BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid (?:value '(.*)'|UTF8 data)$", re.DOTALL)
 BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
 
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """The rows of a file, or of standard input (`-`), as a stream; `schema` guides the text formats, which have no types of their own."""
-    if source != "-" and Path(source).is_dir():
+    if source != "-" and os.path.isdir(source):  # pathlib raises where a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = _Stdin.open() if source == "-" else None
     kind = form or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; say which with --format")
-    if source != "-" and not Path(source).is_file():
+    if source != "-" and not os.path.isfile(source):
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
         return _READERS[kind](stdin.stream(whole=schema is None or kind == "parquet") if stdin else source, schema)
@@ -46,7 +47,8 @@ def schema_file(path: str) -> pa.Schema:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceUnreadable(f"schema {path!r} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SourceUnreadable(f"--schema takes a file with Spark's JSON (df.schema.json()), and {path!r} cannot be read: {why}") from error
     try:
         json.loads(text)
     except ValueError as error:
@@ -73,9 +75,12 @@ class _Stdin:
         return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))  # as far as it needs one
 
     def kind(self) -> str:
-        """By how it begins."""
+        """By how it begins. An array of objects is no CSV either; as JSON it is refused with a word on what is expected."""
         head = self.file.peek(64)
-        return "parquet" if head[:4] == b"PAR1" else "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
+        if not head:
+            raise SourceUnreadable("standard input is empty")
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
 
     def stream(self, whole: bool) -> IO[bytes]:
         """Where it is read twice, or from its end, all of it has to be here."""
@@ -84,7 +89,7 @@ class _Stdin:
 
 def _guarded(schema: pa.Schema, batches: Iterator[pa.RecordBatch], source: Any) -> pa.RecordBatchReader:
     def safe() -> Iterator[pa.RecordBatch]:
-        with readable(source if isinstance(source, str) else "-"):
+        with readable(_name(source)):
             yield from batches
 
     return pa.RecordBatchReader.from_batches(schema, safe())
@@ -116,20 +121,36 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
     with _naming(source):
         reader = csv.open_csv(source, blocks, parse, convert)
+    names = _header(reader, source)
     if schema is None:
         first = next(iter(reader), None)
-        convert.column_types = dict.fromkeys(_large_integers(first), LARGE_INTEGER) if first is not None else {}
-        reader = csv.open_csv(_rewound(source), blocks, parse, convert)
+        # What has no value yet is a text; what Arrow took for bytes is a text that is not UTF-8, and is refused as such.
+        texts_too = [field.name for field in reader.schema if pa.types.is_null(field.type) or pa.types.is_binary(field.type)]
+        large = _large_integers(first) if first is not None else []
+        convert.column_types = dict.fromkeys(texts_too, pa.string()) | dict.fromkeys(large, LARGE_INTEGER)
+        with _naming(source, names):
+            reader = csv.open_csv(_rewound(source), blocks, parse, convert)
 
     def batches() -> Iterator[pa.RecordBatch]:
         row = 0
-        with _naming(source, reader.schema.names):
+        with _naming(source, names):
             for batch in reader:
                 yield _from_texts(batch, texts, row)
                 row += batch.num_rows
 
     known = _from_texts(reader.schema.empty_table(), texts, 0).schema
     return _guarded(known, batches(), source)
+
+
+def _header(reader: Any, source: IO[bytes] | str) -> list[str]:
+    try:
+        return list(reader.schema.names)
+    except UnicodeDecodeError as error:
+        raise SourceUnreadable(f"{_name(source)!r} cannot be read: the names of its columns are not UTF-8") from error
+
+
+def _name(source: IO[bytes] | str) -> str:
+    return source if isinstance(source, str) else "-"
 
 
 def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
@@ -144,7 +165,7 @@ def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
 
 @contextmanager
 def _naming(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None]:
-    """SchemaMismatch for a value that is not of its column's type, as for rows that come from elsewhere."""
+    """SchemaMismatch for a value that is not of its column's type, as for rows that come from elsewhere; a text may not be one at all."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -153,9 +174,11 @@ def _naming(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None
             raise
         column, row, kind, value = found.groups()
         if not names and isinstance(source, str):
-            with open(source, encoding="utf-8-sig", newline="") as file:
+            with open(source, encoding="utf-8-sig", errors="replace", newline="") as file:
                 names = next(iter(text_csv.reader(file)), [])
         name = repr(names[int(column)]) if int(column) < len(names) else f"{int(column) + 1}"
+        if value is None:
+            raise SourceUnreadable(f"{_name(source)!r} cannot be read: row {int(row) - 2}, column {name} is not UTF-8") from error
         raise SchemaMismatch(f"row {int(row) - 2}, column {name}: {value[:80]!r} is not of type {kind}") from error
 
 
@@ -165,8 +188,8 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
         source = _rewound(source)
 
     def batches(known: pa.Schema) -> Iterator[pa.RecordBatch]:
-        with open(source, "rb") if isinstance(source, str) else nullcontext(source) as file:
-            yield from read_jsonl(file, source if isinstance(source, str) else "-", known)
+        with _opened(source) as file:
+            yield from read_jsonl(file, _name(source), known)
 
     return _guarded(pa.schema([pa.field(f.name, f.type) for f in schema]), batches(schema), source)
 
@@ -176,9 +199,14 @@ def _inferred(source: IO[bytes] | str) -> pa.Schema:
     from pyarrow import json
 
     blocks = json.ReadOptions(block_size=BLOCK)
-    table = json.read_json(source, blocks)
-    large = _large_integers(table)
-    known = {f.name: LARGE_INTEGER if f.name in large else _inside_texts(f.type) if is_nested(f.type) else f.type for f in table.schema}
+    try:
+        table = json.read_json(source, blocks)
+    except pa.ArrowInvalid:
+        with _opened(_rewound(source)) as file:
+            check_lines(file, _name(source))
+        raise
+    known = {field.name: field.type if pa.types.is_temporal(field.type) else _inside_texts(field.type) for field in table.schema}
+    known |= dict.fromkeys(_large_integers(table), LARGE_INTEGER)
     times = [name for name, kind in known.items() if pa.types.is_temporal(kind)]
     if times:
         texts = pa.schema([pa.field(name, pa.string()) for name in times])
@@ -189,12 +217,12 @@ def _inferred(source: IO[bytes] | str) -> pa.Schema:
 
 
 def _inside_texts(kind: pa.DataType) -> pa.DataType:
-    """A type that Arrow inferred, without the times in it."""
+    """A type that Arrow inferred, without the times in it; what has no value yet is a text."""
     if pa.types.is_list(kind):
         return pa.list_(_inside_texts(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _inside_texts(field.type)) for field in kind])
-    return pa.string() if pa.types.is_temporal(kind) else kind
+    return pa.string() if pa.types.is_temporal(kind) or pa.types.is_null(kind) else kind
 
 
 def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
@@ -207,6 +235,10 @@ def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
 
     columns = zip(rows.schema.names, rows.columns, strict=True)
     return [name for name, column in columns if pa.types.is_float64(column.type) and is_one(column)]
+
+
+def _opened(source: IO[bytes] | str) -> AbstractContextManager[IO[bytes]]:
+    return open(source, "rb") if isinstance(source, str) else nullcontext(source)
 
 
 def _rewound(source: IO[bytes] | str) -> IO[bytes] | str:

@@ -127,7 +127,8 @@ def commit(prepared: PreparedWrite, adds: Sequence[Add], started: Any = None, ex
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
-        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot
+        warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
+        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = after_commit(context, outcome.snapshot)
     followed = after_write(context, Followed(snapshot, warnings=tuple(warnings)), outcome.version, executor)
     metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from datetime import UTC, date, datetime
@@ -14,7 +15,7 @@ import pytest
 
 import indextables as it
 from indextables.cli import main
-from indextables.operations import jsonl
+from indextables.operations import jsonl, sources
 from tests.support.tables import tree
 
 SCALARS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -152,3 +153,77 @@ def test_times_inside_of_values_are_inferred_as_texts(tmp_path: Path) -> None:
     assert it.open(tmp_path / "t").scan().read_all().to_pylist() == [
         {"t": datetime(2024, 1, 1, tzinfo=UTC), "st": {"t": "2024-01-01T00:00:00Z"}}
     ]
+
+
+@pytest.mark.parametrize(("name", "text"), [("x.csv", "a,b\n"), ("x.csv", "a,b\n,\n"), ("x.jsonl", '{"a": null, "b": null}\n')])
+def test_a_column_without_values_is_a_string(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> None:
+    """Later files can fill it. That there is a table now is said, also where no row was written."""
+    (tmp_path / name).write_text(text)
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / name), "--create", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    table = it.open(tmp_path / "t")
+    assert table.schema == pa.schema([("a", pa.string()), ("b", pa.string())])
+    created = ["the table was created, and there were no rows to write"]
+    assert (report["status"], report["warnings"]) == (("success", []) if table.version else ("no_action", created))
+    (tmp_path / "more.csv").write_text("a,b\n1,word\n")
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "more.csv")]) == 0
+    assert table.refresh().count("a = '1' AND b = 'word'") == 1
+
+
+def test_inside_of_values_too(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"l": [], "st": {"n": null}}\n')
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl"), "--create"]) == 0
+    table = it.open(tmp_path / "t")
+    table.append([{"l": ["a"], "st": {"n": "b"}}])
+    assert table.scan().read_all().to_pylist() == [{"l": [], "st": {"n": None}}, {"l": ["a"], "st": {"n": "b"}}]
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (b"a,b\nx,ok\ny,Caf\xe9\n", "row 1, column 'b' is not UTF-8"),
+        (b"a,b\n" + b"x,ok\n" * 50 + b"y,Caf\xe9\n", "row 50, column 'b' is not UTF-8"),
+        (b"a,n\xe9\nx,ok\n", "the names of its columns are not UTF-8"),
+    ],
+)
+def test_a_csv_that_is_not_utf_8_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: bytes, named: str, create: bool
+) -> None:
+    monkeypatch.setattr(sources, "BLOCK", 100)
+    if not create:
+        it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
+    file = tmp_path / "x.csv"
+    file.write_bytes(text)
+    before = tree(tmp_path)
+    assert main(["append", str(tmp_path / "t"), str(file), *(["--create"] if create else [])]) == 1
+    assert capsys.readouterr().err == f"error: {str(file)!r} cannot be read: {named}\n"
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("text", ['[{"a": "x"}]', '[\n{"a": "x"},\n{"a": "y"}\n]\n', '{\n"a": "x"\n}\n'])
+def test_objects_that_are_not_one_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, create: bool
+) -> None:
+    if not create:
+        it.create(tmp_path / "t", pa.schema([("a", pa.string())]))
+    (tmp_path / "x.jsonl").write_text(text)
+    for source in (str(tmp_path / "x.jsonl"), "-"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main(["append", str(tmp_path / "t"), source, *(["--create"] if create else [])]) == 1
+        assert "line 1 is not a JSON object: one object a line is expected" in capsys.readouterr().err
+
+
+def test_sources_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["append", str(tmp_path / "t"), "-", "--create"]) == 1
+    assert capsys.readouterr().err == "error: standard input is empty\n"
+    assert main(["append", str(tmp_path / "t"), "a" * 500 + ".csv", "--create"]) == 1
+    assert capsys.readouterr().err.startswith("error: there is no file 'aaa")
+    for given in ("a int64", "a" * 500):
+        assert main(["create", str(tmp_path / "t"), "--schema", given]) == 1
+        assert capsys.readouterr().err.startswith(
+            f"error: --schema takes a file with Spark's JSON (df.schema.json()), and {given!r} cannot"
+        )
+    assert not (tmp_path / "t").exists()

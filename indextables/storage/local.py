@@ -90,7 +90,7 @@ class LocalStore:
     def upload(self, source: Path, path: str) -> int:
         target = self._absolute(path)
         with _translated(path):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(target.parent)
             try:
                 os.rename(source, target)
             except OSError as error:
@@ -160,7 +160,7 @@ def _walk(folder: str, shown: str, after: str) -> Iterator[Entry]:
 @contextmanager
 def _temporary_beside(target: Path, data: bytes) -> Iterator[Path]:
     """A synced file with `data` in the target's folder, under a name that no reader takes for anything; gone afterwards."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(target.parent)
     temporary = target.parent / temporary_name()
     try:
         with open(temporary, "xb") as file:
@@ -184,6 +184,15 @@ def _copy_durably(source: Path, target: Path) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def _make_folder(folder: Path) -> None:
+    """Durably: a folder whose own name is lost when the machine stops takes all its synced files with it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -74,6 +74,30 @@ def test_links_are_neither_listed_nor_followed(tmp_path: Path) -> None:
     assert store.local_path("real", 1) == table / "real"
 
 
+def test_new_folders_are_synced_as_the_files_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose folder is lost with the machine would be an acknowledged commit that is gone."""
+    synced: set[str] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = LocalStore(TableRoot(str(tmp_path / "new" / "table")))
+    store.create("log/0.json", b"0")
+    source = tmp_path / "made"
+    source.write_bytes(b"split")
+    store.upload(source, "date=1/splits/a.split")
+    made = {
+        tmp_path,
+        tmp_path / "new",
+        tmp_path / "new/table",
+        *(tmp_path / f"new/table/{name}" for name in ("log", "date=1", "date=1/splits")),
+    }
+    assert {str(folder) for folder in made} <= synced
+
+
 def test_missing_and_forbidden(tmp_path: Path) -> None:
     store = LocalStore(TableRoot(str(tmp_path)))
     with pytest.raises(FileNotFoundError):

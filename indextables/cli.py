@@ -12,13 +12,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from indextables import interrupts, logs, terminal
 from indextables.errors import IndexTablesError, InvalidArgument, PointedError, TableNotFound
 from indextables.operations.executor import in_many_threads, in_threads
 from indextables.operations.formats import FORMATS, RESULTS
 from indextables.operations.report import Report
+from indextables.usage import Parser
 from indextables.version import __version__
 
 if TYPE_CHECKING:
@@ -27,16 +28,7 @@ if TYPE_CHECKING:
     from indextables.api import Table
     from indextables.operations.findings import Finding
 
-USAGE = 2
 INTERRUPTED = 130
-
-
-class _Parser(argparse.ArgumentParser):
-    """One line for a usage error, as for every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(USAGE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -266,6 +258,8 @@ def _purge(arguments: argparse.Namespace) -> int:
 def _drop(arguments: argparse.Namespace) -> int:
     from indextables.api import drop_table
 
+    if not arguments.confirm:
+        raise InvalidArgument(f"dropping {arguments.path!r} deletes the table for good; add --confirm if that is wanted")
     return _report(drop_table(arguments.path, confirm=arguments.confirm, options=_options(arguments)), arguments.json)
 
 
@@ -372,9 +366,9 @@ def _form(arguments: argparse.Namespace) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     about = "Search and keep tables: an open table format for full-text search on Spark."
-    parser = _Parser(prog="indextables", description=about, allow_abbrev=False)
+    parser = Parser(prog="indextables", description=about, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"indextables {__version__}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=Parser)
 
     def verb(name: str, run: Callable[[argparse.Namespace], int | None], help_text: str, *, reads: bool = False) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=help_text, description=help_text[0].upper() + help_text[1:] + ".", allow_abbrev=False)

@@ -98,7 +98,9 @@ def _seconds(text: str) -> float:
 
 def _endpoint(text: str) -> str:
     if text and not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?", text):
-        raise ValueError("an address such as https://s3.example.com:9000, without credentials or query")
+        raise ValueError(
+            "an address that begins with https:// or http://, such as https://s3.example.com:9000, without credentials or query"
+        )
     return text.rstrip("/")
 
 

@@ -55,7 +55,7 @@ def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
 def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     missing = [name for name in partition_by if name not in schema.names]
     if missing:
-        raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema")
+        raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema; it has {', '.join(schema.names)}")
     for name in partition_by:
         if not has_keys(schema.field(name).type):
             raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot name partitions")

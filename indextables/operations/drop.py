@@ -19,7 +19,7 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
     """InvalidArgument unless `confirm` is True. One that was interrupted can be repeated, and leaves no table of which parts are gone."""
     report = reporter("drop", str(context.root), context.clock)
     if confirm is not True:
-        raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True (--confirm) if that is wanted")
+        raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
     listed = Listed.of(context.store.list(""))

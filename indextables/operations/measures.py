@@ -105,8 +105,10 @@ def parse_measures(schema: pa.Schema, aggs: Mapping[str, Any]) -> tuple[Measure,
 def _parse(schema: pa.Schema, number: int, name: Any, given: Any) -> Measure:
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"an aggregate cannot be named {name!r}")
-    if not isinstance(given, tuple | list) or len(given) != 2 or given[0] not in FUNCTIONS:
+    if not isinstance(given, tuple | list) or len(given) != 2:
         raise InvalidArgument(f"aggregate {name!r} is {given!r}, and not a function ({', '.join(FUNCTIONS)}) with a column")
+    if given[0] not in FUNCTIONS:
+        raise InvalidArgument(f"aggregate {name!r} has the function {given[0]!r}, which is none of {', '.join(FUNCTIONS)}")
     function, column = given
     if column == "*" and function == "count":
         return Measure(name, function, None, None, (Part(f"m{number}", "count_all", "sum", _same),))

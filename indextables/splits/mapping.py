@@ -92,6 +92,11 @@ class DocMapping:
         return dict(self.tokenizers).get(column, DEFAULT)
 
 
+def is_object(kind: pa.DataType) -> bool:
+    """Whether a column may be indexed as JSON."""
+    return bool(pa.types.is_struct(kind) or (pa.types.is_map(kind) and pa.types.is_string(kind.key_type)))
+
+
 def _check_mode(schema: pa.Schema, partition_columns: Sequence[str], column: str, word: str) -> None:
     key = f"indexing.typemap.{column}"
     if column not in schema.names:
@@ -102,8 +107,7 @@ def _check_mode(schema: pa.Schema, partition_columns: Sequence[str], column: str
         raise ConfigError(f"{key} is {word!r}, but {column!r} is a partition column, which is always exact")
     kind = schema.field(column).type
     texts = pa.types.is_string(kind) or (pa.types.is_list(kind) and pa.types.is_string(kind.value_type))
-    objects = pa.types.is_struct(kind) or (pa.types.is_map(kind) and pa.types.is_string(kind.key_type))
-    fits = {TEXT: texts, STRING: texts, IP: pa.types.is_string(kind), JSON: objects}
+    fits = {TEXT: texts, STRING: texts, IP: pa.types.is_string(kind), JSON: is_object(kind)}
     takes = {TEXT: "strings and arrays of strings", STRING: "strings and arrays of strings", IP: "strings"}
     if not fits[word]:
         raise ConfigError(

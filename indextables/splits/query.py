@@ -137,8 +137,19 @@ class _Compiler:
         if json_path(column.name, self.kinds) is not None:
             return kinds.JSON
         if not self.partial:
-            self.fail(f"the table has no column {column.name!r} to search (it has {', '.join(self.kinds)})", column.position)
+            self.unknown(column)
         return None
+
+    def unknown(self, column: Column) -> NoReturn:
+        for name, kind in self.kinds.items():
+            if kind == kinds.STORED and column.name.startswith(f"{name}."):
+                self.not_indexed(name, column.position)
+        self.fail(f"the table has no column {column.name!r} to search (it has {', '.join(self.kinds)})", column.position)
+
+    def not_indexed(self, column: str, position: int) -> NoReturn:
+        objects = kinds.is_object(self.schema.field(column).type)
+        hint = f" (that takes indexing.typemap.{column}=json when a table is created)" if objects else ""
+        self.fail(f"column {column!r} is not indexed{hint}, only `where` can look into it", position)
 
     # --- one column
 
@@ -160,7 +171,7 @@ class _Compiler:
         if kind is None:
             return TantivyQuery.empty_query()
         if kind == kinds.STORED:
-            self.fail(f"column {column!r} is not indexed, only `where` can look into it", words.position)
+            self.not_indexed(column, words.position)
         if kind == kinds.TEXT:
             return self.text(words, column)
         if kind == kinds.JSON:

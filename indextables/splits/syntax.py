@@ -52,7 +52,7 @@ class _Parser(Scanner):
 
     def whole(self) -> Node:
         if not self.text.strip(SPACE):
-            self.fail("the query is empty")
+            raise InvalidQuery("the query is empty", self.text, 0)
         node = self.items(None)
         if self.at < len(self.text):
             self.fail("unexpected ')'")

@@ -95,6 +95,16 @@ def test_refused_with_the_place(text: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(("text", "position"), [("attr.user:alice", 0), ("attr:alice", 5), ("a AND attr.user.name:[1 TO 2]", 6)])
+def test_an_object_that_is_not_indexed_says_how_it_would_be(text: str, position: int) -> None:
+    schema = pa.schema([("m", pa.string()), ("attr", pa.struct([("user", pa.string())])), ("l", pa.list_(pa.int64()))])
+    with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(that takes indexing\.typemap\.attr=json when") as error:
+        parse_query(text, schema, DocMapping.for_table(schema, []))
+    assert error.value.position == position
+    with pytest.raises(InvalidQuery, match="column 'l' is not indexed, only `where`"):
+        parse_query("l:1", schema, DocMapping.for_table(schema, []))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -18,7 +18,7 @@ from indextables import interrupts, logs, terminal
 from indextables.errors import IndexTablesError, InvalidArgument, PointedError, TableNotFound
 from indextables.operations.executor import in_many_threads, in_threads
 from indextables.operations.formats import FORMATS, RESULTS
-from indextables.operations.report import Report
+from indextables.operations.report import Report, Status
 from indextables.usage import Parser
 from indextables.version import __version__
 
@@ -231,14 +231,18 @@ def _config(arguments: argparse.Namespace) -> None:
 
 
 def _merge_splits(arguments: argparse.Namespace) -> int:
+    from indextables.operations.merge_plan import options_of
     from indextables.operations.merge_splits import merge_splits
     from indextables.table.context import TableContext
 
     context = TableContext.at(arguments.path, _options(arguments))
+    snapshot = context.snapshot()
     wanted = arguments.target_size, arguments.where, arguments.max_dest_splits, arguments.max_source_splits, arguments.dry_run
     with terminal.Reporter(arguments.verbose).counting("merging splits", in_threads, "groups") as executor:
-        report, _ = merge_splits(context, context.snapshot(), *wanted, executor)
-    return _report(report, arguments.json)
+        report, _ = merge_splits(context, snapshot, *wanted, executor)
+    options = options_of(context, snapshot, arguments.target_size)
+    small = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
+    return _report(report, arguments.json, f"a merge takes two or more splits of one partition, each below {small}")
 
 
 def _checkpoint(arguments: argparse.Namespace) -> int:
@@ -252,7 +256,7 @@ def _purge(arguments: argparse.Namespace) -> int:
     context = TableContext.at(arguments.path, _options(arguments))
     with terminal.Reporter(arguments.verbose).counting("purging", in_many_threads) as executor:
         report = purge(context, arguments.older_than, arguments.log_retention, arguments.dry_run, executor)
-    return _report(report, arguments.json)
+    return _report(report, arguments.json, f"no split has been dead for {arguments.older_than}, no file of the log is past its retention")
 
 
 def _drop(arguments: argparse.Namespace) -> int:
@@ -334,8 +338,10 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _report(report: Report, as_json: bool) -> int:
+def _report(report: Report, as_json: bool, why_nothing: str = "") -> int:
     terminal.print_json(report.to_dict()) if as_json else terminal.print_report(report)
+    if why_nothing and not as_json and report.status is Status.NO_ACTION and not report.warnings:
+        print(f"  {why_nothing}")
     return 0
 
 

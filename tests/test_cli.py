@@ -101,7 +101,8 @@ def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
         ("purge", t, *AT_ONCE, "--dry-run"): "would: delete date=",
-        ("purge", t): "no_action  purge",
+        ("purge", t): "\n  no split has been dead for 7d, no file of the log is past its retention\n",
+        ("merge-splits", t, "--target-size", "3M"): "\n  a merge takes two or more splits of one partition, each below 45% of 3.0 MiB\n",
     }
     for argv, expected in expectations.items():
         code, out, err = run(capsys, *argv)

@@ -6,8 +6,10 @@ reader knows neither dates nor maps by name nor the value that it stumbles over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
 import msgspec
@@ -22,9 +24,19 @@ from indextables.values import decode_value
 _ROWS = 10_000
 _LINE = 16 << 20  # bytes; also of the lines that are in memory at a time, but for the last
 _SPECIAL = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+
+
+def _exact(text: str) -> Decimal:
+    """In the range of floats, as where no column is a decimal: 1e30000000 as an integer would take minutes, and then memory."""
+    with suppress(InvalidOperation):
+        if not math.isinf(float(text)):
+            return Decimal(text)
+    raise ValueError("Number out of range")
+
+
 # At import: msgspec learns a type at first use, and two threads that do so at once crash the process.
 _PLAIN = msgspec.json.Decoder(dict[str, Any])
-_EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=_exact)
 
 Convert = Callable[[Any], Any]
 
@@ -73,7 +85,7 @@ def _chunks(file: IO[bytes], source: str) -> Iterator[list[tuple[int, bytes]]]:
 def _object(line: bytes, number: int, decoder: msgspec.json.Decoder[dict[str, Any]], source: str) -> dict[str, Any]:
     try:
         return decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         is_spread = line.lstrip()[:1] == b"[" or line.strip() == b"{"
         why = "one object a line is expected, neither an array nor one over several lines" if is_spread else error
         raise SourceUnreadable(f"{source!r} cannot be read: line {number} is not a JSON object: {why}") from error

@@ -9,6 +9,7 @@ their digest; the folder may be deleted at any time, and a damaged file is one t
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class PathSums:
 
     def keep(self, paths: pa.ChunkedArray) -> None:
         """Its entries have these paths."""
-        if self._place.exists():
+        if os.path.exists(self._place):  # pathlib raises where the folder may not be looked into
             return
         texts = paths.cast(pa.binary()).to_pylist()
         body = np.sort(np.fromiter(map(crc32, texts), _SUM, len(texts))).tobytes()

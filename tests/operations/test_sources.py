@@ -140,6 +140,16 @@ def test_lines_that_are_none(
     assert it.open(tmp_path / "t").version == 0
 
 
+@pytest.mark.parametrize("number", ["1e30000000", "1e99999999999999999999", "-1e400", "1e-99999999999999999999"])
+@pytest.mark.parametrize("column", ["id", "f", "m", "free"])
+def test_numbers_that_are_too_large_beside_decimals(column: str, number: str) -> None:
+    """They would be infinite, an error of another library, or an integer of so many digits."""
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("m", pa.decimal128(10, 2)), ("free", pa.list_(pa.int64()))])
+    line = f'{{"{column}": [{number}]}}' if column == "free" else f'{{"{column}": {number}}}'
+    with pytest.raises(it.IndexTablesError, match=r"line 1 .*Number out of range"):
+        list(jsonl.read_jsonl(io.BytesIO(line.encode()), "x", schema))
+
+
 def test_no_lines_are_no_rows(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", SCHEMA)
     (tmp_path / "x.jsonl").write_bytes(b"\xef\xbb\xbf\n \n")

@@ -51,6 +51,14 @@ def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
     assert len(cases) > 1000
 
 
+def test_a_folder_that_cannot_be_looked_into_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / ("x" * 300)))  # as root, nothing else is refused
+    assert sums().among(["f0"]) is None
+    table = start(tmp_path / "t")
+    commit(table, *(file(path, 1) for path in PATHS))
+    assert it.open(table).checkpoint().status == "success"
+
+
 def test_a_checkpoint_of_new_files_reads_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a commit that does not say whether its paths are new, as another program's."""
     table = start(tmp_path / "t")

@@ -168,8 +168,9 @@ def _cell(value: Any) -> Text:
 
 
 def _shortened(number: float) -> str:
-    """Six digits that count, of which a whole number shows all: 0.00001 is not zero."""
-    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.6g}"
+    """Six digits that count, and two behind the point: neither is 0.00001 zero, nor 1234567.5 a power of ten."""
+    digits = max(6, len(str(int(abs(number)))) + 2) if abs(number) < 1e15 else 6
+    return f"{number:.{digits}g}"
 
 
 def _printable(text: str) -> str:

@@ -48,6 +48,7 @@ def test_what_would_steer_the_terminal_is_shown(monkeypatch: pytest.MonkeyPatch)
 
 def test_numbers_keep_the_digits_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = {-0.00001: "-1e-05", 2182.69: "2182.69", 5.0512345: "5.05123", 3.0: "3", 1e300: "1e+300", 123456789.0: "123456789"}
+    numbers |= {1234567.5: "1234567.5", -123456.78: "-123456.78"}
     for number, text in numbers.items():
         assert text in shown([{"n": number}], 80, monkeypatch).split()
 

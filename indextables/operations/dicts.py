@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import SchemaMismatch
 from indextables.schema import is_nested
+from indextables.values import python_value
 
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -67,6 +68,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     """Whether what Arrow made of a value is that value. A float32 is the nearest to a float, which Python has no other form for."""
     kind = scalar.type
+    if isinstance(value, pa.Scalar):  # or inside of an Arrow array
+        value = python_value(value, lambda moment: moment)
     if value is None or not scalar.is_valid:
         return True
     if pa.types.is_integer(kind):
@@ -76,7 +79,7 @@ def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     if pa.types.is_date(kind):
         return not isinstance(value, float | datetime) or (isinstance(value, datetime) and value.time() == time())
     if pa.types.is_timestamp(kind):
-        return not isinstance(value, float)
+        return not isinstance(value, float) and not getattr(value, "nanosecond", 0)  # which pandas has, and Arrow cuts off
     if pa.types.is_struct(kind):
         given = dict(value)
         return given.keys() <= {field.name for field in kind} and all(_is_kept(item, scalar[name]) for name, item in given.items())

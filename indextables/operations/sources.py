@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.operations.formats import FORMATS
@@ -159,7 +160,8 @@ def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
         at = rows.schema.get_field_index(field.name)
         if at >= 0:
             convert = from_hex if pa.types.is_binary(field.type) else cast_column
-            rows = rows.set_column(at, field.name, convert(rows.column(at), field.type, field.name, first_row))
+            column = pc.utf8_trim(rows.column(at), " \t")  # as Arrow does with other numbers
+            rows = rows.set_column(at, field.name, convert(column, field.type, field.name, first_row))
     return rows
 
 
@@ -227,7 +229,6 @@ def _inside_texts(kind: pa.DataType) -> pa.DataType:
 
 def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
     """Columns that Arrow took for doubles, which would round them: all are integers, and not all fit 64 bits."""
-    import pyarrow.compute as pc
 
     def is_one(column: Any) -> bool:
         whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e38))
@@ -249,8 +250,6 @@ def _rewound(source: IO[bytes] | str) -> IO[bytes] | str:
 
 def _temporal_type(texts: pa.ChunkedArray) -> pa.DataType:
     """What a column of times is, by how all of them are written."""
-    import pyarrow.compute as pc
-
     if pc.all(pc.match_substring_regex(texts, r"^\d{4}-\d{2}-\d{2}$")).as_py():
         return pa.date32()
     zoned = pc.all(pc.match_substring_regex(texts, r"(Z|[+-]\d{2}:?\d{2})$")).as_py()

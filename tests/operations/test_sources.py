@@ -103,6 +103,13 @@ def test_a_bad_value_in_jsonl_is_named(
     assert tree(tmp_path) == before
 
 
+def test_spaces_around_a_number_in_csv_are_none_of_it(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.decimal128(10, 2))]))
+    (tmp_path / "x.csv").write_text('id,m\n 1 , 1.5\t\n 2 ," 2.5 "\n3,\n')
+    table.append(tmp_path / "x.csv")
+    assert table.scan().read_all().column("m").to_pylist() == [Decimal("1.50"), Decimal("2.50"), None]
+
+
 @pytest.mark.parametrize(
     ("column", "value"), [("id", "word"), ("f", "word"), ("b", "maybe"), ("day", "soon"), ("ts", "noon"), ("m", "1.234"), ("x", "0g")]
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -137,7 +138,8 @@ def test_a_bad_row_is_named_before_anything_is_written(tmp_path: Path, kind: pa.
         (pa.int64(), 1.5), (pa.int64(), Decimal("1.5")), (pa.int8(), math.nan), (pa.float32(), 1e300),
         (pa.date32(), datetime(2024, 1, 1, 12)), (pa.date32(), 1.5), (pa.timestamp("us"), 1.5),
         (pa.list_(pa.int32()), [1, 1.5]), (pa.list_(pa.string()), "ab"), (pa.struct([("x", pa.int8())]), {"x": 1, "y": 2}),
-        (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": [1.5]}),
+        (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": [1.5]}), (pa.int8(), pa.scalar(1.5)),
+        (pa.timestamp("us"), pd.Timestamp("2024-01-01 00:00:00.000000001")),
     ],
 )  # fmt: skip
 def test_python_values_that_arrow_would_change_are_refused(tmp_path: Path, kind: pa.DataType, given: Any) -> None:
@@ -151,7 +153,8 @@ def test_python_values_that_arrow_would_change_are_refused(tmp_path: Path, kind:
     ("kind", "given", "kept"),
     [
         (pa.int64(), 2.0, 2), (pa.float32(), math.inf, math.inf), (pa.float32(), 0.5, 0.5), (pa.float64(), 3, 3.0),
-        (pa.date32(), datetime(2024, 1, 1), date(2024, 1, 1)),
+        (pa.date32(), datetime(2024, 1, 1), date(2024, 1, 1)), (pa.int64(), pa.scalar(2), 2),
+        (pa.list_(pa.int8()), pa.array([1, None]), [1, None]), (pa.timestamp("us"), pd.Timestamp("2024-01-01"), datetime(2024, 1, 1)),
         (pa.struct([("x", pa.int8()), ("y", pa.int8())]), {"x": 1}, {"x": 1, "y": None}),
         (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": (1, None)}, [("k", [1, None])]),
         (pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.int8())]))), [[("k", {"x": 1})], None], [[("k", {"x": 1})], None]),

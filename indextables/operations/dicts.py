@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from indextables.errors import SchemaMismatch
 from indextables.schema import is_nested
-from indextables.values import python_value
 
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -68,9 +67,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     """Whether what Arrow made of a value is that value. A float32 is the nearest to a float, which Python has no other form for."""
     kind = scalar.type
-    if isinstance(value, pa.Scalar):  # or inside of an Arrow array
-        value = python_value(value, lambda moment: moment)
-    if value is None or not scalar.is_valid:
+    if value is None or not scalar.is_valid or isinstance(value, pa.Scalar):  # which Arrow takes in its own type only
         return True
     if pa.types.is_integer(kind):
         return bool(scalar.as_py() == value)

@@ -154,7 +154,8 @@ def test_python_values_that_arrow_would_change_are_refused(tmp_path: Path, kind:
     [
         (pa.int64(), 2.0, 2), (pa.float32(), math.inf, math.inf), (pa.float32(), 0.5, 0.5), (pa.float64(), 3, 3.0),
         (pa.date32(), datetime(2024, 1, 1), date(2024, 1, 1)), (pa.int64(), pa.scalar(2), 2),
-        (pa.list_(pa.int8()), pa.array([1, None]), [1, None]), (pa.timestamp("us"), pd.Timestamp("2024-01-01"), datetime(2024, 1, 1)),
+        (pa.list_(pa.int8()), pa.array([1, None], pa.int8()), [1, None]),
+        (pa.timestamp("us"), pd.Timestamp("2024-01-01"), datetime(2024, 1, 1)),
         (pa.struct([("x", pa.int8()), ("y", pa.int8())]), {"x": 1}, {"x": 1, "y": None}),
         (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": (1, None)}, [("k", [1, None])]),
         (pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.int8())]))), [[("k", {"x": 1})], None], [[("k", {"x": 1})], None]),

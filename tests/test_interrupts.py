@@ -49,6 +49,13 @@ def test_an_interrupt_within_the_commit_waits_for_it(tmp_path: Path, monkeypatch
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_while_a_table_is_made_says_that_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    striking(monkeypatch, TransactionLog, "write", before=False)
+    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 0 was committed"):
+        make(tmp_path / "t")
+    assert it.open(tmp_path / "t").version == 0
+
+
 def test_an_interrupt_after_the_commit_says_that_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t", **{"checkpoint.interval": "1"})
     striking(monkeypatch, after_commit.checkpoint, "prepare", before=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables import interrupts
 from indextables.actions import Action, Metadata
 from indextables.config import PREFIX, Config, table_options
 from indextables.errors import SchemaMismatch, TableExists
@@ -48,7 +49,10 @@ def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
     actions: list[Action] = [protocol, metadata]
-    is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
+    with interrupts.held_back() as versions:
+        is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
+        if is_made:
+            versions.append(0)
     return created(context.log, actions) if is_made else None
 
 

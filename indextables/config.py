@@ -327,8 +327,10 @@ _BY_LETTERS = {_letters(key.name): key for key in KEYS}
 
 
 def _environment() -> dict[str, str]:
-    """Our variables. Those of keys are checked, and found under `environment_name` wherever they put an underscore within a word."""
-    found = {name: text for name, text in os.environ.items() if name.startswith(_VARIABLE)}
+    """Our variables; an empty one is not set, as compose files leave them. Those of keys are checked, and found under `environment_name`
+    wherever they put an underscore within a word.
+    """
+    found = {name: text for name, text in os.environ.items() if name.startswith(_VARIABLE) and text}
     for name, text in tuple(found.items()):
         key = _BY_LETTERS.get(_letters(name.removeprefix(_VARIABLE)))
         if key is not None:

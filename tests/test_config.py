@@ -168,3 +168,10 @@ def test_an_unknown_key_is_refused_with_the_nearest_known(key: str, meant: str) 
 def test_the_words_of_columns_are_checked_without_a_schema(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"option {key} = 'klingon' is not \w+ or "):
         Config.of({key: "klingon"})
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "")
+    assert Config.of().get("checkpoint.interval") == 10
+    monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "7")
+    assert Config.of().get("checkpoint.interval") == 7

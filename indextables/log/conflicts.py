@@ -42,7 +42,8 @@ def require_same_metadata(operation: str, seen: Metadata, now: Metadata, base_ve
     changed += sorted({key for key, _ in either if not key.startswith(MAPPING_PREFIX)})
     if changed:
         raise ConcurrentConflict(
-            f"{operation} read metadata whose {', '.join(changed)} another commit up to version {base_version} changed; nothing was written"
+            f"{operation} read metadata whose {', '.join(changed)} another commit up to version {base_version} changed; "
+            "nothing was written: refresh, and say it of what is there now"
         )
 
 

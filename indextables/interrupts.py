@@ -1,6 +1,6 @@
 """Ctrl-C where it must not strike: a commit is made or not, and whoever is interrupted hears which.
 
-Only the main thread hears of a signal. Elsewhere, and where a program has a handler of its own, nothing here does anything.
+Only the main thread hears of a signal; elsewhere nothing here does anything. Spark's driver, among others, has a handler of its own.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ class InterruptedAfterCommit(KeyboardInterrupt):
 
 
 class _Heard:
-    """Of the signals since `noticed` began."""
+    """Raises, as Python's own handler does, and remembers that it did."""
 
     any = False
-    is_held = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.any = True
-        if not self.is_held:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -47,22 +45,26 @@ def noticed() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[list[int]]:
-    """An interrupt waits until the end; the versions that were put into the list by then are told with it."""
+    """An interrupt waits until the end, and then goes to whoever would have had it; the versions that were put into the list by then are
+    told with it. Where something fails meanwhile, that is what is told."""
     committed: list[int] = []
-    with noticed():
-        heard = signal.getsignal(signal.SIGINT)
-        if not isinstance(heard, _Heard) or threading.current_thread() is not threading.main_thread():
-            yield committed
-            return
-        if heard.any:
-            raise KeyboardInterrupt
-        heard.is_held = True
-        try:
-            yield committed
-        finally:
-            heard.is_held = False
-        if heard.any:
-            raise InterruptedAfterCommit(committed[-1]) if committed else KeyboardInterrupt
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield committed
+        return
+    if isinstance(handler, _Heard) and handler.any:
+        raise KeyboardInterrupt
+    waiting: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: waiting.append(frame))
+    try:
+        yield committed
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if isinstance(handler, _Heard):
+            handler.any = bool(waiting)
+    if waiting:
+        with after(committed[-1] if committed else None):
+            handler(signal.SIGINT, waiting[0])
 
 
 @contextmanager

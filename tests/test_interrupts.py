@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from indextables.cli import INTERRUPTED, main
 from indextables.log.log import TransactionLog
 from indextables.operations import after_commit, write
 from tests.support.tables import ids, make, rows, tree
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """Python's own: tests with Spark may have run in this process, and its driver has another."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 def strike() -> None:
@@ -90,13 +99,31 @@ def test_an_interrupt_that_a_library_swallows_strikes_before_the_commit(
     assert tree(tmp_path / "t" / "_transaction_log") == before
 
 
-def test_another_handler_is_left_alone() -> None:
+def test_the_handler_of_another_program_hears_of_it_after_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of Spark's driver, which cancels its jobs and raises."""
     heard: list[int] = []
-    previous = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
-        with interrupts.held_back() as versions:
-            strike()
-            versions.append(1)
-    finally:
-        signal.signal(signal.SIGINT, previous)
+
+    def cancelling(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, cancelling)
+    table = make(tmp_path / "t")
+    striking(monkeypatch, TransactionLog, "write", before=True)
+    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"):
+        table.append(rows(0, 10))
     assert heard == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is cancelling
+
+
+def test_a_failure_is_told_before_an_interrupt() -> None:
+    def failing() -> None:
+        with interrupts.held_back():
+            strike()
+            raise it.CommitUnknown("version 1 may have been written")
+
+    with interrupts.noticed():
+        with pytest.raises(it.CommitUnknown):
+            failing()
+        with pytest.raises(KeyboardInterrupt):
+            failing()  # it strikes before the next commit

@@ -8,8 +8,10 @@ import os
 from typing import IO
 
 from indextables.clock import iso_ms
+from indextables.errors import IndexTablesError
 
 FORMAT = "INDEXTABLES_LOG_FORMAT"
+logger = logging.getLogger("indextables")
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 
@@ -27,6 +29,11 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def warn_of(error: Exception, text: str) -> None:
+    """What went wrong beside the matter, which goes on. Errors of ours say all there is to say; of others the trace tells where."""
+    logger.warning("%s: %s", text, error, exc_info=not isinstance(error, IndexTablesError))
 
 
 def configure(stream: IO[str], *, verbose: bool) -> None:

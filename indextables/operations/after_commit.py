@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
-from indextables import interrupts
+from indextables import interrupts, logs
 from indextables.config import Config
-from indextables.errors import IndexTablesError
 from indextables.operations import checkpoint
 from indextables.table.context import TableContext
 from indextables.table.protocol import is_foreign
 from indextables.table.snapshot import Snapshot
-
-logger = logging.getLogger("indextables")
 
 
 def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
@@ -33,9 +29,9 @@ def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> t
         ready, _ = checkpoint.prepare(bound, snapshot)
         report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
     except Exception as error:
-        warning = f"the checkpoint after version {snapshot.version} failed: {error}"
-        logger.warning("%s", warning, exc_info=not isinstance(error, IndexTablesError))  # ours say all there is to say
-        return snapshot, [warning]
+        what = f"the checkpoint after version {snapshot.version} failed"
+        logs.warn_of(error, what)
+        return snapshot, [f"{what}: {error}"]
     return replace(ready, checkpoint=ready.version), list(report.warnings)
 
 

@@ -5,13 +5,12 @@ The write has been committed by then: whatever goes wrong here is a warning in i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from indextables import interrupts
+from indextables import interrupts, logs
 from indextables.actions import CommitInfo
-from indextables.errors import IndexTablesError, VersionNotFound
+from indextables.errors import VersionNotFound
 from indextables.operations import merge_splits
 from indextables.operations.executor import Executor
 from indextables.operations.merge_plan import options_of, plan
@@ -21,7 +20,6 @@ from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot
 
 WRITES = ("append", "overwrite")
-logger = logging.getLogger("indextables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,7 @@ def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Follo
     try:
         return work()
     except Exception as error:
-        unforeseen = not isinstance(error, IndexTablesError)  # ours say all there is to say
-        logger.warning("the %s after version %s failed: %s", verb, before.snapshot.version, error, exc_info=unforeseen)
+        logs.warn_of(error, f"the {verb} after version {before.snapshot.version} failed")
         return replace(before, warnings=(*before.warnings, f"the {verb} after the write failed: {error}"))
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
-from indextables import interrupts
+from indextables import interrupts, logs
 from indextables.actions import Add, Skip
-from indextables.errors import IndexTablesError, LogCorrupted, StorageError
+from indextables.errors import LogCorrupted, StorageError
 from indextables.operations.after_commit import after_commit
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.leftovers import named_on_failure
@@ -117,8 +117,7 @@ class _Merging:
         except LogCorrupted:
             raise
         except Exception as error:
-            unforeseen = not isinstance(error, IndexTablesError)  # ours say all there is to say
-            logger.warning("a batch of %s merges failed: %s", len(groups), error, exc_info=unforeseen)
+            logs.warn_of(error, f"a batch of {len(groups)} merges failed")
             self._fail(error, (path for group in groups for path in group.paths))
 
     def _commit(self, results: Sequence[Merged]) -> None:

@@ -80,10 +80,11 @@ class _Manifests:
         store, target = self.log.store, f"{LOG_FOLDER}/{path}"
         if not store.create(target, data) and store.read(target) != data:
             store.replace(target, data)  # what was there has that digest in its name, and another
-        if manifests.digest_of(store.read(target)) != manifests.digest_in(path):
+        digest = manifests.digest_of(store.read(target))
+        if digest != manifests.digest_in(path):
             raise CheckpointError(f"manifest {path!r} does not read back as it was written")
         verified_manifests(self.log).add(target)
-        PathSums(manifests.digest_of(data), rows.num_rows).keep(rows.column("path"))
+        PathSums(digest, rows.num_rows).keep(rows.column("path"))
         self.infos.append(info)
         self.bytes_written += len(data)
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)

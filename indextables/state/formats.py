@@ -27,7 +27,7 @@ from indextables.state.avro_state import state_path
 from indextables.state.avro_write import write_state, written_state
 from indextables.state.contents import Contents, Format, Written
 from indextables.state.json_checkpoint import read_object, write_json
-from indextables.state.multipart import part_count, part_list, read_parts, write_parts
+from indextables.state.multipart import part_list, read_parts, write_parts
 from indextables.state.options import StateOptions
 from indextables.state.parquet_checkpoint import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
@@ -111,7 +111,8 @@ def _written_before(log: TransactionLog, listing: LogListing, contents: Contents
     if kind is Format.PARQUET:
         parts = parts_of(log.store, version)
     elif kind is Format.JSON_PARTS:
-        parts, unique = part_count(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
+        listed = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
+        parts, unique = (None, None) if listed is None else (len(listed.parts), listed.checkpoint_id)
     stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
     size = sum(stamp[0] for stamp in stamps if stamp is not None)
     return Written(version, kind, len(contents.files), contents.num_actions, size, 0, parts=parts, checkpoint_id=unique)

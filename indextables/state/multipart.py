@@ -141,12 +141,6 @@ def part_list(text: bytes) -> PartList | None:
         return None
 
 
-def part_count(text: bytes) -> tuple[int, str | None]:
-    """How many parts a list has, and the id of its checkpoint."""
-    found = _PART_LIST.decode(text)
-    return len(found.parts), found.checkpoint_id
-
-
 def read_parts(store: Store, text: bytes, found: PartList, version: int, normalise: Normalise) -> Replay:
     """The parts in order; one that is missing, changed, or not a part of this checkpoint makes it unreadable."""
     source = f"checkpoint {version}"

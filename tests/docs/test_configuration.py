@@ -1,0 +1,9 @@
+"""docs/configuration.md has every option as the code has it."""
+
+from __future__ import annotations
+
+from tests.support.configuration_page import PAGE, page
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.support.configuration_page"

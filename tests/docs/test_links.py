@@ -1,0 +1,55 @@
+"""Links between the documents lead somewhere, and pages keep their size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it of a heading."""
+    text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    return {anchor(hit[1]) for hit in re.finditer(r"^#{1,6} (.+)$", FENCED.sub("", page.read_text("utf-8")), re.MULTILINE)}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for target in LINK.findall(FENCED.sub("", page.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, place = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (place and place not in anchors(file)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert not broken_links(page)
+
+
+def test_a_link_that_leads_nowhere_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# The `one` page\n[a](page.md#the-one-page) [b](#nothing) [c](gone.md) [d](https://example.com)\n```\n[e](f)\n```\n")
+    assert broken_links(page) == ["#nothing", "gone.md"]
+
+
+def test_the_readme_stays_a_front_page() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_the_picture_is_well_formed() -> None:
+    assert ElementTree.parse(ROOT / "docs" / "table.svg").getroot().tag.endswith("svg")

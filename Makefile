@@ -23,13 +23,13 @@ install: $(STAMP)  ## make .venv with every pin of constraints.txt, a JDK if the
 	@echo "install: $(VENV) is ready"
 
 demo: $(STAMP)  ## write, maintain and search a table of logs under ./warehouse, with real Airflow and Spark
-	@$(PYTHON) -m indextables.airflow.demo
+	@$(PYTHON) -m indextables.airflow.local.demo
 
 up: $(STAMP)  ## start Airflow with its UI on 127.0.0.1
-	@$(PYTHON) -m indextables.airflow.server up
+	@$(PYTHON) -m indextables.airflow.local.server up
 
 down: $(STAMP)  ## stop what `make up` started
-	@$(PYTHON) -m indextables.airflow.server down
+	@$(PYTHON) -m indextables.airflow.local.server down
 
 test: lint  ## lint, then every test but the slow ones, with the coverage gate; what .ci/run calls
 	$(PYTHON) -m pytest $(IN_PARALLEL) --cov --cov-report=term-missing:skip-covered
@@ -56,7 +56,7 @@ constraints: $(STAMP)  ## pin in constraints.txt what pyproject.toml asks for (U
 		--no-emit-index-url --no-emit-find-links --no-header --quiet -o constraints.txt
 
 clean:  ## stop Airflow and remove ./warehouse, .airflow, build output and caches; .venv stays (rm -rf .venv)
-	@if [ -d .airflow ] && [ -x $(PYTHON) ]; then $(PYTHON) -m indextables.airflow.server down; fi
+	@if [ -d .airflow ] && [ -x $(PYTHON) ]; then $(PYTHON) -m indextables.airflow.local.server down; fi
 	rm -rf warehouse .airflow dist build spark-warehouse metastore_db artifacts .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

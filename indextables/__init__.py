@@ -12,18 +12,19 @@ Names are loaded when first used, so that a DAG file that imports `indextables.a
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from indextables import errors
 from indextables.version import __version__
 
+TYPE_CHECKING = False  # as type checkers understand it; typing itself takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from indextables.api import Table, exists
     from indextables.api import create_table as create
     from indextables.api import drop_table as drop
     from indextables.api import open_table as open
     from indextables.api import repair_log as repair
-    from indextables.commands.run import sql
+    from indextables.commands import sql
     from indextables.errors import (
         CheckpointCorruptionError,
         CheckpointError,
@@ -50,21 +51,20 @@ if TYPE_CHECKING:
         VersionGap,
         VersionNotFound,
     )
-    from indextables.operations.findings import Finding
-    from indextables.operations.report import Report
-    from indextables.table.explain import Explain
+    from indextables.operations import Finding, Report
+    from indextables.table import Explain
 
 _LAZY = {
-    "Explain": ("indextables.table.explain", "Explain"),
-    "Report": ("indextables.operations.report", "Report"),
+    "Explain": ("indextables.table", "Explain"),
+    "Report": ("indextables.operations", "Report"),
     "Table": ("indextables.api", "Table"),
-    "Finding": ("indextables.operations.findings", "Finding"),
+    "Finding": ("indextables.operations", "Finding"),
     "create": ("indextables.api", "create_table"),
     "drop": ("indextables.api", "drop_table"),
     "exists": ("indextables.api", "exists"),
     "open": ("indextables.api", "open_table"),
     "repair": ("indextables.api", "repair_log"),
-    "sql": ("indextables.commands.run", "sql"),
+    "sql": ("indextables.commands", "sql"),
 }
 
 __all__ = [
@@ -111,7 +111,9 @@ def __getattr__(name: str) -> Any:
         module, attribute = _LAZY[name]
         return getattr(import_module(module), attribute)
     if name in __all__:
-        return getattr(errors, name)
+        return getattr(import_module("indextables.errors"), name)
+    if name == "errors":
+        return import_module("indextables.errors")
     raise AttributeError(f"module 'indextables' has no attribute {name!r}")
 
 

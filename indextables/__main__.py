@@ -1,7 +1,15 @@
-"""`python -m indextables` is the `indextables` command."""
+"""The `indextables` command; `python -m indextables` is the same."""
 
-import sys
+from indextables.startup import exit_on_interrupt, leave
 
-from indextables.cli import main
 
-sys.exit(main())
+def main() -> None:
+    """Runs the command with the arguments of this process, and exits with its code."""
+    exit_on_interrupt()
+    from indextables.cli.main import main as run
+
+    leave(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -11,42 +11,21 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from indextables.actions import Action, Metadata, Protocol
-from indextables.actions.model import MAPPING_PREFIX
+from indextables import limits
+from indextables.actions import MAPPING_PREFIX, Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument
-from indextables.operations import (
-    aggregate,
-    checkpoint,
-    commit,
-    create,
-    describe_log,
-    describe_state,
-    doctor,
-    drop,
-    drop_partitions,
-    health,
-    merge_splits,
-    purge,
-    read,
-    repair,
-    search,
-    skip,
-    truncate_history,
-    upgrade_protocol,
-    verify,
-    write,
-)
-from indextables.operations.executor import Executor, in_threads
-from indextables.operations.findings import Finding
-from indextables.operations.report import Report
-from indextables.table import cooldown
-from indextables.table.changes import read_changes
-from indextables.table.context import TableContext
-from indextables.table.explain import Explain
-from indextables.table.files import public_table
-from indextables.table.history import read_history, version_at
-from indextables.table.snapshot import Snapshot
+from indextables.operations import Executor, Finding, Report, in_threads
+from indextables.operations.aggregate import aggregate
+from indextables.operations.alter import commit_actions, drop_partitions, record_skipped_file, upgrade_protocol
+from indextables.operations.checkpoint import checkpoint
+from indextables.operations.expire import drop, purge, truncate_history
+from indextables.operations.inspect import describe_log, describe_state, doctor, health, verify
+from indextables.operations.merge import merge_splits
+from indextables.operations.repair import repair
+from indextables.operations.search import bind, count, explain_filter, scan, search
+from indextables.operations.write import new_metadata, prepare_write, write_rows, write_version_zero
+from indextables.table import Explain, Snapshot, TableContext, cooldown, public_table, read_changes, read_history, version_at
 
 Path = str | os.PathLike[str]
 Options = Mapping[str, Any]
@@ -108,8 +87,9 @@ class Table:
 
     @property
     def warnings(self) -> list[str]:
-        """What reading this version had to work around: a broken checkpoint, a gap."""
-        return list(self._snapshot.warnings)
+        """What reading this version has to work around: a broken checkpoint, a gap, a bad option in the table's configuration."""
+        config = self._context.config.with_table(self._snapshot.metadata.configuration)
+        return [*self._snapshot.warnings, *config.warnings]
 
     def refresh(self, max_staleness: float = 0) -> Table:
         """Moves this handle to the newest version, or to one that was the newest no longer ago than `max_staleness` seconds."""
@@ -118,11 +98,12 @@ class Table:
 
     def files(self, where: str | None = None) -> pa.Table:
         """The live splits, of which `where` leaves those that may hold a matching row."""
-        return public_table(self._snapshot, read.bind(self._snapshot, where))
+        predicate = bind(self._snapshot, where)
+        return public_table(self._context.load(self._snapshot, predicate), predicate)
 
     def explain(self, where: str | None = None, query: str | None = None) -> Explain:
         """What a scan or search with these arguments would read, and what left the rest out."""
-        return read.explain_filter(self._context, self._snapshot, where, query)
+        return explain_filter(self._context, self._snapshot, where, query)
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""
@@ -145,10 +126,10 @@ class Table:
         return TableLog(self)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        return read.scan(self._context, self._snapshot, where, columns)
+        return scan(self._context, self._snapshot, where, columns)
 
     def count(self, where: str | None = None) -> int:
-        return read.count(self._context, self._snapshot, where)
+        return count(self._context, self._snapshot, where)
 
     def search(
         self,
@@ -165,7 +146,7 @@ class Table:
         Scores are BM25 over all rows that are searched, however many splits they lie in. `snippets` names text columns, of which `_snippet`
         shows the place that fits best, the words found between `**`.
         """
-        return search.search(self._context, self._snapshot, query, columns, where, limit, order_by, offset, snippets)
+        return search(self._context, self._snapshot, query, columns, where, limit, order_by, offset, snippets)
 
     def aggregate(
         self,
@@ -180,7 +161,7 @@ class Table:
         name -> column, ("histogram", column, width) or ("date_histogram", column, "15m"), where the interval may also be a number of w,
         month, quarter or year.
         """
-        return aggregate.aggregate(self._context, self._snapshot, aggs, group_by, where, query)
+        return aggregate(self._context, self._snapshot, aggs, group_by, where, query)
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
         """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""
@@ -203,23 +184,24 @@ class Table:
         Without `target_size` and `max_source_splits` they are `merge.targetSize` (5G) and `merge.maxSourceSplitsPerMerge` (1000).
         """
         newest = self._context.newest(self._snapshot)
-        report, snapshot = merge_splits.merge_splits(self._context, newest, target_size, where, max_dest_splits, max_source_splits, dry_run)
+        report, snapshot = merge_splits(self._context, newest, target_size, where, max_dest_splits, max_source_splits, dry_run)
         if not dry_run:
             self._snapshot = snapshot
         return report
 
-    def checkpoint(self) -> Report:
-        """Writes the newest version's state into one file."""
-        report = checkpoint.checkpoint(self._context)
-        self._snapshot = self._context.snapshot()
+    def checkpoint(self, dry_run: bool = False) -> Report:
+        """Writes the newest version's state into one file. With `dry_run` it only reports what would be written and deleted."""
+        report = checkpoint(self._context, dry_run=dry_run)
+        if not dry_run:
+            self._snapshot = self._context.snapshot()
         return report
 
-    def purge(self, older_than: str = "7d", log_retention: str | None = None, dry_run: bool = False) -> Report:
+    def purge(self, older_than: str = limits.OLDER_THAN, log_retention: str | None = None, dry_run: bool = False) -> Report:
         """Deletes what was removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint stands for.
 
         Without `log_retention` those are kept for `purge.txLogRetentionHours`, 30 days by default.
         """
-        return purge.purge(self._context, older_than, log_retention, dry_run)
+        return purge(self._context, older_than, log_retention, dry_run)
 
     def metrics(self) -> dict[str, int | float | None]:
         """What this process did with the table, how often its cache served, and how many versions there are since which checkpoint."""
@@ -236,36 +218,37 @@ class Table:
 
     def drop_partitions(self, where: str) -> Report:
         """Removes the partitions that `where` names from the table; purge deletes their files later."""
-        report, self._snapshot = drop_partitions.drop_partitions(self._context, self._snapshot, where)
+        report, self._snapshot = drop_partitions(self._context, self._snapshot, where)
         return report
 
     def truncate_history(self, dry_run: bool = False) -> Report:
         """Leaves nothing of the log but its newest version, in a checkpoint, and version 0; splits stay for purge to judge."""
-        report = truncate_history.truncate_history(self._context, dry_run)
+        report = truncate_history(self._context, dry_run)
         if not dry_run:
             self._snapshot = self._context.newest(self._snapshot)
         return report
 
     def verify(self, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
         """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
-        return verify.verify(self._context, self._snapshot, deep=deep, executor=executor)
+        return verify(self._context, self._snapshot, deep=deep, executor=executor)
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""
-        return doctor.doctor(self._context)
+        return doctor(self._context)
 
     def health(self) -> dict[str, Any]:
         """The doctor's findings and the table's figures, as one document."""
-        return health.health(self._context)
+        return health(self._context)
 
     def describe(self) -> dict[str, Any]:
         snapshot = self._snapshot
+        totals = self._context.totals(snapshot)
         return {
             "path": self.path,
             "version": snapshot.version,
-            "num_files": len(snapshot.files),
-            "num_records": snapshot.num_records,
-            "size_bytes": snapshot.size,
+            "num_files": totals.num_files,
+            "num_records": totals.num_records,
+            "size_bytes": totals.size,
             "partition_columns": self.partition_columns,
             "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in snapshot.schema],
             "protocol": msgspec.to_builtins(snapshot.protocol),
@@ -275,14 +258,14 @@ class Table:
 
     def describe_state(self) -> dict[str, Any]:
         """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is to be compacted."""
-        return describe_state.describe_state(self._context)
+        return describe_state(self._context)
 
     def describe_log(self, include_all: bool = False) -> pa.Table:
         """The actions of the newest checkpoint and the versions after it; with `include_all` of every version that is retained."""
-        return describe_log.describe_log(self._context, include_all=include_all)
+        return describe_log(self._context, include_all=include_all)
 
     def _write(self, data: Any, **arguments: Any) -> Report:
-        report, self._snapshot = write.write_rows(write.prepare(self._context, known=self._snapshot, **arguments), data)
+        report, self._snapshot = write_rows(prepare_write(self._context, known=self._snapshot, **arguments), data)
         return report
 
     def __repr__(self) -> str:
@@ -301,20 +284,20 @@ class TableLog:
         With a `txn` among them it is committed once, whoever retries: then the first one's version, or None once that is not known.
         """
         table = self._table
-        version, table._snapshot = commit.commit_actions(table._context, table._snapshot, actions, operation)
+        version, table._snapshot = commit_actions(table._context, table._snapshot, actions, operation)
         return version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int | None:
         """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
         table = self._table
-        outcome = upgrade_protocol.upgrade_protocol(table._context, table._snapshot, reader, writer)
+        outcome = upgrade_protocol(table._context, table._snapshot, reader, writer)
         table._snapshot = outcome.snapshot
         return outcome.version
 
     def record_skipped_file(self, path: str, reason: str, operation: str = "merge_splits", cooldown_hours: float | None = None) -> int:
         """Keeps a live split out of merges until its cooldown is over (24 hours by default), and gives the version of that commit."""
         table = self._table
-        outcome = skip.record_skipped_file(table._context, table._snapshot, path, reason, operation, cooldown_hours)
+        outcome = record_skipped_file(table._context, table._snapshot, path, reason, operation, cooldown_hours)
         table._snapshot = outcome.snapshot
         assert outcome.version is not None
         return outcome.version
@@ -356,7 +339,7 @@ def create_table(
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
     context = TableContext.at(path, options, clock)
-    return Table(context, create.create_table(context, create.new_metadata(context, schema, list(partition_by), options or {})))
+    return Table(context, write_version_zero(context, new_metadata(context, schema, list(partition_by), options or {})))
 
 
 def open_table(
@@ -383,12 +366,12 @@ def open_table(
 
 def drop_table(path: Path, *, confirm: bool = False, options: Options | None = None) -> Report:
     """Deletes the table for good, with its log and splits; asks for `confirm=True`."""
-    return drop.drop(TableContext.at(path, options), confirm=confirm)
+    return drop(TableContext.at(path, options), confirm=confirm)
 
 
 def repair_log(source: Path, destination: Path, options: Options | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
     """Writes a new log of the splits that are valid into the folder `destination`; nothing of the source changes."""
-    return repair.repair(source, destination, options, clock)
+    return repair(source, destination, options, clock)
 
 
 def exists(path: Path, options: Options | None = None) -> bool:

@@ -30,7 +30,8 @@ COLUMN_PREFIXES = tuple(COLUMN_WORDS)
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
 DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
 _SECRET = re.compile(
-    r"(?i)secret|passw|token|credential|access.?key|account.?key|api.?key|key.?file|connection.?string|service.?account|oauth|sas|private|signature"
+    r"(?i)secret|passw|passphrase|pwd|token(?!i[sz])|credential(?!s?.?provider)|(access|account|api|session|shared).?key|key.?file"
+    r"|connection.?string|service.?account(?!.?name)|oauth|sas|private|signature"
 )
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
@@ -160,76 +161,103 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("cache.maxSize", SIZE, "20G", "of remote splits in the cache folder of this machine; least recently used ones go", of_call=True),
-    Key("checkpoint.enabled", BOOLEAN, "true", "make a checkpoint by itself after every interval of versions"),
+    Key(
+        "cache.maxSize",
+        SIZE,
+        "20G",
+        "maximum size of the cached remote splits on this machine; the least recently used are evicted",
+        of_call=True,
+    ),
+    Key("checkpoint.enabled", BOOLEAN, "true", "write checkpoints automatically"),
     Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints"),
-    Key("checkpoint.retention", whole(0, 1_000_000), "30", "versions before a checkpoint that are kept whatever their age"),
-    Key("checkpoint.compression", one_of("snappy", "zstd", "gzip", "none"), "snappy", "of Parquet checkpoints"),
-    Key("checkpoint.maxFileSize", whole(1, 2**40), "134217728", "bytes of one part of a Parquet checkpoint"),
-    Key("checkpoint.parallelism", whole(1, 64), "4", "version files that are read at a time"),
-    Key("checkpoint.read.timeoutSeconds", whole(1, 3600), "30", "reading versions ends when none arrived for this long"),
-    Key("checkpoint.multiPart.enabled", BOOLEAN, "true", "several files for a JSON checkpoint with many actions"),
-    Key("checkpoint.actionsPerPart", whole(1, 10_000_000), "100000", "actions of one part"),
-    Key("logRetention.duration", whole(0, 2**53), "2592000000", "ms that version files are kept, at least"),
-    Key("checkpointRetention.duration", whole(0, 2**53), "7200000", "ms that old checkpoints are kept"),
-    Key("cleanup.enabled", BOOLEAN, "true", "clean up after a checkpoint"),
-    Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "what a failed clean-up means"),
-    Key("cleanup.dryRun", BOOLEAN, "false", "clean-up only says what it would delete"),
-    Key("merge.targetSize", SIZE, "5G", "how large merged splits may become"),
-    Key("merge.skipSplitThreshold", ratio(1), "0.45", "share of the target size from which on a split is not merged again"),
-    Key("merge.maxSourceSplitsPerMerge", whole(2, 1_000_000), "1000", "splits that become one in one go, at most"),
-    Key("merge.maxPasses", whole(1, 1000), "10", "how often a merge plans anew on what it made, as long as there is more to do"),
-    Key("merge.batchSize", whole(0, 1_000_000), "0", "groups of one commit; 0: one for each worker, and more up to 1G of sources"),
-    Key("mergeOnWrite.enabled", BOOLEAN, "false", "merge after a write, before it returns"),
-    Key("mergeOnWrite.minSourceSplits", whole(2, 1_000_000), "10", "but only if as many splits would be merged"),
-    Key("mergeOnWrite.targetSize", SIZE, "4G", "how large splits may become by that"),
-    Key("purgeOnWrite.enabled", BOOLEAN, "false", "purge after a write, before it returns, when one of the next two says so"),
-    Key("purgeOnWrite.triggerAfterMerge", BOOLEAN, "true", "after a merge that followed the write"),
+    Key("checkpoint.retention", whole(0, 1_000_000), "30", "versions below the newest checkpoint that are kept regardless of age"),
+    Key("checkpoint.compression", one_of("snappy", "zstd", "gzip", "none"), "snappy", "compression of Parquet checkpoints"),
+    Key("checkpoint.maxFileSize", whole(1, 2**40), "134217728", "maximum bytes of one file of a Parquet checkpoint"),
+    Key("checkpoint.parallelism", whole(1, 64), "4", "version files read in parallel"),
+    Key("checkpoint.read.timeoutSeconds", whole(1, 3600), "30", "give up reading versions if none arrives for this long"),
+    Key("checkpoint.multiPart.enabled", BOOLEAN, "true", "split large JSON checkpoints into several files"),
+    Key("checkpoint.actionsPerPart", whole(1, 10_000_000), "100000", "maximum actions in one file of a JSON checkpoint"),
+    Key("logRetention.duration", whole(0, 2**53), "2592000000", "minimum age in ms before a version file may be deleted"),
+    Key("checkpointRetention.duration", whole(0, 2**53), "7200000", "minimum age in ms before an old checkpoint may be deleted"),
+    Key("cleanup.enabled", BOOLEAN, "true", "delete expired log files after a checkpoint"),
+    Key("cleanup.failurePolicy", one_of("continue", "fail"), "continue", "whether a failed cleanup is a warning or an error"),
+    Key("cleanup.dryRun", BOOLEAN, "false", "log what the cleanup would delete, and delete nothing"),
+    Key("merge.targetSize", SIZE, "5G", "target size of merged splits"),
+    Key("merge.skipSplitThreshold", ratio(1), "0.45", "splits of at least this share of the target size are not merged again"),
+    Key("merge.maxSourceSplitsPerMerge", whole(2, 1_000_000), "1000", "maximum number of source splits per merge"),
+    Key("merge.maxPasses", whole(1, 1000), "10", "maximum number of times a merge plans again on its own results"),
+    Key("merge.batchSize", whole(0, 1_000_000), "0", "merge groups per commit; 0: at least one per worker, and up to 1G of sources"),
+    Key("mergeOnWrite.enabled", BOOLEAN, "false", "merge after a write, before the write returns"),
+    Key("mergeOnWrite.minSourceSplits", whole(2, 1_000_000), "10", "minimum number of source splits for a merge after a write"),
+    Key("mergeOnWrite.targetSize", SIZE, "4G", "target size of a merge after a write"),
+    Key("purgeOnWrite.enabled", BOOLEAN, "false", "purge after a write, before the write returns, if one of the two triggers applies"),
+    Key("purgeOnWrite.triggerAfterMerge", BOOLEAN, "true", "purge if the write was followed by a merge"),
     Key(
         "purgeOnWrite.triggerAfterWrites",
         whole(0, 1_000_000),
         "0",
-        "after the first write at or past each multiple of this version; 0: never",
+        "purge after the first write at or past each multiple of this version; 0: never",
     ),
-    Key("purgeOnWrite.splitRetentionHours", whole(0, 1_000_000), "168", "hours that such a purge keeps removed splits"),
-    Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that such a purge keeps version files"),
-    Key("purge.deleteRetries", whole(0, 100), "3", "how often a deletion that failed is tried again"),
-    Key("purge.maxFilesToDelete", whole(1, 2**53), "1000000", "splits that one purge deletes at most, the largest first"),
-    Key("purge.retentionCheckEnabled", BOOLEAN, "true", "refuse to purge what was live within the last 24 hours"),
+    Key("purgeOnWrite.splitRetentionHours", whole(0, 1_000_000), "168", "hours that a purge after a write keeps removed splits"),
+    Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that a purge after a write keeps version files"),
+    Key("purge.deleteRetries", whole(0, 100), "3", "retries of a failed deletion"),
+    Key("purge.maxFilesToDelete", whole(1, 2**53), "1000000", "maximum number of splits that one purge deletes, largest first"),
+    Key("purge.retentionCheckEnabled", BOOLEAN, "true", "refuse to purge splits that were live within the last 24 hours"),
     Key("purge.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that purge keeps version files"),
-    Key("skippedFiles.cooldownDuration", whole(0, 878_400), "24", "hours that merges leave a damaged split alone"),
-    Key("skippedFiles.trackingEnabled", BOOLEAN, "true", "record damaged splits in the log, so that merges leave them alone"),
-    Key("state.format", one_of("avro", "json", "parquet"), "avro", "of checkpoints"),
-    Key("state.manifestFormat", one_of("json", "avro"), "json", "of an Avro state's manifest"),
-    Key("state.compression", one_of("zstd", "snappy", "none"), "zstd", "of Avro manifests"),
-    Key("state.compressionLevel", whole(1, 22), "3", "of zstd"),
-    Key("state.entriesPerManifest", whole(1, 10_000_000), "50000", "files that one manifest lists, at most"),
-    Key("state.read.parallelism", whole(1, 64), "8", "manifests that are read at a time"),
-    Key("state.schema.renormalizeThreshold", whole(0, 1_000_000), "5", "schema hashes above which they are made anew"),
-    Key("state.compaction.tombstoneThreshold", ratio(), "0.10", "share of dead entries above which a state is compacted"),
-    Key("state.compaction.maxManifests", whole(1, 1_000_000), "20", "manifests above which a state is compacted"),
-    Key("state.compaction.largeRemoveThreshold", whole(0, 2**31 - 1), "2147483647", "removes of one commit, likewise"),
-    Key("state.compaction.afterMerge", BOOLEAN, "true", "compact the state after merging splits"),
-    Key("state.retention.versions", whole(1, 1_000_000), "2", "states that are kept, at least"),
-    Key("state.retention.hours", whole(0, 1_000_000), "168", "hours that states are kept, at least"),
-    Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "hours before an unused manifest may be deleted"),
-    Key("split.rowStore.compression", one_of("lz4", "zstd"), "lz4", "of the rows in new splits; zstd is smaller and slower to read"),
-    Key("write.targetSplitSize", SIZE, "1G", "bytes of rows, compressed, after which a write begins the next split"),
-    Key("write.targetSplitRows", whole(1, 100_000_000), "1000000", "rows after which a write begins the next split"),
-    Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters of a text's min and max in the log"),
-    Key("storage.takeOver", BOOLEAN, "false", "append to or merge another program's table, which that program can then no longer use"),
-    Key("transaction.cache.enabled", BOOLEAN, "true", "keep what was read of logs in memory, for the next reader in this process"),
-    Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "how long, at most"),
-    Key("s3.endpoint", ADDRESS, "", "where an S3-like server answers; empty for AWS", private=True, of_call=True),
-    Key("s3.region", REGION, "", "its region; empty for that of the environment or profile", private=True, of_call=True),
-    Key("storage.singleWriter", BOOLEAN, "false", "this is the only writer: allow stores without an atomic create", of_call=True),
-    Key("storage.timeout", SECONDS, "30s", "how long a store may leave a request unanswered, retries included", of_call=True),
-    Key("transaction.compression.enabled", BOOLEAN, "true", "version files and checkpoints are gzip"),
-    Key("transaction.retry.maxAttempts", whole(1, 1000), "10", "how often a commit is tried when others are faster"),
-    Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "the first pause between two tries, doubled each time"),
-    Key("transaction.retry.maxDelayMs", whole(0, 3_600_000), "5000", "the longest pause between two tries"),
-    Key("transaction.txnRetention", DURATION, "30d", "how long an application's transaction numbers are remembered"),
-    Key("transaction.useOptimized", BOOLEAN, "true", "read versions in parallel, through the cache"),
+    Key("skippedFiles.cooldownDuration", whole(0, 878_400), "24", "hours that merges leave a skipped split alone"),
+    Key("skippedFiles.trackingEnabled", BOOLEAN, "true", "record damaged splits in the log so that merges skip them"),
+    Key("state.format", one_of("avro", "json", "parquet"), "avro", "format of checkpoints"),
+    Key("state.manifestFormat", one_of("json", "avro"), "json", "format of the manifest of an Avro state"),
+    Key("state.compression", one_of("zstd", "snappy", "none"), "zstd", "compression of Avro manifests"),
+    Key("state.compressionLevel", whole(1, 22), "3", "compression level of zstd"),
+    Key("state.entriesPerManifest", whole(1, 10_000_000), "50000", "maximum number of files in one manifest"),
+    Key("state.read.parallelism", whole(1, 64), "8", "manifests read in parallel"),
+    Key(
+        "state.schema.renormalizeThreshold",
+        whole(0, 1_000_000),
+        "5",
+        "number of doc mapping references above which a checkpoint recomputes them",
+    ),
+    Key("state.compaction.tombstoneThreshold", ratio(), "0.10", "ratio of dead entries to live files above which a state is compacted"),
+    Key("state.compaction.maxManifests", whole(1, 1_000_000), "20", "number of manifests above which a state is compacted"),
+    Key(
+        "state.compaction.largeRemoveThreshold",
+        whole(0, 2**31 - 1),
+        "2147483647",
+        "number of removed files above which a state is compacted",
+    ),
+    Key("state.compaction.afterMerge", BOOLEAN, "true", "compact the state after a merge"),
+    Key("state.retention.versions", whole(1, 1_000_000), "2", "number of newest states that are kept regardless of age"),
+    Key("state.retention.hours", whole(0, 1_000_000), "168", "minimum age in hours before a state may be deleted"),
+    Key("state.gc.minManifestAgeHours", whole(0, 1_000_000), "1", "minimum age in hours before an unreferenced manifest may be deleted"),
+    Key(
+        "split.rowStore.compression",
+        one_of("lz4", "zstd"),
+        "lz4",
+        "compression of the rows in new splits; zstd is smaller and slower to read",
+    ),
+    Key("write.targetSplitSize", SIZE, "1G", "compressed bytes of rows after which a write starts a new split"),
+    Key("write.targetSplitRows", whole(1, 100_000_000), "1000000", "rows after which a write starts a new split"),
+    Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters to which string statistics are cut"),
+    Key("storage.takeOver", BOOLEAN, "false", "allow writing to a table of another program, which can no longer read it afterwards"),
+    Key("transaction.cache.enabled", BOOLEAN, "true", "cache what was read of logs in memory"),
+    Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "maximum age of cached log contents in seconds"),
+    Key("s3.endpoint", ADDRESS, "", "address of an S3-compatible server; empty for AWS", private=True, of_call=True),
+    Key("s3.region", REGION, "", "region of the S3 server; empty: from the environment or profile", private=True, of_call=True),
+    Key(
+        "storage.singleWriter",
+        BOOLEAN,
+        "false",
+        "declare that there is only one writer, and allow stores without an atomic create",
+        of_call=True,
+    ),
+    Key("storage.timeout", SECONDS, "30s", "how long to wait for a store, retries included", of_call=True),
+    Key("transaction.compression.enabled", BOOLEAN, "true", "compress version files and JSON checkpoints with gzip"),
+    Key("transaction.retry.maxAttempts", whole(1, 1000), "10", "maximum attempts of a commit that loses to other writers"),
+    Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "first pause in ms between two attempts; doubles each time"),
+    Key("transaction.retry.maxDelayMs", whole(0, 3_600_000), "5000", "longest pause in ms between two attempts"),
+    Key("transaction.txnRetention", DURATION, "30d", "how long the transaction numbers of an application are remembered"),
+    Key("transaction.useOptimized", BOOLEAN, "true", "read versions in parallel and through the cache"),
 )
 _BY_NAME = {key.name.lower(): key for key in KEYS}
 
@@ -241,13 +269,27 @@ class Config:
     options: Mapping[str, str] = field(repr=False)  # canonical names
     table: Mapping[str, str] = field(repr=False)  # canonical names
     environment: Mapping[str, str] = field(repr=False)
+    bad: Mapping[str, str] = field(default_factory=dict, repr=False)  # what is wrong with values of the table, which are ignored, by name
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
-        """What the caller or the environment says is refused if it is bad, whoever may need it. The table's configuration is other
-        programs' too: what we do not know stays, and what is bad is refused by who needs it."""
-        known = {name: value for key, value in (table or {}).items() if (name := _known_name(key)) is not None and name not in _OF_CALL}
-        return cls(checked_options(options or {}), known, _environment())
+        """A bad value of the caller or the environment is refused. Other programs write the table's configuration, too: of that, unknown
+        keys and bad values are ignored, and `check` refuses the latter."""
+        given = checked_options(options or {})
+        environment = _environment()
+        known: dict[str, str] = {}
+        bad: dict[str, str] = {}
+        for key, text in (table or {}).items():
+            name = _known_name(key)
+            if name is None or name in _OF_CALL:
+                continue
+            try:
+                _check(name, text, "table configuration")
+                known[name] = text
+            except ConfigError as error:
+                if name not in given and environment_name(name) not in environment:
+                    bad[name] = str(error)
+        return cls(given, known, environment, bad)
 
     def with_table(self, table: Mapping[str, str]) -> Config:
         return Config.of(self.options, table)
@@ -258,9 +300,18 @@ class Config:
         return _parsed(key, text, source)
 
     def check(self) -> None:
-        """ConfigError names a value in force that is bad: for who is about to change something, and may need it when half is done."""
-        for key in KEYS:
-            self.get(key.name)
+        """ConfigError names a bad value of the table: for verbs that write or delete, which must not guess what was meant."""
+        for name, problem in self.bad.items():
+            raise ConfigError(f"{problem}; give {name} as an option of this call to go on")
+
+    @property
+    def warnings(self) -> list[str]:
+        """Bad values of the table that are ignored, and what is used instead."""
+        found = []
+        for name, problem in self.bad.items():
+            key = _BY_NAME.get(name.lower())
+            found.append(f"{problem}: it is ignored" if key is None else f"{problem}: the default {key.default!r} is used")
+        return found
 
     def found(self, key: Key) -> tuple[str, str]:
         """The text in force and where it comes from."""
@@ -290,6 +341,14 @@ class Config:
         return {key[len(prefix) :]: word for key, word in merged.items() if key.startswith(prefix)}
 
 
+def is_secret(key: str) -> bool:
+    """Whether an option or a Spark setting of this name holds a credential, which must not appear in options, reports and command lines.
+
+    None of the options listed here does, whatever its name, which may end in the name of a column.
+    """
+    return _known_name(key) is None and _SECRET.search(key) is not None
+
+
 def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Options under their canonical names, with texts for values; ConfigError for what is unknown or bad."""
     checked: dict[str, str] = {}
@@ -299,7 +358,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(key, str):
             raise ConfigError(f"option {key!r} is not the name of a key")
         name = _known_name(key)
-        if name is None and _SECRET.search(key):
+        if is_secret(key):
             raise ConfigError(f"option {key!r} is refused: credentials come from the environment, a profile or the instance")
         if name is None:
             raise ConfigError(f"unknown option {key!r}{_nearest(key)}; `indextables config` lists them")

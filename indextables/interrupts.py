@@ -6,10 +6,15 @@ Only the main thread hears of a signal; elsewhere nothing here does anything. Sp
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any
+
+from indextables.errors import IndexTablesError
+from indextables.startup import interrupted
 
 
 class InterruptedAfterCommit(KeyboardInterrupt):
@@ -32,15 +37,45 @@ class _Heard:
 
 @contextmanager
 def noticed() -> Iterator[None]:
-    """For a program's whole run: an interrupt that some library swallows on its way is remembered, and strikes before the next commit."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    """For a program's whole run: an interrupt that a library swallows is remembered, and is raised before the next commit. One that a
+    library turns into another exception, or prints the trace of, as extensions do while they are imported, is a KeyboardInterrupt again."""
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous not in (signal.default_int_handler, interrupted):
         yield
         return
-    signal.signal(signal.SIGINT, _Heard())
+    heard = _Heard()
+    signal.signal(signal.SIGINT, heard)
+    try:
+        with _no_traces():
+            yield
+    except IndexTablesError:
+        raise  # says what happened to the table
+    except Exception:
+        if heard.any:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def _no_traces() -> Iterator[None]:
+    """Of an interrupt that is raised where nobody can catch it, as in a callback of the garbage collector: _Heard remembers it."""
+    report, report_unraisable = sys.excepthook, sys.unraisablehook
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            report(kind, error, trace)
+
+    def unraisable(what: Any) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):
+            report_unraisable(what)
+
+    sys.excepthook, sys.unraisablehook = uncaught, unraisable
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.excepthook, sys.unraisablehook = report, report_unraisable
 
 
 @contextmanager

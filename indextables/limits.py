@@ -90,6 +90,7 @@ MERGE_MEMORY_RATIO = 1 / 16  # and of the sources' bytes; the rest is mapped, an
 STATS_CHARACTERS = 32
 
 # Purge
+OLDER_THAN = "7d"  # how long removed splits are kept where a purge does not say; a table has no option of its own for it
 ORPHAN_HOURS = 24  # a split that no version knows may belong to a writer that has not committed yet
 
 # Splits of other writers

@@ -59,7 +59,11 @@ class TableRoot:
         scheme, path = _split_scheme(text)
         if scheme == LOCAL:
             return cls(os.path.abspath(os.path.expanduser(path)))
-        _refuse_credentials(scheme, path)
+        check_no_user(text)
+        if "?" in path or "#" in path:
+            raise ConfigError(
+                f"the {scheme} address has a query or a fragment; settings are options, credentials come from the environment"
+            )
         if not text[len(text.split(":", 1)[0]) :].startswith("://"):
             raise ConfigError(f"{text!r} is neither a local path nor of the form {scheme}://…")
         if path.startswith("/") and scheme not in _WITHOUT_AUTHORITY:
@@ -120,14 +124,15 @@ def _split_scheme(text: str) -> tuple[str, str]:
     return scheme, path
 
 
-def _refuse_credentials(scheme: str, path: str) -> None:
-    """An address ends up in reports and logs: it must not carry a key. `container@account` is how Azure spells a container."""
-    authority = path.lstrip("/").split("/", 1)[0]
-    user = authority.rpartition("@")[0]
+def check_no_user(text: str) -> None:
+    """ConfigError where an address carries a user or a password: it would appear in reports and logs. Any other text passes.
+
+    `container@account` is how Azure spells a container.
+    """
+    scheme, path = _split_scheme(text)
+    user = path.lstrip("/").split("/", 1)[0].rpartition("@")[0] if scheme != LOCAL else ""
     if ":" in user or (user and scheme not in _USER_IS_NO_SECRET):
         raise ConfigError(f"the {scheme} address carries credentials; they come from the environment, a profile or the instance")
-    if "?" in path or "#" in path:
-        raise ConfigError(f"the {scheme} address has a query or a fragment; settings are options, credentials come from the environment")
 
 
 def are_plain(paths: Sequence[str]) -> bool:

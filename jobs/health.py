@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the other imports, which take a while
+    from indextables.startup import exit_on_interrupt, leave
+
+    exit_on_interrupt()
+
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from indextables.spark.job import Job, main, options_of
+from indextables.spark.job import Job, main
 from indextables.spark.session import LazySession
+from indextables.usage import options_of
 
 if TYPE_CHECKING:
-    from indextables.operations.report import Report
+    from indextables.operations import Report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, session: LazySession) -> Report:
-    from indextables.operations.health import health_report
-    from indextables.table.context import TableContext
+    from indextables.operations.inspect import health_report
+    from indextables.table import TableContext
 
     return health_report(TableContext.at(arguments.table, options_of(arguments)))
 
@@ -27,4 +32,4 @@ def run(arguments: argparse.Namespace, session: LazySession) -> Report:
 JOB = Job("health", "Say what is wrong with a table, and its figures; the document is the report's `health`.", add_arguments, run)
 
 if __name__ == "__main__":
-    sys.exit(main(JOB))
+    leave(main(JOB))

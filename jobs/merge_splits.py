@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the other imports, which take a while
+    from indextables.startup import exit_on_interrupt, leave
+
+    exit_on_interrupt()
+
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from indextables.spark.job import Job, main, options_of
+from indextables.spark.job import Job, main
 from indextables.spark.session import LazySession, SparkExecutor
+from indextables.usage import options_of
 
 if TYPE_CHECKING:
-    from indextables.operations.report import Report
+    from indextables.operations import Report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, session: LazySession) -> Report:
     """Planned here; Spark starts only for groups that are there to merge."""
-    from indextables.operations.merge_splits import merge_splits
-    from indextables.table.context import TableContext
+    from indextables.operations.merge import merge_splits
+    from indextables.table import TableContext
 
     context = TableContext.at(arguments.table, options_of(arguments))
     report, _ = merge_splits(
@@ -43,4 +48,4 @@ def run(arguments: argparse.Namespace, session: LazySession) -> Report:
 JOB = Job("merge_splits", "Turn small splits of a table into large ones, partition by partition.", add_arguments, run)
 
 if __name__ == "__main__":
-    sys.exit(main(JOB))
+    leave(main(JOB))

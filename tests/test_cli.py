@@ -19,9 +19,9 @@ import pytest
 from pyarrow import csv
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
 from indextables.config import KEYS, PREFIX
-from indextables.operations import jsonl, sources
+from indextables.rows import jsonl, sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
 AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
@@ -247,8 +247,12 @@ BAD: list[tuple[int, str, list[str]]] = [
     ),
     (2, "for good; add --confirm if", ["drop", "{t}"]),
     (2, "error: the query is empty\n", ["search", "{t}", ""]),
-    (2, "required: QUERY; if '-payments' is it, write -- before it", ["search", "{t}", "-payments"]),
-    (2, "required: QUERY; if '-outage' is it, write -- before it", ["search", "{t}", "-outage", "--limit", "3"]),
+    (2, "required: QUERY; if '-payments' is the query, write -- before it", ["search", "{t}", "-payments"]),
+    (
+        2,
+        "'utage' is not of the form key=value; if '-outage' is the query, write -- before it",
+        ["search", "{t}", "-outage", "--limit", "3"],
+    ),
     (2, "required: QUERY (see", ["search", "{t}", "--limit", "-3", "-o", "a=b"]),
     (2, "COLUMN:SIZE", ["aggregate", "{t}", "--agg", "n=count:*", "--group-by", "h=histogram:id"]),
     (2, "do not go together", ["scan", "{t}", "--json", "--format", "csv"]),
@@ -285,6 +289,17 @@ def test_bad_input(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str
     assert tree(tmp_path) == before
 
 
+def test_an_option_without_a_value_is_a_usage_error_of_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--help")
+    verbs = re.findall(r"^    ([a-z-]+) ", out, re.MULTILINE)
+    assert {"append", "sql", "doctor", "config"} <= set(verbs)
+    for verb in verbs:
+        for option in ("foo", "=foo"):
+            code, out, err = run(capsys, verb, tmp_path, "-o", option)
+            expected = f"error: argument -o/--option: '{option}' is not of the form key=value (see indextables {verb} --help)\n"
+            assert (code, out, err) == (2, "", expected)
+
+
 def test_debug_shows_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "count", tmp_path, "--debug")
     assert code == 78
@@ -305,7 +320,7 @@ def test_as_a_process(tmp_path: Path) -> None:
 def test_a_filter_does_not_wait_for_pandas(tmp_path: Path) -> None:
     """Arrow would import it, where it is installed, at the first comparison: a second of each command."""
     make(tmp_path / "t", appends=1, each=10)
-    command = "import sys; from indextables.cli import main; code = main(); print(code, 'pandas' in sys.modules, file=sys.stderr)"
+    command = "import sys; from indextables.cli.main import main; code = main(); print(code, 'pandas' in sys.modules, file=sys.stderr)"
     for arguments in (["count", tmp_path / "t", "--where", "id > 3"], ["search", tmp_path / "t", "nothing"], ["files", tmp_path / "t"]):
         done = subprocess.run([sys.executable, "-c", command, *map(str, arguments)], capture_output=True, text=True, check=True)
         assert done.stderr == "0 False\n"

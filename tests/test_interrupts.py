@@ -13,9 +13,10 @@ import pytest
 
 import indextables as it
 from indextables import interrupts
-from indextables.cli import INTERRUPTED, main
+from indextables.cli.main import INTERRUPTED, main
 from indextables.log.log import TransactionLog
-from indextables.operations import after_commit, write
+from indextables.operations.checkpoint import automatic as after_commit
+from indextables.operations.write import run as write
 from tests.support.tables import ids, make, rows, tree
 
 
@@ -86,14 +87,14 @@ def test_an_interrupt_that_a_library_swallows_strikes_before_the_commit(
     table, data = make(tmp_path / "t"), tmp_path / "rows.jsonl"
     data.write_text('{"id": 1, "date": "2024-01-01"}\n')
     before = tree(tmp_path / "t" / "_transaction_log")
-    committing = write.commit
+    committing = write.commit_write
 
     def swallowing(*arguments: Any, **more: Any) -> Any:
         with contextlib.suppress(KeyboardInterrupt):
             strike()
         return committing(*arguments, **more)
 
-    monkeypatch.setattr(write, "commit", swallowing)
+    monkeypatch.setattr(write, "commit_write", swallowing)
     assert main(["append", table.path, str(data)]) == INTERRUPTED
     assert capsys.readouterr().err.endswith("error: interrupted\n")
     assert tree(tmp_path / "t" / "_transaction_log") == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from indextables import terminal
+from indextables.cli import display as terminal
 from tests.support.tables import make
 
 

@@ -1,5 +1,70 @@
 """What a transaction can say, how it is spelt, and what a sequence of transactions amounts to."""
 
-from indextables.actions.model import Action, Add, CommitInfo, FileFormat, Metadata, Protocol, Remove, Skip, Txn
+from __future__ import annotations
 
-__all__ = ["Action", "Add", "CommitInfo", "FileFormat", "Metadata", "Protocol", "Remove", "Skip", "Txn"]
+from indextables.actions import columns, nulls
+from indextables.actions.codec import decode_action, decode_actions, decode_version, encode_action, encode_actions
+from indextables.actions.columns import STRINGS, strings_of, without_nulls
+from indextables.actions.layers import LayeredFiles
+from indextables.actions.live import LiveFiles, Totals, restored
+from indextables.actions.model import (
+    MAPPING_PREFIX,
+    Action,
+    Add,
+    CommitInfo,
+    Count,
+    FileFormat,
+    Int32,
+    Int64,
+    Metadata,
+    Protocol,
+    Remove,
+    Skip,
+    Txn,
+    WireMetadata,
+)
+from indextables.actions.replay import Normalise, Replay
+from indextables.actions.segments import Part, Segment, encoded
+from indextables.actions.spellings import AddBlock, decoded
+from indextables.actions.stored import Bounds, Manifest, StoredFiles
+
+__all__ = [
+    "MAPPING_PREFIX",
+    "STRINGS",
+    "Action",
+    "Add",
+    "AddBlock",
+    "Bounds",
+    "CommitInfo",
+    "Count",
+    "FileFormat",
+    "Int32",
+    "Int64",
+    "LayeredFiles",
+    "LiveFiles",
+    "Manifest",
+    "Metadata",
+    "Normalise",
+    "Part",
+    "Protocol",
+    "Remove",
+    "Replay",
+    "Segment",
+    "Skip",
+    "StoredFiles",
+    "Totals",
+    "Txn",
+    "WireMetadata",
+    "columns",
+    "decode_action",
+    "decode_actions",
+    "decode_version",
+    "decoded",
+    "encode_action",
+    "encode_actions",
+    "encoded",
+    "nulls",
+    "restored",
+    "strings_of",
+    "without_nulls",
+]

@@ -10,6 +10,7 @@ from io import BytesIO
 import msgspec
 
 from indextables import limits
+from indextables.actions import nulls
 from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
 from indextables.actions.spellings import SPELLINGS, AddBlock, came_with
@@ -45,6 +46,7 @@ class _Line(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Line)
 # Nearly all lines of a log are adds spelt like this; what stands between must be one whole value, so the line is as good as checked.
 _ADD = msgspec.json.Decoder(Add)
+_VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INFO = msgspec.json.Decoder(CommitInfo)
 _ENCODER = msgspec.json.Encoder()
 
@@ -162,12 +164,22 @@ def _info(text: str) -> CommitInfo | None:
 
 def _decode_line(line: bytes, place: str) -> Sequence[Action]:
     try:
-        found = _DECODER.decode(line).actions()
+        found = nulls.decode(_DECODER, line).actions()
+        null = None if found else _null_action(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise LogCorrupted(f"{place} is not an action: {error}") from error
     if len(found) > 1:
         raise LogCorrupted(f"{place} has more than one action")
+    if null is not None:
+        raise LogCorrupted(f"{place} has no action: {null!r} is null")
     return found
+
+
+def _null_action(line: bytes) -> str | None:
+    """The key of a line like `{"add":null}`, which is no unknown action: its writer meant one that we know, and lost it."""
+    values = _VALUES.decode(line)
+    known = sorted(values.keys() & set(_WIRE_KEYS.values()))
+    return known[0] if known and all(bytes(value) == b"null" for value in values.values()) else None
 
 
 def _says_nothing_else(data: bytes, actions: Sequence[Action]) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
-from indextables.actions.live import EMPTY, LiveFiles
+from indextables.actions.edit import Edit
+from indextables.actions.layers import EMPTY, LayeredFiles
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.actions.spellings import AddBlock
 from indextables.paths import NULL_PARTITION, are_plain
@@ -24,14 +25,14 @@ class Replay:
         *,
         protocol: Protocol | None = None,
         metadata: Metadata | None = None,
-        files: LiveFiles = EMPTY,
+        files: LayeredFiles = EMPTY,
         txns: Mapping[str, Txn] | None = None,
         skips: Mapping[str, Skip] | None = None,
     ) -> None:
         self._normalise = normalise
         self.protocol = protocol
         self.metadata = metadata
-        self._files = files.edit()
+        self._files = Edit(files)
         self.txns: dict[str, Txn] = dict(txns or {})
         self.skips: dict[str, Skip] = dict(skips or {})  # by path, all skips of a path in one
 
@@ -99,6 +100,6 @@ class Replay:
     def num_files(self) -> int:
         return len(self._files)
 
-    def files(self) -> LiveFiles:
+    def files(self) -> LayeredFiles:
         """What is live now; the replay ends with it."""
         return self._files.done()

@@ -1,7 +1,7 @@
 """The argument list of a job: every value stays one argument, none can become a flag.
 
 Values are always joined to their name (`--where=…`), so one that begins with a dash, or holds spaces, quotes or `;`, reaches
-the job as it was written; there is no shell on the way. Airflow logs the whole command, so what looks like a credential is refused.
+the job as it was written; there is no shell on the way. Airflow logs the whole command, so credentials (`config.is_secret`) are refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from indextables.config import is_secret
 from indextables.errors import ConfigError, InvalidArgument
+from indextables.paths import check_no_user
 
 Value = str | int | float | bool | Sequence[str] | None
 
@@ -20,8 +22,10 @@ _JOB = re.compile(r"[a-z][a-z0-9_]*")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SECRET = re.compile(r"secret|passw|token|credential|(access|private|session|account|api)[._-]?key", re.IGNORECASE)
-_USERINFO = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*@", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_AIRFLOW = re.compile(r"_*AIRFLOW_")
+_LOGGED = "the command is logged"
+_QUERY_KEY = re.compile(r"[?&]([^=&#/]+)=")
 
 
 def job_name(job: str) -> str:
@@ -35,18 +39,38 @@ def plain_text(name: str, value: str) -> str:
     """`value` if it may stand in a logged command line: no control characters, no credentials in an address."""
     if _CONTROL.search(value):
         raise InvalidArgument(f"{name} {value!r} holds a control character")
-    if _USERINFO.match(value):
-        raise ConfigError(f"{name} holds a user or password in its address; give credentials by the environment, the command is logged")
+    if _ADDRESS.match(value):
+        try:
+            check_no_user(value)
+        except ConfigError:
+            raise ConfigError(f"{name} holds a user or password in its address; give credentials by the environment, {_LOGGED}") from None
+        if any(key.lower() == "sig" or is_secret(key) for key in _QUERY_KEY.findall(value)):
+            raise ConfigError(f"{name} holds a credential in its address; give credentials by the environment, {_LOGGED}")
     return value
 
 
 def public_key(key: str) -> str:
-    """`key` if it is a well-formed option key that does not announce a credential."""
+    """`key` if it is a well-formed option key that does not name a credential."""
     if not isinstance(key, str) or not _OPTION.fullmatch(key):
         raise ConfigError(f"option {key!r} is not a key such as merge.targetSize")
-    if _SECRET.search(key):
-        raise ConfigError(f"option {key!r} looks like a credential; give it by the environment, the command is logged")
+    if is_secret(key):
+        raise ConfigError(f"option {key!r} looks like a credential; give it by the environment, {_LOGGED}")
     return key
+
+
+def public_settings(conf: Mapping[str, object]) -> None:
+    """ConfigError for a Spark setting that names a credential: `--conf` stands in the logged command line."""
+    for key in conf:
+        if is_secret(key):
+            raise ConfigError(f"Spark setting {key!r} looks like a credential; set it in spark-defaults.conf or the environment, {_LOGGED}")
+
+
+def job_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without the variables that configure Airflow: its keys, database, connections and variables are none of a job's business.
+
+    AIRFLOW_CTX_*, which only name the task, stay.
+    """
+    return {name: value for name, value in environ.items() if name.startswith("AIRFLOW_CTX_") or not _AIRFLOW.match(name)}
 
 
 def scalar(value: str | int | float | bool) -> str:

@@ -16,7 +16,7 @@ from indextables.airflow.operator import IndexTablesJobOperator
 from indextables.airflow.tables import Table, Write, load
 from indextables.config import DURATION_PATTERN, SIZE_PATTERN
 from indextables.errors import ConfigError
-from indextables.limits import PATH_CHARACTERS, PREDICATE_CHARACTERS
+from indextables.limits import OLDER_THAN, PATH_CHARACTERS, PREDICATE_CHARACTERS
 
 # One transaction for each run: every try of it, also after it was cleared, commits at most once. The run is part of the application's id
 # because runs need not come in the order of a number they carry (a manual one before a late scheduled one, an old one cleared), and an
@@ -75,7 +75,7 @@ def _write_dag(table: Table, write: Write) -> DAG:
         {
             "source": "{{ params.source }}",
             "format": write.format,
-            "mode": "{{ params.mode }}",
+            "mode": "{{ params.mode or '' }}",
             "partition-by": list(write.partition_by),
             "txn-app": TXN_APP,
             "txn-version": TXN_VERSION,
@@ -88,21 +88,21 @@ def _write_dag(table: Table, write: Write) -> DAG:
 def _maintain_dag(table: Table) -> DAG:
     dag = _dag(table, "maintain", schedule=[table_asset(table)], doc_md=texts.maintain_doc(table), params=_maintain_params(table))
     merge: dict[str, Value] = {
-        "target-size": "{{ params.target_size }}",
+        "target-size": "{{ params.target_size or '' }}",
         "where": "{{ params.where or '' }}",
         "max-dest-splits": "{{ params.max_dest_splits or '' }}",
         "max-source-splits": "{{ params.max_source_splits or '' }}",
     }
+    dry_run: dict[str, Value] = {"dry-run": "{{ params.dry_run }}"}  # of every step: each would change the table
     purge: dict[str, Value] = {
-        "older-than": "{{ params.older_than }}",
-        "log-retention": "{{ params.log_retention }}",
-        "dry-run": "{{ params.dry_run }}",
+        "older-than": "{{ params.older_than or '' }}",
+        "log-retention": "{{ params.log_retention or '' }}",
     }
     # none_failed: a step that was skipped for want of work does not hold up the next one, a failed one does.
     chain(
-        _task(dag, table, "merge_splits", merge),
-        _task(dag, table, "checkpoint", {}, trigger_rule="none_failed"),
-        _task(dag, table, "purge", purge, trigger_rule="none_failed"),
+        _task(dag, table, "merge_splits", merge | dry_run),
+        _task(dag, table, "checkpoint", dry_run, trigger_rule="none_failed"),
+        _task(dag, table, "purge", purge | dry_run, trigger_rule="none_failed"),
     )
     return dag
 
@@ -155,17 +155,23 @@ def _write_params(write: Write) -> dict[str, Param]:
             title="Source",
             description_md="File or folder to load; a relative path is taken against the project's folder.",
         ),
-        "mode": Param(write.mode, enum=["append", "overwrite"], title="Mode"),
+        "mode": Param(
+            write.mode, type=["null", "string"], enum=[None, "append", "overwrite"], title="Mode", description_md="Empty: append."
+        ),
     }
 
 
 def _maintain_params(table: Table) -> dict[str, Param]:
     options = table.maintain
-    size: dict[str, Any] = {"type": "string", "pattern": SIZE_PATTERN}
-    duration: dict[str, Any] = {"type": "string", "pattern": DURATION_PATTERN}
+    size: dict[str, Any] = {"type": ["null", "string"], "pattern": SIZE_PATTERN}
+    duration: dict[str, Any] = {"type": ["null", "string"], "pattern": DURATION_PATTERN}
     return {
         "target_size": Param(
-            options.target_size, **size, title="Target size", description_md="Merge small splits up to this size.", section="Merge"
+            options.target_size,
+            **size,
+            title="Target size",
+            description_md="Merge small splits up to this size; empty: the table's `merge.targetSize`.",
+            section="Merge",
         ),
         "where": Param(
             options.where,
@@ -176,18 +182,26 @@ def _maintain_params(table: Table) -> dict[str, Param]:
             section="Merge",
         ),
         "max_dest_splits": Param(
-            options.max_dest_splits, type=["null", "integer"], minimum=1, title="At most so many merged splits", section="Merge"
+            options.max_dest_splits, type=["null", "integer"], minimum=1, title="Maximum number of merged splits", section="Merge"
         ),
         "max_source_splits": Param(
-            options.max_source_splits, type=["null", "integer"], minimum=2, title="Of at most so many splits each", section="Merge"
+            options.max_source_splits, type=["null", "integer"], minimum=2, title="Maximum number of splits per merge", section="Merge"
         ),
         "older_than": Param(
             options.older_than,
             **duration,
             title="Purge splits removed longer ago than",
-            description_md="Versions younger than this stay readable in full.",
+            description_md=f"Versions younger than this stay readable in full; empty: {OLDER_THAN}.",
             section="Purge",
         ),
-        "log_retention": Param(options.log_retention, **duration, title="Keep history for", section="Purge"),
-        "dry_run": Param(False, type="boolean", title="Dry run", description_md="Only list what purge would delete.", section="Purge"),
+        "log_retention": Param(
+            options.log_retention,
+            **duration,
+            title="Keep history for",
+            description_md="Empty: the table's `purge.txLogRetentionHours`.",
+            section="Purge",
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description_md="Every step only reports what it would do and changes nothing."
+        ),
     }

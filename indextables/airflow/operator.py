@@ -16,7 +16,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from indextables.airflow.command import Value, job_arguments, job_name
+from indextables.airflow.command import Value, job_arguments, job_name, public_settings
+from indextables.airflow.hook import JobSubmitHook
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
 
@@ -33,7 +34,8 @@ class IndexTablesJobOperator(SparkSubmitOperator):
 
     The command is a list, there is no shell: every value is one argument joined to its name. A job with nothing to do leaves its report
     as XCom and shows as skipped. Exit codes 2 and 78 fail at once, all other failures may be retried. When the task ends, by itself or
-    killed or timed out, no process of the job is left on this machine.
+    killed or timed out, no process of the job is left on this machine. Credentials are refused in options, Spark settings and addresses,
+    because Airflow logs them; the job's environment is that of the worker without Airflow's own variables.
 
     :param job: the job, e.g. ``merge_splits`` (templates are not rendered here)
     :param table: path or address of the table (templated); a relative path is taken against ``base_dir``
@@ -78,6 +80,7 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         with tempfile.TemporaryDirectory(prefix="indextables-") as folder:
             self._report = Path(folder) / "report.json"
             try:
+                public_settings(self.conf or {})
                 self.application_args = job_arguments(*self._located(), self.options, self._report)
             except IndexTablesError as error:
                 raise AirflowFailException(f"{self.job}: {error}") from None
@@ -115,6 +118,9 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         if str(target["master"]).startswith("local"):
             self.conf = {**_LOOPBACK, **self.conf}
             self.env_vars = {**self._local_environment(), **(self.env_vars or {})}
+
+    def _get_hook(self) -> JobSubmitHook:
+        return JobSubmitHook.of(super()._get_hook())
 
     def _local_environment(self) -> dict[str, str]:
         """What spark-submit needs here beyond what is set; a spark-submit that the PATH finds already stays the one that is run."""

@@ -1,7 +1,8 @@
 """The tables file: which tables Airflow writes and maintains, and how.
 
-`load` never raises for what stands in the file: good entries become `Table`s, each bad one a line that names the entry, the key and the
-value, so one mistake does not take the other tables' DAGs away.
+`load` never raises for the contents of the file: a valid entry becomes a `Table`, an invalid one becomes a line that names the entry, the
+key and the value. A mistake in one entry leaves the other tables alone. A mistake in what all tables share (`defaults`, an unknown
+top-level key) leaves no table: run without its defaults, a table could be purged earlier than its owner asked for.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ class Write:
     """How the write DAG loads data."""
 
     source: str  # file or folder; a run may name another one
-    format: str  # parquet, csv or json
-    mode: str  # append or overwrite
+    format: str | None  # parquet, csv or json; None: by the name of the source
+    mode: str | None  # append or overwrite
     partition_by: tuple[str, ...]
     schedule: str | None  # cron line or preset; None: by hand
 
 
 @dataclass(frozen=True, slots=True)
 class Maintain:
-    """What the maintenance DAG's form starts from."""
+    """What the maintenance DAG's form starts from. None: not passed to the job, so that the table's own option or the default holds."""
 
-    target_size: str
+    target_size: str | None
     where: str | None
     max_dest_splits: int | None
     max_source_splits: int | None
-    older_than: str
-    log_retention: str
+    older_than: str | None
+    log_retention: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a tables file holds: the good entries, and one line for each problem."""
+    """What a tables file holds: the valid entries, and one line for each problem."""
 
     file: Path
     tables: tuple[Table, ...]
@@ -102,17 +103,26 @@ def load(dags: Path, environ: Mapping[str, str] | None = None) -> Tables:
     if not isinstance(entries, list):
         problems.append(f"tables: {entries!r} is not a list of tables")
         entries = []
-    problems = [f"{file}: {problem}" for problem in problems]
+    tables, wrong = _entries(entries, {} if problems else defaults, dags.parent)
+    if problems:
+        wrong += [f"table {table.name!r}: has no DAGs until the file is corrected" for table in tables]
+        tables = ()
+    return Tables(file, tables, tuple(f"{file}: {problem}" for problem in [*problems, *wrong]))
+
+
+def _entries(entries: list[Any], defaults: Mapping[str, Any], root: Path) -> tuple[tuple[Table, ...], list[str]]:
+    """The valid entries, and one line for each problem of the others."""
+    problems: list[str] = []
     tables: dict[str, Table] = {}
     for number, entry in enumerate(entries, start=1):
-        table, wrong = _table(entry, defaults, dags.parent)
+        table, wrong = _table(entry, defaults, root)
         if table is not None and table.name in tables:
             wrong = [f"name: {table.name!r} is taken by an earlier entry"]
         title = f"{entry['name']!r} (entry {number})" if isinstance(entry, Mapping) and entry.get("name") else f"entry {number}"
-        problems += [f"{file}: table {title}: {problem}" for problem in wrong]
+        problems += [f"table {title}: {problem}" for problem in wrong]
         if table is not None and not wrong:
             tables[table.name] = table
-    return Tables(file, tuple(tables.values()), tuple(problems))
+    return tuple(tables.values()), problems
 
 
 class _Loader(yaml.SafeLoader):
@@ -143,17 +153,16 @@ def _read(file: Path) -> Any:
 
 
 def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
-    """The raw defaults; a wrong one is noted once, here, and then left out."""
+    """The raw defaults, checked once here, so that a mistake is not reported again for every table."""
     if value is None:
         return {}
-    before = len(problems)
     fields = Fields(value, "defaults", problems)
     _common(fields)
     _maintain(fields.give("maintain"), "defaults.maintain", problems)
     _spark(fields.give("spark"), "defaults.spark", problems)
     fields.take("options", checks.options)
     fields.rest()
-    return dict(value) if len(problems) == before else {}
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table | None, list[str]]:
@@ -179,12 +188,12 @@ def _under(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, A
 
 
 def _merged(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that an entry and the defaults may both have: the entry's values win one by one."""
+    """The sections that an entry and the defaults may both have: the entry's values win one by one, a null takes the default."""
     merged: dict[str, Any] = {}
     for key in ("maintain", "spark", "options"):
         own, default = entry.get(key), defaults.get(key)
         if isinstance(default, Mapping) and (own is None or isinstance(own, Mapping)):
-            merged[key] = {**default, **(own or {})}
+            merged[key] = {**default, **{name: value for name, value in (own or {}).items() if value is not None or name not in default}}
             if key == "spark" and isinstance(default.get("conf"), Mapping) and isinstance(merged[key].get("conf"), Mapping):
                 merged[key]["conf"] = {**default["conf"], **merged[key]["conf"]}
     return merged
@@ -205,8 +214,8 @@ def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
         source=fields.need("source", checks.path, ""),
-        format=fields.take("format", checks.one_of("parquet", "csv", "json"), "parquet") or "",
-        mode=fields.take("mode", checks.one_of("append", "overwrite"), "append") or "",
+        format=fields.take("format", checks.one_of("parquet", "csv", "json")),
+        mode=fields.take("mode", checks.one_of("append", "overwrite")),
         partition_by=fields.take("partition_by", checks.columns, ()) or (),
         schedule=fields.take("schedule", checks.schedule),
     )
@@ -217,12 +226,12 @@ def _write(value: Any, problems: list[str]) -> Write:
 def _maintain(value: Any, place: str, problems: list[str]) -> Maintain:
     fields = Fields({} if value is None else value, place, problems)
     maintain = Maintain(
-        target_size=fields.take("target_size", checks.size, "5G") or "",
+        target_size=fields.take("target_size", checks.size),
         where=fields.take("where", checks.text),
         max_dest_splits=fields.take("max_dest_splits", checks.between(1, 1_000_000)),
         max_source_splits=fields.take("max_source_splits", checks.between(2, 1_000_000)),
-        older_than=fields.take("older_than", checks.duration, "7d") or "",
-        log_retention=fields.take("log_retention", checks.duration, "30d") or "",
+        older_than=fields.take("older_than", checks.duration),
+        log_retention=fields.take("log_retention", checks.duration),
     )
     fields.rest()
     return maintain

@@ -27,7 +27,7 @@ def write_doc(table: Table, write: Write) -> str:
     return f"""\
 ### Write into {_code(table.name)}
 {_lead(table)}
-Loads {_code(write.source)} ({write.format}, {write.mode}) into the table at {_code(table.path)} {when}, then tells
+Loads {_code(write.source)}{_how(write)} into the table at {_code(table.path)} {when}, then tells
 {_code(f"indextables_{table.name}_maintain")} that the table has changed.
 
 **By hand:** press *Trigger*; the form takes another source or mode for this one run. The task's XCom `return_value` is the report.
@@ -43,11 +43,16 @@ def maintain_doc(table: Table) -> str:
 `merge_splits` → `checkpoint` → `purge` on the table at {_code(table.path)}, after every write that Airflow made, or by hand.
 A step with nothing to do shows as skipped and the next one still runs; a step that failed stops the rest.
 
-**By hand:** press *Trigger*; the form takes other sizes and ages for this one run, and a dry run that only lists what `purge` would delete.
-Each task's XCom `return_value` is its report.
+**By hand:** press *Trigger*; the form takes other sizes and ages for this one run. In a dry run every step only reports what it would do;
+the table is not changed. Each task's XCom `return_value` is its report.
 
 {_retries(table)}
 {_CODES}"""
+
+
+def _how(write: Write) -> str:
+    words = ", ".join(word for word in (write.format, write.mode) if word)
+    return f" ({words})" if words else ""
 
 
 def _lead(table: Table) -> str:

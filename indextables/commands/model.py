@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from indextables.config import parse_duration
+from indextables.limits import OLDER_THAN
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -25,7 +28,7 @@ class MergeSplits:
 @dataclass(frozen=True, slots=True)
 class Purge:
     path: str
-    older_than_hours: int = 168
+    older_than_hours: int = parse_duration(OLDER_THAN) // 3_600_000
     log_retention_hours: int | None = None
     dry_run: bool = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from indextables.operations.report import Report, Status
+from indextables.operations import Report, Status
 
 _TEXT, _LONG, _FLAG = pa.string(), pa.int64(), pa.bool_()
 

@@ -16,11 +16,15 @@ from indextables.commands.parse import parse_command
 from indextables.commands.results import loud, quiet, said
 from indextables.errors import PointedError
 from indextables.log import cache
-from indextables.operations import checkpoint, describe_log, describe_state, drop_partitions, merge_splits, purge, repair, truncate_history
-from indextables.operations.executor import Executor, in_threads
-from indextables.state.contents import Format
-from indextables.state.pointer import read_pointer
-from indextables.table.context import TableContext
+from indextables.operations import Executor, in_threads
+from indextables.operations.alter import drop_partitions
+from indextables.operations.checkpoint import checkpoint, version_of
+from indextables.operations.expire import purge, truncate_history
+from indextables.operations.inspect import SCHEMA, describe_log, describe_state
+from indextables.operations.merge import merge_splits
+from indextables.operations.repair import repair
+from indextables.state import Format, read_pointer
+from indextables.table import TableContext
 
 _MIB = 1024 * 1024
 
@@ -51,7 +55,7 @@ class Runner:
 
     def _merge(self, command: model.MergeSplits) -> pa.Table:
         context = self._at(command.path)
-        report, _ = merge_splits.merge_splits(
+        report, _ = merge_splits(
             context,
             context.snapshot(),
             command.target_size,
@@ -74,7 +78,7 @@ class Runner:
     def _purge(self, command: model.Purge) -> pa.Table:
         context = self._at(command.path)
         log = None if command.log_retention_hours is None else f"{command.log_retention_hours}h"
-        report = purge.purge(context, f"{command.older_than_hours}h", log, command.dry_run, executor=self.deleting)
+        report = purge(context, f"{command.older_than_hours}h", log, command.dry_run, executor=self.deleting)
         counts = dict(report.metrics)
         done = dict.fromkeys(counts, 0) if command.dry_run else counts
         planned = f"would delete {counts['files_deleted']} splits and {counts['bytes_deleted']} bytes in all" if command.dry_run else None
@@ -95,31 +99,32 @@ class Runner:
 
     def _drop_partitions(self, command: model.DropPartitions) -> pa.Table:
         context = self._at(command.path)
-        report, _ = drop_partitions.drop_partitions(context, context.snapshot(), command.where.text)
+        report, _ = drop_partitions(context, context.snapshot(), command.where.text)
         counts = (report.metrics[name] for name in ("partitions_dropped", "files_removed", "bytes_removed"))
         return _row(results.DROP_PARTITIONS, str(context.root), quiet(report), *counts, said(report))
 
     def _checkpoint(self, command: model.Checkpoint) -> pa.Table:
         context = self._at(command.path)
-        report = checkpoint.checkpoint(context, compact=command.compact)
-        snapshot = context.snapshot(checkpoint.version_of(report))
+        report = checkpoint(context, compact=command.compact)
+        snapshot = context.snapshot(version_of(report))
         pointer = read_pointer(context.store)
         known = pointer if pointer is not None and pointer.version == snapshot.version else None
-        actions = len(snapshot.files) + 2 + len(snapshot.txns) if known is None else known.size
+        live = context.totals(snapshot).num_files
+        actions = live + 2 + len(snapshot.txns) if known is None else known.size
         return _row(
             results.CHECKPOINT,
             str(context.root),
             loud(report),
             snapshot.version,
             actions,
-            len(snapshot.files),
+            live,
             snapshot.protocol.min_reader_version,
             known is not None and known.format == Format.JSON_PARTS.value,
         )
 
     def _truncate(self, command: model.TruncateHistory) -> pa.Table:
         context = self._at(command.path)
-        report = truncate_history.truncate_history(context, command.dry_run)
+        report = truncate_history(context, command.dry_run)
         counts = report.metrics
         return _row(
             results.TRUNCATE,
@@ -133,15 +138,15 @@ class Runner:
         )
 
     def _repair(self, command: model.Repair) -> pa.Table:
-        report = repair.repair(command.source, command.destination, self.options)
+        report = repair(command.source, command.destination, self.options)
         counts = (report.metrics[name] for name in ("source_version", "total_splits", "valid_splits", "missing_splits"))
         return _row(results.REPAIR, command.source, command.destination, *counts, loud(report))
 
     def _describe_state(self, command: model.DescribeState) -> pa.Table:
-        return pa.Table.from_pylist([describe_state.describe_state(self._at(command.path))], schema=describe_state.SCHEMA)
+        return pa.Table.from_pylist([describe_state(self._at(command.path))], schema=SCHEMA)
 
     def _describe_log(self, command: model.DescribeLog) -> pa.Table:
-        return describe_log.describe_log(self._at(command.path), include_all=command.include_all)
+        return describe_log(self._at(command.path), include_all=command.include_all)
 
     def _invalidate(self, command: model.InvalidateCache) -> pa.Table:
         context = None if command.path is None else self._at(command.path)

@@ -6,19 +6,18 @@ The listing of a log is the key to the rest: whoever takes a fresh one compares 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indextables import limits
+from indextables.log.anchor import Anchor
 from indextables.log.names import LogListing
-
-if TYPE_CHECKING:
-    from indextables.log.log import VersionFile
+from indextables.log.version_file import VersionFile
+from indextables.process_cache import ProcessCache
 
 
 class Kind(StrEnum):
@@ -32,15 +31,6 @@ class Kind(StrEnum):
 
 
 VERSION_DEPENDENT = frozenset({Kind.VERSION, Kind.FILES, Kind.VERSIONS_LIST})
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A file of the log that the rest hangs on, and a digest of its text: commits carry an id of their own, so it tells logs apart."""
-
-    path: str
-    digest: bytes | None  # None: only its size and time are known
-    stamp: tuple[int, int] | None  # None: it was never listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +174,23 @@ def _is_continued(seen: LogListing, listing: LogListing) -> bool:
     return same and all(version > end for version in new)
 
 
-_LOCK = threading.Lock()
-_TABLES: OrderedDict[Hashable, LogCache] = OrderedDict()
+_TABLES: ProcessCache[Hashable, LogCache] = ProcessCache(lambda: (limits.CACHED_TABLES,))
 
 
 def cache_of(key: Hashable) -> LogCache:
     """The one cache of a table in this process; tables used least lately are forgotten."""
-    with _LOCK:
-        cache = _TABLES.setdefault(key, LogCache())
-        _TABLES.move_to_end(key)
-        while len(_TABLES) > limits.CACHED_TABLES:
-            _TABLES.popitem(last=False)
-        return cache
+    return _TABLES.get_or_make(key, LogCache)
 
 
 def trim() -> None:
     """Lets go of live files, those of the tables used least lately first, until all fit."""
-    with _LOCK:
-        total = sum(cache.weight for cache in _TABLES.values())
-        for cache in _TABLES.values():
-            if total <= limits.CACHED_STATE_BYTES:
-                return
-            total -= cache.weight
-            cache.invalidate(Kind.FILES)
+    tables = _TABLES.values()
+    total = sum(cache.weight for cache in tables)
+    for cache in tables:
+        if total <= limits.CACHED_STATE_BYTES:
+            return
+        total -= cache.weight
+        cache.invalidate(Kind.FILES)
 
 
 def counts(key: Hashable | None = None) -> Counts:
@@ -222,20 +206,8 @@ def invalidate(key: Hashable | None = None) -> None:
 
 
 def _chosen(key: Hashable | None) -> list[LogCache]:
-    with _LOCK:
-        return list(_TABLES.values()) if key is None else [_TABLES[key]] if key in _TABLES else []
+    return [cache for table, cache in _TABLES.items() if key in (None, table)]
 
 
 def forget(key: Hashable) -> None:
-    with _LOCK:
-        _TABLES.pop(key, None)
-
-
-def _start_anew() -> None:
-    """A fork copies locks that another thread may hold."""
-    global _LOCK, _TABLES
-    _LOCK = threading.Lock()
-    _TABLES = OrderedDict()
-
-
-os.register_at_fork(after_in_child=_start_anew)
+    _TABLES.pop(key)

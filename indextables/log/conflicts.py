@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from indextables.actions import Metadata, Txn
-from indextables.actions.model import MAPPING_PREFIX
+from indextables.actions import MAPPING_PREFIX, Metadata, Txn
 from indextables.errors import ConcurrentConflict
 
 

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import Struct
-
-from indextables.actions import Action
-from indextables.actions.codec import decode_version, encode_actions
-from indextables.actions.spellings import AddBlock, decoded
+from indextables.actions import Action, decode_version, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import files, names
-from indextables.log.cache import VERSION_DEPENDENT, Anchor, Kind, LogCache
+from indextables.log.anchor import Anchor
+from indextables.log.cache import VERSION_DEPENDENT, Kind, LogCache
+from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
-from indextables.storage import LocalStore, Store
+from indextables.storage import Store
 
 CHUNK = 64  # versions of one task at most: a task costs as much as reading a small file
-
-
-class VersionFile(Struct, frozen=True):
-    version: int
-    items: Sequence[Action | AddBlock]  # in their order
-    unknown: int
-    data: bytes  # as it is stored, or its text
-
-    @property
-    def actions(self) -> list[Action]:
-        """Each of them, decoded."""
-        found: list[Action] = []
-        for item in self.items:
-            found.extend(decoded([(path, item) for path in item.texts]) if isinstance(item, AddBlock) else (item,))
-        return found
-
-    def __len__(self) -> int:
-        """How many actions it has that we know."""
-        return sum(len(item.texts) if isinstance(item, AddBlock) else 1 for item in self.items)
-
-    @property
-    def digest(self) -> bytes:
-        """Of its text, however it was packed."""
-        return digest_of(files.unpack(self.data, f"version {self.version}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +33,7 @@ class Reading:
     timeout_seconds: float = 30
     cache_ms: int = 300_000  # 0: nothing is kept
     manifests: int = 8  # read at a time
+    decoded_manifests: bool = True  # whether manifests may come from this machine's cache of decoded ones
 
     @classmethod
     def of(cls, config: Config) -> Reading:
@@ -71,6 +45,10 @@ class Reading:
             cache_ms=1000 * int(config.get("transaction.cache.expirationSeconds")) if cached else 0,
             manifests=int(config.get("state.read.parallelism")) if optimized else 1,
         )
+
+    def from_store(self) -> Reading:
+        """The same without any cache, so that damage in the store shows."""
+        return replace(self, cache_ms=0, decoded_manifests=False)
 
 
 DEFAULT = Reading()
@@ -85,6 +63,10 @@ class TransactionLog:
         self.clock = clock
         self.generation: int | None = None  # of the cache, when this log was last listed; before that it is not used
         self._held: tuple[names.LogListing, Anchor] | None = None
+
+    def from_store(self) -> TransactionLog:
+        """The same log, read from the store alone and from no cache."""
+        return TransactionLog(self.store, self.reading.from_store(), self.clock)
 
     def listing(self, max_staleness_ms: int = 0, version: int | None = None) -> names.LogListing:
         """Fresh, or seen by this process no longer ago than that; a missing folder lists as empty.
@@ -173,7 +155,7 @@ class TransactionLog:
                 yield content if isinstance(content, VersionFile) else self._decoded(version, content)
 
     def _fetched(self, chunks: Sequence[Sequence[int]]) -> Iterator[list[VersionFile | bytes]]:
-        if isinstance(self.store, LocalStore):  # small files arrive faster than threads can take turns
+        if not self.store.capabilities.has_latency:  # small files arrive faster than threads can take turns
             yield from map(self._fetch, chunks)
             return
         parallelism = self.reading.parallelism
@@ -275,7 +257,3 @@ def _packed(version: int, actions: Sequence[Action], *, compress: bool) -> bytes
     except (UnicodeEncodeError, TypeError, OverflowError, LogCorrupted) as error:
         raise InvalidArgument(f"{source} was not written, since it could not be read again: {error}") from None
     return data
-
-
-def digest_of(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=16).digest()

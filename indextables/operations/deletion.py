@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.errors import StorageError, StorageRefused
-from indextables.log.log import TransactionLog
+from indextables.log import TransactionLog
 from indextables.operations.executor import Executor, in_many_threads
-from indextables.state.inventory import Inventory
-from indextables.state.retention import Deletion, Kind
+from indextables.state import Deletion, Inventory, Kind
 from indextables.storage import StoreSpec
-from indextables.table.context import TableContext
+from indextables.table import TableContext
 
 PAUSE_SECONDS = 0.1  # before the second try, doubled each time
 RETRY_SECONDS = 10  # after which nothing is tried again

@@ -32,6 +32,10 @@ def command(verb: str, table: str, *arguments: str) -> str:
     return shlex.join(["indextables", verb, table, *arguments])
 
 
+def unreadable(table: str, error: Exception) -> Finding:
+    return Finding("unreadable", Severity.ERROR, str(error), command("repair", table, "NEW_LOG"))
+
+
 def counted(number: int, thing: str, what: str) -> str:
     """`1 split is missing`, `2 splits are missing`."""
     return f"{number} {thing} is {what}" if number == 1 else f"{number} {thing}s are {what}"

@@ -1,4 +1,4 @@
-"""The condition that a text means, parsed with sqlglot.
+"""The condition that a text means.
 
 condition  := condition OR condition | condition AND condition | NOT condition | predicate
 predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) | [NOT] BETWEEN value AND value
@@ -6,51 +6,53 @@ predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) 
 operand    := ( condition ) | value          value := column | literal | ( value )
 literal    := [+-] number | 'string' | TRUE | FALSE | NULL | DATE '…' | TIMESTAMP '…' | X'hex'
 
-sqlglot takes some twenty Python frames for each level of nesting. So what stands between two parentheses is parsed when the second one is
-read, and is a single token in the text around it: sqlglot sees no nesting, however deep the text is, and needs no more stack for it. What
-becomes of the predicate later does: hence limits.PREDICATE_DEPTH.
+Parsing goes from left to right, so the first error of the text is the one that is reported. The methods that may meet a parenthesis are
+generators: each yields at one, and `parse` sends what stands between it and the closing one. So parentheses take no Python stack, however
+deep they are nested. What becomes of the predicate later does: hence limits.PREDICATE_DEPTH.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from sqlglot import Token, TokenType
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 from indextables.errors import InvalidPredicate
 from indextables.limits import PREDICATE_DEPTH
-from indextables.predicates.binder import Binder, Parsed
-from indextables.predicates.conversion import COMPARISONS, Conversion
-from indextables.predicates.expressions import Expr
-from indextables.predicates.literals import excerpt
-from indextables.predicates.tokens import tokenize, written
+from indextables.predicates.binder import Binder, Literal, Operand, Parsed
+from indextables.predicates.expressions import And, Expr, Not, Or
+from indextables.predicates.literals import Written, excerpt, parse_bytes, parse_date, parse_number, parse_timestamp
+from indextables.predicates.tokens import END, NAME, NUMBER, STRING, Token, tokenize
 
-_BEFORE_VALUE = frozenset(COMPARISONS) | {
-    TokenType.LIKE,
-    TokenType.ESCAPE,
-    TokenType.BETWEEN,
-    TokenType.IN,
-    TokenType.COMMA,
-    TokenType.L_PAREN,
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
+_CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+_READ: dict[str, Callable[[str], Written]] = {
+    STRING: str,
+    NUMBER: parse_number,
+    "DATE": parse_date,
+    "TIMESTAMP": parse_timestamp,
+    "X": parse_bytes,
 }
-_BEFORE_CONDITION = (None, TokenType.AND, TokenType.OR, TokenType.NOT)
+_VALUE = "a column or a literal"
+
+_T = TypeVar("_T")
+_Parsing = Generator[None, Parsed, _T]
 
 
 def parse(binder: Binder) -> Expr:
     """The condition, bound; InvalidPredicate where the text is none."""
-    return _Parser(binder).parse()
-
-
-@dataclass(slots=True)
-class _Level:
-    """What was read of the text between two parentheses, or of the whole."""
-
-    opened: Token | None = None
-    tokens: list[Token] = field(default_factory=list)
-    before: TokenType | None = None  # the next token
-    negations: int = 0  # that hold for the next token
-    between: bool = False  # the next AND is that of BETWEEN
-    listing: bool = False  # the list of IN is open
+    parser = _Parser(binder)
+    unfinished = [parser.condition()]
+    result: Parsed | None = None  # what the innermost one waits for; none has begun yet
+    while True:
+        try:
+            unfinished[-1].send(result)  # type: ignore[arg-type]  # None starts a generator
+            unfinished.append(parser.condition(nested=True))
+            result = None
+        except StopIteration as done:
+            unfinished.pop()
+            result = done.value
+            if not unfinished:
+                return binder.condition(done.value)
 
 
 class _Parser:
@@ -58,100 +60,160 @@ class _Parser:
 
     def __init__(self, binder: Binder) -> None:
         self._bind = binder
-        self._levels = [_Level()]
+        self._tokens = tokenize(binder.text)
+        self._at = 0
         self._depth = 0
-        self._bound: dict[int, Parsed] = {}  # what stands between parentheses, by the place of the first
+        if self._now.kind == END:
+            raise binder.error("the predicate is empty", 0)
 
-    def parse(self) -> Expr:
-        text = self._bind.text
-        tokens = tokenize(text)
-        if not tokens:
-            raise self._bind.error("the predicate is empty", 0)
+    def condition(self, nested: bool = False) -> _Parsing[Parsed]:
+        """All of the text, or all of it up to the closing parenthesis, which stays."""
+        parsed = yield from self._connected("OR", Or, lambda: self._connected("AND", And, self._negated))
+        if self._now.kind != (")" if nested else END):
+            raise self._unexpected("AND, OR or ')'" if nested else "AND, OR or the end")
+        return parsed
+
+    def _connected(self, word: str, make: type[And] | type[Or], part: Callable[[], _Parsing[Parsed]]) -> _Parsing[Parsed]:
+        """`a AND b AND c` becomes one flat node."""
+        parsed = yield from part()
+        if self._now.kind != word:
+            return parsed
+        operands = [self._bind.condition(parsed)]
+        while self._take(word):
+            operands.append(self._bind.condition((yield from part())))
+        return make(tuple(operands))
+
+    def _negated(self) -> _Parsing[Parsed]:
+        before = self._depth
+        while self._now.kind == "NOT":
+            self._enter()
+        negations = self._depth - before
+        parsed = yield from self._predicate()
+        for _ in range(negations):
+            parsed = Not(self._bind.condition(parsed))
+        self._depth = before
+        return parsed
+
+    def _predicate(self) -> _Parsing[Parsed]:
+        start = self._now.start
+        left = yield from self._operand("a column, a literal, NOT or '('")
+        if self._now.kind in _COMPARISONS:
+            operand = self._bind.operand(left, start)
+            return self._bind.compare(self._advance().kind, operand, (yield from self._value()))
+        if self._take("IS"):
+            return self._is(left)
+        negated = self._take("NOT")
+        found: Expr
+        if self._take("IN"):
+            found = self._bind.in_list(self._bind.operand(left, start), (yield from self._list()))
+        elif self._take("BETWEEN"):
+            found = yield from self._between(self._bind.operand(left, start))
+        elif self._take("LIKE"):
+            found = self._like(self._bind.operand(left, start))
+        elif negated:
+            raise self._unexpected("IN, BETWEEN or LIKE after NOT")
+        elif self._now.kind in ("AND", "OR", ")", END):
+            return left
+        else:
+            raise self._unexpected("a comparison, IN, BETWEEN, LIKE, IS, AND or OR")
+        return Not(found) if negated else found
+
+    def _is(self, left: Parsed) -> Expr:
+        negated = self._take("NOT")
+        if self._now.kind not in _CONSTANTS and self._now.kind != "UNKNOWN":
+            raise self._unexpected("NULL, TRUE or FALSE after IS")
+        found = self._bind.is_value(left, _CONSTANTS.get(self._advance().kind))
+        return Not(found) if negated else found
+
+    def _between(self, operand: Operand) -> _Parsing[Expr]:
+        low = yield from self._value()
+        if not self._take("AND"):
+            raise self._unexpected("AND between the two bounds of BETWEEN")
+        return self._bind.between(operand, low, (yield from self._value()))
+
+    def _like(self, operand: Operand) -> Expr:
+        pattern = self._string("a pattern in single quotes")
+        escape = self._string("a character in single quotes") if self._take("ESCAPE") else None
+        return self._bind.like(operand, pattern, escape)
+
+    def _string(self, expected: str) -> Literal:
+        if self._now.kind != STRING:
+            raise self._unexpected(expected)
+        return self._literal(self._advance())
+
+    def _list(self) -> _Parsing[list[Literal]]:
+        if not self._take("("):
+            raise self._unexpected("'(' after IN")
+        members = [(yield from self._member())]
+        while self._take(","):
+            members.append((yield from self._member()))
+        if not self._take(")"):
+            raise self._unexpected("',' or ')' in the list of IN")
+        return members
+
+    def _member(self) -> _Parsing[Literal]:
+        position = self._now.start
+        value = yield from self._value("a literal")
+        if not isinstance(value, Literal):
+            raise self._bind.error(f"the list of IN takes literals, found column {value.name!r}", position)
+        return value
+
+    def _value(self, expected: str = _VALUE) -> _Parsing[Operand]:
+        position = self._now.start
+        return self._bind.operand((yield from self._operand(expected)), position)
+
+    def _operand(self, expected: str) -> _Parsing[Parsed]:
+        now = self._now
+        if now.kind == "(":
+            self._enter()
+            parsed = yield
+            self._advance()
+            self._depth -= 1
+            return parsed
+        if now.kind == NAME:
+            self._advance()
+            if self._now.kind == "(":
+                raise self._bind.error(f"functions are not supported, found {excerpt(self._written(now))}(", now.start)
+            return self._bind.column(now.value, now.start, double_quoted=self._bind.text[now.start] == '"')
+        if now.kind in _READ or now.kind in _CONSTANTS:
+            return self._literal(self._advance())
+        raise self._unexpected(expected)
+
+    def _literal(self, token: Token) -> Literal:
+        shown = self._written(token)
         try:
-            for token in tokens:
-                self._read(token)
-            parsed = self._convert(self._levels[-1], _end(len(text)))
-            if len(self._levels) > 1:
-                raise self._bind.error("expected AND, OR or ')', found the end", len(text))
-        except InvalidPredicate as error:
-            raise self._first_error(error) from error.__cause__
-        return self._bind.condition(parsed)
+            value = _CONSTANTS[token.kind] if token.kind in _CONSTANTS else _READ[token.kind](token.value)
+        except ValueError as cause:
+            raise self._bind.error(f"{excerpt(shown)} is not a value: {cause}", token.start) from cause
+        return Literal(value, shown, token.start)
 
-    def _first_error(self, found: InvalidPredicate) -> InvalidPredicate:
-        """What was found between parentheses may not be the first error of the text."""
-        ends = [level.opened for level in self._levels if level.opened] + [_end(found.position or 0)]
-        for level, end in zip(self._levels, ends, strict=True):
-            try:
-                self._convert(level, end)
-            except InvalidPredicate as error:
-                if (error.position or 0) < end.start:
-                    return error
+    @property
+    def _now(self) -> Token:
+        return self._tokens[self._at]
+
+    def _advance(self) -> Token:
+        token = self._now
+        self._at += 1
+        return token
+
+    def _take(self, kind: str) -> bool:
+        """Whether that token was next; then it is consumed."""
+        found = self._now.kind == kind
+        self._at += found
         return found
 
-    def _read(self, token: Token) -> None:
-        level, kind = self._levels[-1], token.token_type
-        if kind is TokenType.L_PAREN:
-            self._open(level, token)
-            return
-        if kind is TokenType.R_PAREN:
-            self._close(level, token)
-            return
-        level.tokens.append(token)
-        if kind is TokenType.NOT:
-            self._negate(level, token)
-        elif kind is TokenType.AND and level.between:
-            kind, level.between = TokenType.BETWEEN, False  # a value follows, as after BETWEEN
-        elif kind in (TokenType.AND, TokenType.OR):
-            self._depth -= level.negations
-            level.negations, level.between = 0, False
-        elif kind is TokenType.BETWEEN:
-            level.between = True
-        level.before = kind
-
-    def _negate(self, level: _Level, token: Token) -> None:
-        """A NOT where a value belongs is refused: sqlglot reads a condition there, and in it the next, without end."""
-        if level.before in _BEFORE_VALUE:
-            raise self._bind.error(f"expected a column or a literal, found {token.text}", token.start)
-        if level.between:
-            raise self._bind.error(f"expected AND between the two bounds of BETWEEN, found {token.text}", token.start)
-        if level.before in _BEFORE_CONDITION:
-            level.negations += 1
-            self._enter(token)
-
-    def _open(self, level: _Level, token: Token) -> None:
-        if level.before is TokenType.IDENTIFIER:
-            name = level.tokens[-1]
-            raise self._bind.error(f"functions are not supported, found {excerpt(written(self._bind.text, name))}(", name.start)
-        if level.before is TokenType.IN and not level.listing:
-            level.tokens.append(token)
-            level.before, level.listing = TokenType.L_PAREN, True
-            return
-        self._enter(token)
-        self._levels.append(_Level(token))
-
-    def _enter(self, token: Token) -> None:
+    def _enter(self) -> None:
+        """Consumes the NOT or the parenthesis that makes the text one deeper."""
         self._depth += 1
         if self._depth > PREDICATE_DEPTH:
-            raise self._bind.error(f"the predicate is nested more than {PREDICATE_DEPTH} deep", token.start)
+            raise self._bind.error(f"the predicate is nested more than {PREDICATE_DEPTH} deep", self._now.start)
+        self._advance()
 
-    def _close(self, level: _Level, token: Token) -> None:
-        if level.listing:
-            level.tokens.append(token)
-            level.before, level.listing = TokenType.R_PAREN, False
-            return
-        parsed = self._convert(level, token)
-        if level.opened is None:
-            raise self._bind.error("expected AND, OR or the end, found )", token.start)
-        self._levels.pop()
-        self._depth -= level.negations + 1
-        self._bound[level.opened.start] = parsed
-        outer = self._levels[-1]
-        outer.tokens.append(Token(TokenType.VAR, "(", start=level.opened.start, end=token.end))
-        outer.before = TokenType.VAR
+    def _written(self, token: Token) -> str:
+        return self._bind.text[token.start : token.end]
 
-    def _convert(self, level: _Level, end: Token) -> Parsed:
-        return Conversion(self._bind, level.tokens, end, self._bound, nested=level.opened is not None).convert()
-
-
-def _end(position: int) -> Token:
-    return Token(TokenType.SENTINEL, "the end", start=position, end=position)
+    def _unexpected(self, expected: str) -> InvalidPredicate:
+        now = self._now
+        found = self._written(now) or END
+        hint = "; arithmetic is not supported" if found[0] in "+-" else ""
+        return self._bind.error(f"expected {expected}, found {excerpt(found)}{hint}", now.start)

@@ -15,6 +15,7 @@ from indextables.predicates.binder import Binder
 from indextables.predicates.constants import typed_array
 from indextables.predicates.expressions import Expr
 from indextables.predicates.literals import single
+from indextables.predicates.parser import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,6 @@ def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | 
     """
     if not isinstance(text, str):
         raise InvalidPredicate(f"a predicate is a text, not {text!r}")
-    from indextables.predicates.parser import parse  # brings sqlglot: 0.3 s of CPU
-
     binder = Binder(text, schema, allowed, purpose, {})
     expression = parse(binder)
     return Predicate(text, expression, pa.schema([(name, kind) for name, kind in binder.used.items()]))

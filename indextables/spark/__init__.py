@@ -13,9 +13,11 @@ Names are loaded when first used: a job checks its arguments before it pays for 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers understand it; typing takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from indextables.spark.distributed import write
     from indextables.spark.frames import read, register
     from indextables.spark.statements import sql

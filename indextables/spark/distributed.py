@@ -11,21 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.utils import is_remote
 
-from indextables.actions import Add
-from indextables.actions.codec import decode_action, encode_action
+from indextables.actions import Add, decode_action, encode_action
 from indextables.errors import InvalidArgument
-from indextables.operations import leftovers
-from indextables.operations import write as writing
-from indextables.operations.executor import in_threads
-from indextables.operations.report import Report, reporter
-from indextables.operations.split_task import SplitTask
-from indextables.operations.write import PreparedWrite
+from indextables.operations import Report, in_threads, reporter
+from indextables.operations.write import PreparedWrite, commit_write, prepare_write
+from indextables.rows import SplitTask, described, found, tell
 from indextables.spark.failures import translated
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
 from indextables.spark.session import SparkExecutor
 from indextables.spark.source import attempt_number, sized
-from indextables.table.context import TableContext
+from indextables.table import TableContext
 
 
 def write(
@@ -46,7 +42,7 @@ def write(
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
     context = TableContext.at(path, options)
-    prepared = writing.prepare(
+    prepared = prepare_write(
         context,
         nullable(arrow_schema(df.schema)),
         mode=mode,
@@ -62,18 +58,18 @@ def write(
 def run(df: DataFrame, prepared: PreparedWrite) -> Report:
     started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
-        return writing.commit(prepared, [], started)[0]
+        return commit_write(prepared, [], started)[0]
     store = prepared.context.store
     try:
         adds, is_clean = collect_adds(df, prepared.task)
     except Exception as error:
-        if left := leftovers.found(store, prepared.task.mark):
-            leftovers.tell(error, leftovers.described(left))
+        if left := found(store, prepared.task.mark):
+            tell(error, described(left))
         raise
     executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession)  # Connect gives out no tasks but those of frames
-    report, _ = writing.commit(prepared, adds, started, executor)
-    left = [] if is_clean else leftovers.found(store, prepared.task.mark, [add.path for add in adds])
-    return replace(report, warnings=[*report.warnings, leftovers.described(left)]) if left else report
+    report, _ = commit_write(prepared, adds, started, executor)
+    left = [] if is_clean else found(store, prepared.task.mark, [add.path for add in adds])
+    return replace(report, warnings=[*report.warnings, described(left)]) if left else report
 
 
 def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:

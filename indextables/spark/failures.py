@@ -18,6 +18,7 @@ _SOURCE = re.compile(
     r"\[(?:PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|MALFORMED_\w+|CANNOT_MERGE_\w+|CONFLICTING_\w+"
     r"|CANNOT_PARSE_\w+|UNSUPPORTED_FEATURE\.QUERY_ONLY_CORRUPT_RECORD_COLUMN|INVALID_PARTITION\w*|PARQUET_\w+)\b[^\]]*\]"
 )
+_HEADER = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\s+Schema: (.*)\s+Expected.*\s+CSV file: (.*)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*$")
 
 
@@ -49,6 +50,10 @@ def translated() -> Iterator[None]:
 def source_error(error: BaseException, source: str) -> SourceUnreadable | None:
     """SourceUnreadable where Spark says that what it was to read is at fault; the innermost of its reasons says most."""
     text = str(error)
+    header = _HEADER.search(text)
+    if header is not None:
+        found, expected, file = header.groups()
+        return SourceUnreadable(f"{file!r} cannot be read: its first line is {found[:80]!r}, and the header is {expected[:80]!r} elsewhere")
     reasons = [match.end() for match in _SOURCE.finditer(text)]
     if not reasons:
         return None

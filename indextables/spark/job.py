@@ -18,16 +18,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from indextables import logs
+from indextables import interrupts, logs
 from indextables.clock import SYSTEM_CLOCK
-from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
+from indextables.errors import IndexTablesError, InvalidArgument, PointedError
 from indextables.spark.session import LazySession, under_spark_submit
+from indextables.startup import INTERRUPTED
+from indextables.usage import add_option
 
 if TYPE_CHECKING:
-    from indextables.operations.report import Report
+    from indextables.operations import Report
 
 FAILED = 1
-INTERRUPTED = 130
 _PR_SET_PDEATHSIG = 1
 
 
@@ -56,11 +57,12 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     started = SYSTEM_CLOCK.now_ms()
     arguments: argparse.Namespace | None = None
     try:
-        arguments = _parser(job).parse_args(given)
-        logs.configure(sys.stderr, verbose=False)
-        check_report_path(arguments.report)
-        report = job.run(arguments, session).to_dict()
-        session.stop()
+        with interrupts.noticed():
+            arguments = _parser(job).parse_args(given)
+            logs.configure(sys.stderr, verbose=False)
+            check_report_path(arguments.report)
+            report = job.run(arguments, session).to_dict()
+            session.stop()
     except (Exception, KeyboardInterrupt) as error:
         arguments = arguments or _leniently(known, given)
         return _fail(job, error, arguments, started, session)
@@ -71,7 +73,7 @@ def _parser(job: Job) -> argparse.ArgumentParser:
     parser = _Parser(prog=f"jobs/{job.name}.py", description=job.about, allow_abbrev=False)
     parser.add_argument("--table", required=True, metavar="T", help="the table's folder")
     job.add_arguments(parser)
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option; any number of times")
+    add_option(parser, "--option")
     parser.add_argument("--report", metavar="FILE", help="write the report there too")
     parser.add_argument("--debug", action="store_true", help="show the trace of an error")
     return parser
@@ -90,20 +92,6 @@ def _leniently(known: argparse.ArgumentParser, given: list[str]) -> argparse.Nam
         return known.parse_known_args(given)[0]
     except (argparse.ArgumentError, SystemExit):
         return argparse.Namespace(table=None, report=None, mode=None, debug=False)
-
-
-def options_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The `--option`s; ConfigError for one that is no key=value."""
-    pairs = [text.partition("=") for text in arguments.option]
-    for key, equals, _ in pairs:
-        if not key or not equals:
-            raise ConfigError(f"option {key!r} is not of the form key=value")
-    return {key: value for key, _, value in pairs}
-
-
-def names_of(text: str | None) -> list[str] | None:
-    """`a,b` as names."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_report_path(given: str | None) -> None:
@@ -133,7 +121,7 @@ def own_stderr() -> None:
 
 
 def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started: int, session: LazySession) -> int:
-    from indextables.operations.report import Status, reporter
+    from indextables.operations import Status, reporter
 
     message, code, caret = _explained(error)
     if arguments.debug or not isinstance(error, IndexTablesError | KeyboardInterrupt):
@@ -176,7 +164,7 @@ def _explained(error: BaseException) -> tuple[str, int, str | None]:
     from indextables.spark.failures import first_line, our_error
 
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", INTERRUPTED, None
+        return f"interrupted{f'; {error}' if str(error) else ''}", INTERRUPTED, None
     ours = our_error(error)
     if ours is not None:
         return str(ours), ours.exit_code, ours.caret() if isinstance(ours, PointedError) else None

@@ -11,14 +11,12 @@ import pyarrow as pa
 from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch
-from indextables.operations import read
-from indextables.operations.read import SCORE
+from indextables.operations.search import SCORE, check_columns, reader, scan_split
 from indextables.predicates import Predicate
 from indextables.spark.options import SourceOptions
 from indextables.splits import DocMapping, ParsedQuery, parse_query
 from indextables.storage import StoreSpec
-from indextables.table.context import TableContext
-from indextables.table.snapshot import Snapshot
+from indextables.table import Snapshot, TableContext
 
 BATCH_ROWS = 10_000  # of Spark's own batches; a split's are smaller
 BATCH_BYTES = 16 * limits.MIB
@@ -48,11 +46,11 @@ class Scan:
             yield from _coalesced(found, self.schema)
 
     def _scan(self, context: TableContext, add: Add) -> Iterator[pa.RecordBatch]:
-        return read.scan_split(context, self.version, add, self.predicate, self.schema)
+        return scan_split(context, self.version, add, self.predicate, self.schema)
 
     def _search(self, context: TableContext, add: Add, query: ParsedQuery) -> Iterator[pa.RecordBatch]:
         """All hits of a split, in the order of its rows."""
-        split = read.reader(context, self.version, add)
+        split = reader(context, self.version, add)
         rows, scores = split.search(query, None)
         order = np.argsort(rows, kind="stable")
         wanted = [name for name in self.schema.names if name != SCORE]
@@ -74,7 +72,7 @@ def open_snapshot(options: SourceOptions) -> tuple[TableContext, Snapshot]:
 
 def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
     """The columns a query gets where it does not give a schema itself; a search adds `_score`."""
-    names = read.check_columns(snapshot.schema, options.columns)
+    names = check_columns(snapshot.schema, options.columns)
     return pa.schema([*(snapshot.schema.field(name) for name in names), *([_SCORE_FIELD] if options.query is not None else [])])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from indextables.environment import spark_environment
-from indextables.operations.executor import in_threads
+from indextables.operations import in_threads
 from indextables.spark.failures import translated
 
 Item = TypeVar("Item")

@@ -2,7 +2,9 @@
 
 Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user chooses columns. A query reads the
 version that is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the
-others. Spark's filters are used where `spark.sql.python.filterPushdown.enabled` is on (it is off unless set); `where` always is.
+others. Rows are filtered early by `where` alone. The reader takes no filters from Spark, even where
+`spark.sql.python.filterPushdown.enabled` is on: Spark 4.2 keeps the filters of one query with the relation, and a DataFrame or view that is
+used again would miss rows.
 
 Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` (or `txnAppId`) with
 `txn_version`. The table is made if there is none. Keys of `spark.indextables.*` may be given as options of both.
@@ -11,33 +13,28 @@ Writing: modes append and overwrite; options `partition_by`, `replace_where`, `t
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from indextables.actions import Add
 from indextables.errors import ConcurrentConflict
-from indextables.operations import read
-from indextables.operations import write as writing
-from indextables.operations.leftovers import described, found, named_on_failure
-from indextables.operations.write import PreparedWrite
+from indextables.operations.search import bind
+from indextables.operations.write import PreparedWrite, commit_write, prepare_write
+from indextables.rows import described, found, named_on_failure
 from indextables.spark.options import READING, WRITING, SourceOptions
-from indextables.spark.pushdown import predicate_of
 from indextables.spark.scan import Scan, bound_query, check_given_schema, grouped, open_snapshot, output_schema
 from indextables.spark.schema import arrow_schema, nullable, struct_type
-from indextables.table.context import TableContext
-from indextables.table.files import live_files
+from indextables.table import Snapshot, TableContext, live_files
 
 NAME = "indextables"
 logger = logging.getLogger("indextables")
-_PUSHDOWN_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class IndexTablesSource(DataSource):
@@ -57,21 +54,11 @@ class IndexTablesSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         self.parsed.refuse(WRITING, "reading")
-        return (PushdownReader if _can_push() else TableReader)(self.parsed, schema)
+        return TableReader(self.parsed, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         self.parsed.refuse(READING, "writing")
         return TableWriter(self.parsed, nullable(arrow_schema(schema)), "overwrite" if overwrite else "append")
-
-
-def _can_push() -> bool:
-    """Whether Spark is about to offer filters.
-
-    A reader that takes filters fails every query while the setting is off, and planning processes are not told the setting. But filters are
-    offered by a process of its own, which runs only while it is on: there, and nowhere else, our reader takes them.
-    """
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHDOWN_PROCESS in sys.modules or (main is not None and main.name == _PUSHDOWN_PROCESS)
 
 
 class Splits(InputPartition):
@@ -88,33 +75,26 @@ class TableReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         context, snapshot = open_snapshot(options)
         check_given_schema(arrow_schema(schema), snapshot, scored=options.query is not None)
-        self.where = options.where
-        self.snapshot: Any = snapshot
+        self.planned_on: tuple[TableContext, Snapshot] | None = (context, snapshot)
         self.scan = Scan(
             store=context.store.spec,
             version=snapshot.version,
             schema=to_arrow_schema(schema, timezone="UTC"),
-            predicate=read.bind(snapshot, options.where),
+            predicate=bind(snapshot, options.where),
             query=bound_query(context, snapshot, options.query),
         )
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Splits(adds) for adds in grouped(live_files(self.snapshot, self.scan.predicate))]
+        assert self.planned_on is not None, "partitions are planned where the reader was made"
+        context, snapshot = self.planned_on
+        return [Splits(adds) for adds in grouped(live_files(context.load(snapshot, self.scan.predicate), self.scan.predicate))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where nothing is left to read, Spark makes up a partition of its own.
         return self.scan.batches(partition.adds if isinstance(partition, Splits) else ())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "snapshot": None}
-
-
-class PushdownReader(TableReader):
-    """Reads less where Spark's filters allow it; Spark still checks each row itself."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        self.scan = replace(self.scan, predicate=predicate_of(filters, self.where, self.snapshot.schema))
-        return filters
+        return {**self.__dict__, "planned_on": None}
 
 
 @dataclass
@@ -147,7 +127,7 @@ class TableWriter(DataSourceArrowWriter):
             prepared = self._prepare()
             if replace(prepared.task, mark=self.task.mark) != self.task:
                 raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
-        writing.commit(prepared, adds)
+        commit_write(prepared, adds)
         if any(message.attempt for message in done):
             self._tell_leftovers({add.path for add in adds})
 
@@ -162,7 +142,7 @@ class TableWriter(DataSourceArrowWriter):
     def _prepare(self) -> PreparedWrite:
         options = self.options
         config = options.config_for(self.schema)
-        prepared = writing.prepare(
+        prepared = prepare_write(
             TableContext.at(options.path, config),
             self.schema,
             mode=self.mode,

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import IndexTablesError, SchemaMismatch, SourceUnreadable
+from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.spark.failures import source_error
 
 FORMATS = ("parquet", "csv", "json")
@@ -77,8 +78,20 @@ def _csv(session: Any, source: str, table: pa.Schema | None) -> Any:
     """With a header; quotes are doubled inside of quotes (RFC 4180); an empty field is null unless quoted."""
     reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NOT_A_CHARACTER)
     if table is None:
+        check_header(_first_lines(session, source), source, None)
         return reader.schema(_widened(reader.option("inferSchema", True).csv(source).schema)).csv(source)
-    return reader.schema(_chosen(reader.csv(source).columns, table)).csv(source)
+    names = reader.csv(source).columns
+    if not set(names) <= set(table.names):
+        check_header(_first_lines(session, source), source, table.names)
+    return reader.schema(_chosen(names, table)).csv(source)
+
+
+def _first_lines(session: Any, source: str) -> str:
+    """Of the file that Spark takes the header from: this is how it finds it."""
+    from pyspark.sql import functions
+
+    lines = session.read.text(source).where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES))
+    return "".join(f"{row[0]}\n" for row in lines.take(HEAD_LINES)).removeprefix("\ufeff")
 
 
 def _widened(inferred: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from indextables.commands.parse import is_ours
-from indextables.commands.run import Runner
+from indextables.commands import Runner, is_ours
 from indextables.spark.failures import translated
 from indextables.spark.session import SparkExecutor
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from indextables.splits.cache import open_split
-from indextables.splits.documents import refuse_unindexable
-from indextables.splits.index import Numbers
-from indextables.splits.mapping import DocMapping
+from indextables.splits.foreign import UpstreamTable, fingerprint, is_upstream_split, translate, verified_rows
+from indextables.splits.format import ColumnStatistics, StatsCollector
+from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable
 from indextables.splits.merge import BrokenSource, merge_splits
-from indextables.splits.query import ParsedQuery, parse_query
+from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
 from indextables.splits.reader import SplitPlace, SplitReader
 from indextables.splits.view import Group, Hits, View, join_hits, known_view, open_view, parallel
 from indextables.splits.writer import SplitInfo, SplitWriter
 
 __all__ = [
+    "GAP",
+    "MODES",
+    "TOKENIZERS",
     "BrokenSource",
+    "ColumnStatistics",
     "DocMapping",
     "Group",
+    "Highlighter",
     "Hits",
     "Numbers",
     "ParsedQuery",
@@ -23,7 +28,12 @@ __all__ = [
     "SplitPlace",
     "SplitReader",
     "SplitWriter",
+    "StatsCollector",
+    "UpstreamTable",
     "View",
+    "beginning",
+    "fingerprint",
+    "is_upstream_split",
     "join_hits",
     "known_view",
     "merge_splits",
@@ -32,4 +42,6 @@ __all__ = [
     "parallel",
     "parse_query",
     "refuse_unindexable",
+    "translate",
+    "verified_rows",
 ]

@@ -13,15 +13,24 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
-from indextables.splits.bundle import ROW_STORE, Hotcache
-from indextables.splits.documents import prepared
-from indextables.splits.index import numbers_at, open_searcher, row_at, translated
-from indextables.splits.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, DocMapping
+from indextables.splits.format import ROW_STORE, Hotcache, RowStore, RowStoreWriter, merge_statistics, remove
+from indextables.splits.index import (
+    DATE,
+    DECIMAL,
+    DEFAULT,
+    FLOAT,
+    INTEGER,
+    DocMapping,
+    IndexMeta,
+    combine_metas,
+    merge_segments,
+    numbers_at,
+    open_searcher,
+    prepared,
+    row_at,
+    translated,
+)
 from indextables.splits.reader import SplitReader
-from indextables.splits.rowstore import RowStore, RowStoreWriter
-from indextables.splits.scratch import remove
-from indextables.splits.segments import IndexMeta, combine_metas, merge_segments
-from indextables.splits.stats import merge_statistics
 from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index that are compared with their rows

@@ -17,18 +17,24 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.schema import from_spark_json
-from indextables.splits.bundle import INDEX_META, ROW_STORE, Footer, read_footer
-from indextables.splits.index import ROW, Numbers, found_by, numbers_by, open_searcher, translated
-from indextables.splits.mapping import FLOAT, INTEGER, DocMapping
-from indextables.splits.needs import FAST, Need, covers, joined
-from indextables.splits.partial import PartialSplit, Piece
-from indextables.splits.query import ParsedQuery
-from indextables.splits.rowstore import RowStore
-from indextables.splits.scratch import scratch_folder
-from indextables.splits.segments import IndexMeta, parse_meta
-from indextables.splits.sparse import write_sparse
+from indextables.splits.format import INDEX_META, ROW_STORE, Footer, RowStore, read_footer, scratch_folder
+from indextables.splits.index import (
+    FLOAT,
+    INTEGER,
+    ROW,
+    DocMapping,
+    IndexMeta,
+    Numbers,
+    found_by,
+    numbers_by,
+    open_searcher,
+    parse_meta,
+    translated,
+)
+from indextables.splits.query import FAST, Need, ParsedQuery, covers, joined
+from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
-from indextables.storage.partial import PartialFile
+from indextables.storage import PartialFile
 
 SplitPlace = Path | PartialFile
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -28,14 +27,12 @@ import numpy.typing as npt
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.splits.bundle import INDEX_META, ROW_STORE
+from indextables.process_cache import ProcessCache, Sizes
 from indextables.splits.cache import SplitKey, open_split, split_key
-from indextables.splits.index import found_by, open_searcher, translated
-from indextables.splits.needs import Need, covers, joined
-from indextables.splits.query import ParsedQuery
+from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
+from indextables.splits.index import IndexMeta, Segment, found_by, open_searcher, translated
+from indextables.splits.query import Need, ParsedQuery, covers, joined
 from indextables.splits.reader import SplitPlace, SplitReader
-from indextables.splits.scratch import scratch_folder
-from indextables.splits.segments import IndexMeta, Segment
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -92,7 +89,7 @@ class Group:
             return Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
         first = self._readers[0]
         compiled = query.compile(first.schema, first.mapping)
-        with nullcontext() if self._kept else _passing:
+        with nullcontext() if self._kept else _passing():
             found = found_by(self._searcher(compiled.needs), compiled.query, query.text, most, offset)
         segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
@@ -201,30 +198,27 @@ def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool 
         return list(pool.map(work, items))
 
 
-_lock = threading.Lock()
-_views: OrderedDict[tuple[SplitKey, ...], View] = OrderedDict()
-_passing = threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS)  # of groups that are open, but not kept, at a time
+def _sizes(view: View) -> Sizes:
+    return 1, len(view.readers), view.index_bytes
+
+
+_views: ProcessCache[tuple[SplitKey, ...], View] = ProcessCache(
+    lambda: (limits.OPEN_VIEWS, limits.MAPPED_SPLITS, limits.VIEW_BYTES), _sizes
+)
+_semaphores: ProcessCache[str, threading.BoundedSemaphore] = ProcessCache()
+
+
+def _passing() -> threading.BoundedSemaphore:
+    """Bounds how many groups whose index is not kept are open at a time."""
+    return _semaphores.get_or_make("groups", lambda: threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS))
 
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
-    """The splits as one index, from the cache of the last used: besides the newest, as many as _has_room says."""
+    """The splits as one index, from the cache of those used last."""
     if (known := known_view(paths)) is not None:
         return known
     key = tuple(map(split_key, paths))
-    view = View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths)))
-    with _lock:
-        view = _views.setdefault(key, view)
-        _views.move_to_end(key)
-        dropped = []
-        while len(_views) > 1 and not _has_room(_views.values()):
-            dropped.append(_views.popitem(last=False))
-    del dropped  # outside the lock: freeing a view unmaps files
-    return view
-
-
-def _has_room(views: Collection[View]) -> bool:
-    splits, size = sum(len(view.readers) for view in views), sum(view.index_bytes for view in views)
-    return len(views) <= limits.OPEN_VIEWS and splits <= limits.MAPPED_SPLITS and size <= limits.VIEW_BYTES
+    return _views.put(key, View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths))))
 
 
 def known_view(paths: Sequence[SplitPlace]) -> View | None:
@@ -233,20 +227,4 @@ def known_view(paths: Sequence[SplitPlace]) -> View | None:
         key = tuple(map(split_key, paths))
     except SplitCorrupted:
         return None
-    with _lock:
-        if key in _views:
-            _views.move_to_end(key)
-        return _views.get(key)
-
-
-def _after_fork() -> None:
-    """As for open splits."""
-    global _lock, _views, _passing
-    _lock = threading.Lock()
-    _passing = threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS)
-    _inherited.append(_views)
-    _views = OrderedDict()
-
-
-_inherited: list[OrderedDict[tuple[SplitKey, ...], View]] = []
-os.register_at_fork(after_in_child=_after_fork)
+    return _views.get(key)

@@ -13,22 +13,21 @@ import pyarrow as pa
 from indextables import limits
 from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
 from indextables.schema import from_spark_json, to_spark_json
-from indextables.splits.bundle import (
+from indextables.splits.format import (
     FORMAT_VERSION,
     ROW_STORE,
     ColumnStatistics,
     Footer,
     Hotcache,
+    RowStore,
     RowStoreSections,
+    RowStoreWriter,
+    StatsCollector,
     read_footer,
+    remove,
     write_bundle,
 )
-from indextables.splits.index import all_rows, build_index, open_searcher, translated
-from indextables.splits.mapping import DocMapping
-from indextables.splits.rowstore import RowStore, RowStoreWriter
-from indextables.splits.scratch import remove
-from indextables.splits.segments import index_files, load_meta, merge_segments
-from indextables.splits.stats import StatsCollector
+from indextables.splits.index import DocMapping, all_rows, build_index, index_files, load_meta, merge_segments, open_searcher, translated
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import msgspec
 
-from indextables.actions.model import Int64
+from indextables.actions import Int64
 from indextables.log import names
-from indextables.state.contents import FAMILIES, Format, Written
+from indextables.state.checkpoints import FAMILIES, Format, Written
 from indextables.storage import Store
 
 
@@ -57,6 +57,6 @@ def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], 
 def read_pointer(store: Store) -> Pointer | None:
     """None where there is none, or a broken one."""
     try:
-        return _POINTER.decode(store.read(names.pointer_path()))
+        return _POINTER.decode(store.read(names.pointer_path()).decode())  # also the names of keys that are skipped must be UTF-8
     except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
         return None

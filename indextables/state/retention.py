@@ -6,7 +6,7 @@ after the newest checkpoint, or the current one; version 0 always is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -93,25 +93,58 @@ class Facts:
     current: int  # the newest version of the table
     latest: int | None  # the newest checkpoint or state that is valid
     times: Mapping[int, int]  # ms, of the versions whose age is known
-    is_base: Callable[[int], bool]  # whether the checkpoint of a version can be read, and needs nothing older; asked of few
+    is_base: Mapping[int, bool]  # whether the checkpoint of a version can be read, and needs nothing older; of those in `unchecked_base`
     references: Mapping[int, Collection[str]] | None = None  # paths of the manifests a state names; None: nobody looked
     unreadable: Mapping[int, str] = field(default_factory=dict)  # states that cannot be read, and why
     leaning: Collection[int] = ()  # states that leave the metadata or the protocol to older files
 
 
+class NotGathered(LookupError):
+    """A plan depends on a fact that was not gathered for it."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"whether the checkpoint of version {version} is a base was not gathered")
+        self.version = version
+
+
+def unchecked_base(facts: Facts, policy: Policy, now_ms: int) -> int | None:
+    """Pure. The next version of which `plan` has to know whether its checkpoint is a base; None: it has all facts.
+
+    To find out, a checkpoint is read to its last byte, and a plan depends on few of them. So they are gathered one by one.
+    """
+    try:
+        _retained(facts, policy, now_ms)
+    except NotGathered as missing:
+        return missing.version
+    return None
+
+
 def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
-    """Versions first, then checkpoints, states, manifests."""
+    """Pure. Versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None."""
     loose = _loose_parts(facts, policy, now_ms)
     if facts.latest is None:
         return Plan(loose)
-    expired = _expired(facts, policy, now_ms)
-    kept, bases = _needed(facts, expired)
-    bases |= _spaced(facts, policy, kept, bases)
+    expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
     versions = [] if (leans := _leaning(facts, states)) else _versions(facts, expired - kept)
     states = [] if leans else states
     manifests, doubts = _unused_manifests(facts, policy, now_ms, states)
     return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *loose, *states, *manifests], [*leans, *doubts])
+
+
+def _retained(facts: Facts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
+    """The versions that have expired, those that are kept whether they have or not, and the bases that are kept."""
+    if facts.latest is None:
+        return set(), set(), set()
+    expired = _expired(facts, policy, now_ms)
+    kept, bases = _needed(facts, expired)
+    return expired, kept, bases | _spaced(facts, policy, kept, bases)
+
+
+def _is_base(facts: Facts, version: int) -> bool:
+    if version not in facts.is_base:
+        raise NotGathered(version)
+    return facts.is_base[version]
 
 
 def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
@@ -162,10 +195,10 @@ def _needed(facts: Facts, expired: set[int]) -> tuple[set[int], set[int]]:
         if not retained:
             continue
         before = (base for base in reversed(listed) if run.start - 1 <= base <= retained[0])
-        base = next((base for base in before if facts.is_base(base)), None)
+        base = next((base for base in before if _is_base(facts, base)), None)
         kept.update(run if base is None else range(base, run.stop))
         if base is None and run.start > 0:  # the first ones cannot be read; what can is read from here
-            base = next((base for base in listed if base in run and facts.is_base(base)), None)
+            base = next((base for base in listed if base in run and _is_base(facts, base)), None)
         bases |= set() if base is None else {base}
     return kept, bases
 
@@ -179,7 +212,7 @@ def _spaced(facts: Facts, policy: Policy, kept: set[int], bases: set[int]) -> se
         time = _time(facts, base)
         if base < oldest or time is None:
             continue
-        if base in bases or (last is not None and time - last > policy.spacing and facts.is_base(base)):
+        if base in bases or (last is not None and time - last > policy.spacing and _is_base(facts, base)):
             chosen.add(base)
             last = time
     return chosen

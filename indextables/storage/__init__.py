@@ -1,7 +1,22 @@
 """The seam to where tables lie: few verbs with stated guarantees."""
 
-from indextables.storage.local import LocalStore
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry, Store
+from __future__ import annotations
 
-__all__ = ["Entry", "LocalStore", "Store", "StoreSpec"]
+from indextables.storage.downloads import Downloads, cache_folder
+from indextables.storage.local import LocalStore
+from indextables.storage.partial import PartialFile
+from indextables.storage.probe import creates_atomically
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Capabilities, Entry, Store
+
+__all__ = [
+    "Capabilities",
+    "Downloads",
+    "Entry",
+    "LocalStore",
+    "PartialFile",
+    "Store",
+    "StoreSpec",
+    "cache_folder",
+    "creates_atomically",
+]

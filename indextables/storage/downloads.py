@@ -6,8 +6,8 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from indextables import limits
@@ -38,15 +38,20 @@ class Downloads:
         """The local file; whatever `fetch` raises, and SplitCorrupted if it did not give `size` bytes."""
         key = self._key(path, size)
 
-        def fetched(file: Path) -> None:
-            fetch(path, file)
-            found = file.stat().st_size
-            if found != size:
-                raise SplitCorrupted(f"split {path!r} has {found} bytes and the log says {size}")
-
-        whole = self.kept(key, fetched, size)
+        whole = self.kept(key, lambda file: _fetch(fetch, path, size, file), size)
         self._sparse(key).unlink(missing_ok=True)  # who has it open may go on
         return whole
+
+    @contextmanager
+    def fresh(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Iterator[Path]:
+        """Like `get`, fetched whatever is kept here and gone when the context ends; what is kept stays as it is."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            _fetch(fetch, path, size, temporary)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def partial(self, path: str, size: int, tail_start: int, read: Callable[[int, int], bytes]) -> PartialFile | None:
         """The sparse file, which `read` fills; None where all of it is here already."""
@@ -90,7 +95,7 @@ class Downloads:
         """Best effort: other processes do the same at the same time."""
         now = time.time()
         files: list[tuple[float, int, Path]] = []
-        for file in self.folder.glob("??/*"):
+        for file in (*self.folder.glob("??/*"), *self.folder.glob(f"{_TEMPORARY}*")):
             with suppress(OSError):
                 status = file.stat()
                 if file.name.startswith(_TEMPORARY):
@@ -105,6 +110,13 @@ class Downloads:
                     break
                 file.unlink(missing_ok=True)
                 total -= size
+
+
+def _fetch(fetch: Callable[[str, Path], None], path: str, size: int, file: Path) -> None:
+    fetch(path, file)
+    found = file.stat().st_size
+    if found != size:
+        raise SplitCorrupted(f"split {path!r} has {found} bytes and the log says {size}")
 
 
 def _bytes_on_disk(status: os.stat_result) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -13,6 +11,7 @@ from typing import Any
 
 from indextables.clock import UNKNOWN_MS
 from indextables.errors import ConfigError, StorageRefused
+from indextables.process_cache import ProcessCache
 from indextables.storage.faults import quieten
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
@@ -40,9 +39,6 @@ class FsspecBackend:
         self.spec = spec
         self.creates_atomically = spec.root.scheme in _CONDITIONAL
         self._class = _implementation(spec.root.scheme)
-        self._lock = threading.Lock()
-        self._open: Any = None
-        self._process = 0
 
     def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
         target = self._key(path)
@@ -108,15 +104,9 @@ class FsspecBackend:
 
     def _fs(self) -> Any:
         """The file system of this process, with the library's own way to find credentials and addresses."""
-        if self._process != os.getpid():
-            self._lock = threading.Lock() if self._process else self._lock
-            with self._lock:
-                if self._process != os.getpid():
-                    self._open = self._connected()
-                    self._process = os.getpid()
-        return self._open
+        return _connected.get_or_make(self, self._connect)
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         """StorageRefused where the library lacks an address or credentials; what it says of them is not repeated."""
         quieten(_TALKATIVE)
         try:
@@ -125,6 +115,9 @@ class FsspecBackend:
         except Exception:
             pass
         raise StorageRefused(f"{str(self.spec.root)!r}: the store cannot be opened with the credentials and settings of the environment")
+
+
+_connected: ProcessCache[FsspecBackend, Any] = ProcessCache()
 
 
 def _implementation(scheme: str) -> Any:

@@ -8,14 +8,14 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot, temporary_name
 from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import LOCAL, Entry
 
 # What trying again does not change.
 _REFUSALS = frozenset(
@@ -28,6 +28,8 @@ _OF_ONE_THING = re.compile(r"state-v[0-9]{20}")
 
 class LocalStore:
     """A table's folder on a file system with hard links."""
+
+    capabilities = LOCAL
 
     def __init__(self, root: TableRoot) -> None:
         self.root = root
@@ -108,6 +110,9 @@ class LocalStore:
         if not target.is_file():
             raise FileNotFoundError(path)
         return target
+
+    def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
+        return nullcontext(self.local_path(path, size))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # all of it is here

@@ -1,36 +1,30 @@
-"""Tables in the memory of this process, for trying out and for tests. A lock makes the create atomic."""
+"""Tables in the memory of this process, for trying out and for tests.
+
+There is no lock, which a fork could copy while another thread holds it: each change is one operation of a dict, and those are atomic.
+"""
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads
 from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import LOCAL, Entry
 
-_lock = threading.Lock()
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by whole path: all stores of a process see the same
 
 
-def _after_fork() -> None:
-    """Another thread may have held it."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 class MemoryStore:
+    capabilities = LOCAL
+
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
 
@@ -48,15 +42,14 @@ class MemoryStore:
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         base = self.root.path + "/"
         prefix = base + (folder + "/" if folder else "")
-        with _lock:
-            found = [(key.removeprefix(base), *value) for key, value in _files.items() if key.startswith(prefix)]
+        found = [(key.removeprefix(base), *value) for key, value in _files.copy().items() if key.startswith(prefix)]
         yield from (Entry(path, len(data), modified) for path, data, modified in sorted(found) if after is None or path > after)
 
     def read(self, path: str) -> bytes:
-        with _lock:
-            if self.root.join(path) not in _files:
-                raise FileNotFoundError(path)
-            return _files[self.root.join(path)][0]
+        found = _files.get(self.root.join(path))
+        if found is None:
+            raise FileNotFoundError(path)
+        return found[0]
 
     def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
         return [self.read(path) for path in paths]
@@ -65,39 +58,36 @@ class MemoryStore:
         return self.read(path)[start:end]
 
     def create(self, path: str, data: bytes) -> bool:
-        with _lock:
-            if self.root.join(path) in _files:
-                return False
-            self._put(path, data)
-            return True
+        new = _file(data)
+        return _files.setdefault(self.root.join(path), new) is new
 
     def replace(self, path: str, data: bytes) -> None:
-        with _lock:
-            self._put(path, data)
+        _files[self.root.join(path)] = _file(data)
 
     def upload(self, source: Path, path: str) -> int:
-        data = source.read_bytes()
-        with _lock:
-            modified = self._put(path, data)
+        file = _file(source.read_bytes())
+        _files[self.root.join(path)] = file
         source.unlink()
-        return modified
+        return file[1]
 
     def local_path(self, path: str, size: int) -> Path:
-        return Downloads(self._folder, self.root.path, self.spec.cache_bytes).get(
-            path, size, lambda name, file: _write(file, self.read(name))
-        )
+        return self._downloads().get(path, size, lambda name, file: _write(file, self.read(name)))
+
+    def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
+        return self._downloads().fresh(path, size, lambda name, file: _write(file, self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # all of it is here
 
-    def delete(self, path: str) -> None:
-        with _lock:
-            _files.pop(self.root.join(path), None)
+    def _downloads(self) -> Downloads:
+        return Downloads(self._folder, self.root.path, self.spec.cache_bytes)
 
-    def _put(self, path: str, data: bytes) -> int:
-        modified = time.time_ns() // 1_000_000
-        _files[self.root.join(path)] = (bytes(data), modified)
-        return modified
+    def delete(self, path: str) -> None:
+        _files.pop(self.root.join(path), None)
+
+
+def _file(data: bytes) -> tuple[bytes, int]:
+    return bytes(data), time.time_ns() // 1_000_000
 
 
 def _write(file: Path, data: bytes) -> None:

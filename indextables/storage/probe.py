@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER, temporary_name
+from indextables.process_cache import ProcessCache
 from indextables.storage.downloads import cache_folder
 from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Store
 
-_proved: set[str] = set()
-_lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Another thread may have held it, for as long as a race takes."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_proved: ProcessCache[str, bool] = ProcessCache()
 
 
 class Probed(Protocol):
+    """A store that says `atomic_create_needs_proof`."""
+
     spec: StoreSpec
 
     def create_unproved(self, path: str, data: bytes) -> bool: ...
@@ -72,6 +65,11 @@ def probe(store: Probed) -> Finding:
     return Finding(all(count == 1 for count in winners), tuple(winners))
 
 
+def creates_atomically(store: Store) -> bool:
+    """Races writers where the store's own word is all there is; StorageError or CommitUnknown where that does not succeed."""
+    return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store)).is_atomic
+
+
 def _remove(store: Probed, path: str) -> None:
     with suppress(StorageError):
         store.delete(path)
@@ -81,26 +79,25 @@ def require_atomic(store: Probed) -> None:
     """ConfigError unless this bucket at this endpoint was found to create atomically, here and now or within PROBE_DAYS."""
     spec = store.spec
     key = hashlib.sha256(f"{spec.root.scheme}\0{spec.root.bucket}\0{spec.endpoint}".encode()).hexdigest()
-    if key in _proved:
-        return
-    with _lock:
-        note = cache_folder() / "stores" / f"{key}.json"
-        if key in _proved or _is_noted(note):
-            _proved.add(key)
-            return
-        try:
-            finding = probe(store)
-        except CommitUnknown as error:
-            raise StorageError(f"whether {str(spec.root)!r} creates files atomically could not be found out: {error}") from None
-        if not finding.is_atomic:
-            raise ConfigError(
-                f"{str(spec.root)!r}: the server lets several writers create the same file (it ignores If-None-Match), so that they would "
-                "overwrite each other; set storage.singleWriter=true if there is only one"
-            )
-        _proved.add(key)
-        with suppress(OSError):
-            note.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            note.write_text(json.dumps({"atomic": True, "checked": time.time()}))
+    _proved.get_or_make(key, lambda: _prove(store, cache_folder() / "stores" / f"{key}.json"))
+
+
+def _prove(store: Probed, note: Path) -> bool:
+    if _is_noted(note):
+        return True
+    try:
+        finding = probe(store)
+    except CommitUnknown as error:
+        raise StorageError(f"whether {str(store.spec.root)!r} creates files atomically could not be found out: {error}") from None
+    if not finding.is_atomic:
+        raise ConfigError(
+            f"{str(store.spec.root)!r}: the server lets several writers create the same file (it ignores If-None-Match), so that they "
+            "would overwrite each other; set storage.singleWriter=true if there is only one"
+        )
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        note.write_text(json.dumps({"atomic": True, "checked": time.time()}))
+    return True
 
 
 def _is_noted(note: Path) -> bool:

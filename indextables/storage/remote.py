@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
 from indextables.storage.retry import OURS, Deadline, retrying
 from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import Capabilities, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class RemoteStore:
     def root(self) -> TableRoot:
         return self.spec.root
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(has_latency=True, atomic_create_needs_proof=not self.spec.single_writer)
+
     def __repr__(self) -> str:
         return f"RemoteStore({str(self.root)!r})"
 
@@ -96,6 +101,9 @@ class RemoteStore:
 
     def local_path(self, path: str, size: int) -> Path:
         return self._downloads().get(path, size, partial(self._download, size))
+
+    def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
+        return self._downloads().fresh(path, size, partial(self._download, size))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
         if size <= limits.WHOLE_BYTES or not 0 < size - tail_start <= min(size, limits.PART_BYTES):

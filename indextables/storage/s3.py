@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused
+from indextables.process_cache import ProcessCache
 from indextables.storage.faults import fault_of, quieten
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
@@ -34,9 +34,7 @@ Result = TypeVar("Result")
 _S3_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z")
 _CONNECTIONS = 64
 _IDLE_SECONDS = 4  # servers and gateways drop connections that idle for 5 and more: each that is still kept would cost an attempt
-_lock = threading.Lock()
-_clients: dict[tuple[str, str, float], Any] = {}
-_inherited: list[Any] = []  # of the parent of a fork: not freed, which would wait for that thread
+_clients: ProcessCache[tuple[str, str, float], Any] = ProcessCache()
 
 
 class S3Backend:
@@ -146,22 +144,7 @@ class S3Backend:
 
 def _client(endpoint: str, region: str, timeout: float) -> Any:
     """One for each server and process: tables share its connections."""
-    with _lock:
-        key = (endpoint, region, timeout)
-        if key not in _clients:
-            _clients[key] = _connect(endpoint, region, timeout)
-        return _clients[key]
-
-
-def _after_fork() -> None:
-    """A client is of no use in a child: the thread that serves it did not come along."""
-    global _lock
-    _lock = threading.Lock()
-    _inherited.extend(_clients.values())
-    _clients.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+    return _clients.get_or_make((endpoint, region, timeout), lambda: _connect(endpoint, region, timeout))
 
 
 def _connect(endpoint: str, region: str, timeout: float) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass, field
 
 from indextables import limits
 from indextables.config import Config
 from indextables.errors import ConfigError
 from indextables.paths import TableRoot
+from indextables.process_cache import ProcessCache
 from indextables.storage.store import Store
 
-_open: dict[StoreSpec, Store] = {}
-_lock = threading.Lock()
+_open: ProcessCache[StoreSpec, Store] = ProcessCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,7 @@ class StoreSpec:
         """The store; one for each spec and process. ConfigError if it is of a kind that cannot be used."""
         if self.process not in (None, os.getpid()):
             raise ConfigError(f"{str(self.root)!r} lives in the memory of another process")
-        with _lock:
-            if self not in _open:
-                _open[self] = self._make()
-            return _open[self]
+        return _open.get_or_make(self, self._make)
 
     def _make(self) -> Store:
         if self.root.is_local:
@@ -68,12 +64,3 @@ class StoreSpec:
         from indextables.storage.generic import FsspecBackend
 
         return RemoteStore(self, FsspecBackend(self))
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-    _open.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)

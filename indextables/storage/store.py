@@ -6,6 +6,7 @@ Paths are relative to the store's root and already checked (`indextables.paths`)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,17 @@ class Entry:
     modified_ms: int  # by the store's own clock
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """How stores differ, for callers that choose between two ways of working. What every store guarantees is said at `Store`."""
+
+    has_latency: bool  # every read waits for an answer, so that reading several files at a time takes less time than one after the other
+    atomic_create_needs_proof: bool  # the atomic create rests on the server's word, which `storage.probe` puts to the test
+
+
+LOCAL = Capabilities(has_latency=False, atomic_create_needs_proof=False)
+
+
 class Store(Protocol):
     """Errors other than the stated ones are StorageError, or its child StorageRefused where trying again is of no use.
 
@@ -38,6 +50,9 @@ class Store(Protocol):
 
     @property
     def root(self) -> TableRoot: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         """Every plain file below `folder`, fresh, the names of a folder in ascending order; with `after` only paths beyond it.
@@ -75,6 +90,9 @@ class Store(Protocol):
 
         UnsafePath if it would lie outside of the root, SplitCorrupted if its size is another.
         """
+
+    def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
+        """A local file with the bytes that the store has now, past every cache, until the context ends. Raises what `local_path` raises."""
 
     def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
         """The same for who needs some of the bytes, and those from `tail_start` on first; None where `local_path` is no more work."""

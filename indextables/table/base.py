@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from indextables.actions import Metadata, Protocol
-from indextables.actions.codec import decode_actions
-from indextables.actions.replay import Replay
+from indextables.actions import Metadata, Protocol, Replay, decode_actions
 from indextables.errors import LogCorrupted, UnsafePath
-from indextables.log import files, names
-from indextables.log.log import TransactionLog
-from indextables.log.names import LogListing
-from indextables.state import formats
-from indextables.state.avro_state import read_state_manifest, state_metadata, state_protocol
-from indextables.state.contents import Format
-from indextables.state.pointer import read_pointer
+from indextables.log import LogListing, TransactionLog, files, names
+from indextables.state import Format, read_checkpoint, read_pointer, read_state_manifest, state_metadata, state_protocol
 
 AVRO_STATE_PROTOCOL = 4  # what a table with Avro states needs (PRT-01)
 
@@ -42,7 +35,7 @@ def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -
 
 def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Replay | None:
     try:
-        replay, kind = formats.read(log, listing, version)
+        replay, kind = read_checkpoint(log, listing, version)
     except UnsafePath:
         raise
     except LogCorrupted as error:

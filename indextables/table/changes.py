@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from indextables.actions import Add, Remove
 from indextables.errors import InvalidArgument, VersionNotFound
-from indextables.log.log import TransactionLog, VersionFile
+from indextables.log import TransactionLog, VersionFile
 
 SCHEMA = pa.schema(
     [

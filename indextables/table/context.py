@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from indextables.actions import Totals
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import TableNotFound
-from indextables.log.log import Reading, TransactionLog
+from indextables.log import Reading, TransactionLog
 from indextables.paths import TableRoot
+from indextables.predicates import Predicate
 from indextables.storage import Store, StoreSpec
+from indextables.table import loading
 from indextables.table.metrics import Metrics, metrics_of
-from indextables.table.snapshot import Snapshot, advance, load_snapshot
+from indextables.table.opening import advance, load_snapshot
+from indextables.table.snapshot import LoadedSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,18 @@ class TableContext:
     def newest(self, known: Snapshot | None, max_staleness: float = 0) -> Snapshot:
         """The newest version, reading only what `known` does not have."""
         return self.snapshot(None, max_staleness) if known is None else advance(self.log, known, int(max_staleness * 1000))
+
+    def from_store(self) -> TableContext:
+        """The same table, read from the store alone and from no cache: for verbs that look for damage."""
+        return TableContext(self.log.from_store(), self.config, self.clock)
+
+    def load(self, snapshot: Snapshot, predicate: Predicate | None = None) -> LoadedSnapshot:
+        """With its files; of a predicate those that may match by the bounds of the manifests they lie in, which spares reading others."""
+        return loading.load(self.log, snapshot, predicate)
+
+    def totals(self, snapshot: Snapshot) -> Totals:
+        """Number, bytes and records of its files, mostly without loading them."""
+        return loading.totals(self.log, snapshot)
 
     def for_table(self, snapshot: Snapshot) -> TableContext:
         """With the table's own configuration under the call's options."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from indextables.actions import Add, CommitInfo, Metadata, Remove, Txn
 from indextables.clock import iso_ms
 from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
-from indextables.log import names
-from indextables.log.log import TransactionLog, VersionFile
-from indextables.log.names import LogListing
+from indextables.log import LogListing, TransactionLog, VersionFile, names
 from indextables.paths import LOG_FOLDER
-from indextables.state.avro_state import read_state_manifest
+from indextables.state import read_state_manifest
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # ms
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 
 from indextables import limits
+from indextables.process_cache import ProcessCache
 
 
 class Metrics:
@@ -53,25 +52,9 @@ class Metrics:
             return dict(self._numbers)
 
 
-_LOCK = threading.Lock()
-_TABLES: OrderedDict[Hashable, Metrics] = OrderedDict()
+_TABLES: ProcessCache[Hashable, Metrics] = ProcessCache(lambda: (limits.CACHED_TABLES,))
 
 
 def metrics_of(key: Hashable) -> Metrics:
     """The numbers of one table in this process; those of tables used least lately are let go."""
-    with _LOCK:
-        found = _TABLES.setdefault(key, Metrics())
-        _TABLES.move_to_end(key)
-        while len(_TABLES) > limits.CACHED_TABLES:
-            _TABLES.popitem(last=False)
-        return found
-
-
-def _start_anew() -> None:
-    """A fork copies locks that another thread may hold."""
-    global _LOCK, _TABLES
-    _LOCK = threading.Lock()
-    _TABLES = OrderedDict()
-
-
-os.register_at_fork(after_in_child=_start_anew)
+    return _TABLES.get_or_make(key, Metrics)

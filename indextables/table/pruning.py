@@ -9,15 +9,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions.columns import strings_of
-from indextables.actions.live import LiveFiles, Part, Segment
+from indextables.actions import LiveFiles, Part, Segment, strings_of
 from indextables.limits import STATS_CHARACTERS
 from indextables.paths import SPLIT_PATTERN
-from indextables.predicates import Predicate
-from indextables.predicates.constants import typed_array, typed_scalar
-from indextables.predicates.keys import NAN, Keys, Mask, Texts, exceeds, mask_of
-from indextables.predicates.outcomes import NO, TRUE, Ranges, outcomes
-from indextables.predicates.spellings import has_keys, keys_of
+from indextables.predicates import (
+    NAN,
+    NO,
+    TRUE,
+    Keys,
+    Mask,
+    Predicate,
+    Ranges,
+    Texts,
+    exceeds,
+    has_keys,
+    keys_of,
+    mask_of,
+    outcomes,
+    typed_array,
+    typed_scalar,
+)
 
 _CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # characters at which other writers cut
 _FEW = 4  # where no more than one file in so many is left by its partition, min/max are compared of those alone

@@ -13,11 +13,12 @@ from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Rem
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
-from indextables.log.conflicts import is_already_committed
-from indextables.log.log import TransactionLog
-from indextables.state.registry import NEEDED, deduplicated
+from indextables.log import TransactionLog, is_already_committed
+from indextables.state import NEEDED, deduplicated
+from indextables.table.loading import load
+from indextables.table.opening import advance, committed, load_snapshot
 from indextables.table.protocol import CURRENT, LEGACY, check_writable, has_registry, is_foreign, raised, upgraded
-from indextables.table.snapshot import Snapshot, advance, committed, load_snapshot
+from indextables.table.snapshot import LoadedSnapshot, Snapshot
 from indextables.version import ENGINE
 
 
@@ -132,7 +133,7 @@ def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], 
     if not later:
         return True
     ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
-    newest = load_snapshot(log)
+    newest = load(log, load_snapshot(log))
     if _shows(newest, version, actions, ours, log) or _removed_later(log, version, ours):
         return True
     try:
@@ -147,7 +148,7 @@ def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], 
     return False
 
 
-def _shows(newest: Snapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
+def _shows(newest: LoadedSnapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
     """Whether the newest version holds what this one said: a split of it, or, of one that adds none, all else."""
     found = [add for path in ours if (add := newest.files.get(path)) is not None]
     if any(add.added_at_version is not None and add.added_at_version >= version for add in found):
@@ -156,7 +157,7 @@ def _shows(newest: Snapshot, version: int, actions: Sequence[Action], ours: Coll
     return not ours and all(said)
 
 
-def _is_said(newest: Snapshot, action: Action, log: TransactionLog) -> bool:
+def _is_said(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bool:
     if isinstance(action, Remove):
         return log.store.root.relative(action.path) not in newest.files
     if isinstance(action, Skip):

@@ -55,7 +55,11 @@ REFUSED = {
     "text for a number": line(',"numRecords":"1"'),
     "number for a text": line("", "1"),
     "null path": line("", "null"),
-    "null in a map": line(',"minValues":{"a":null}'),
+    "null in a list": line(',"splitTags":[null]'),
+    "null action": b'{"add":null}',
+    "null action with spaces": b' { "metaData" : null } ',
+    "two null actions": b'{"add":null,"remove":null}',
+    "null action beside an unknown null": b'{"new":null,"txn":null}',
     "number in a map": line(',"minValues":{"a":1}'),
     "half a surrogate pair": line("", '"\\ud800"'),
     "the other half": line("", '"\\udc00x"'),
@@ -98,6 +102,8 @@ ACCEPTED = {
     "carriage returns": GOOD.encode() + b"\r",
     "spaces around": b"  \t" + GOOD.encode() + b"  ",
     "spaces within": json.dumps(json.loads(GOOD)).encode(),
+    "nulls in maps": line(',"minValues":{"a":null},"maxValues":{"a":null,"b":"1"},"tags":{"t":null}'),
+    "an action among nulls": (GOOD[:-1] + ',"remove":null,"metaData":null}').encode(),
     "nulls": line(',"stats":null,"tags":null,"minValues":null,"numRecords":null,"hasFooterOffsets":null'),
     "unknown fields": line(',"new":{"x":[1,{"y":null}]},"other":1e5'),
     "the same key in different maps": line(',"minValues":{"id":"1","size":"1"},"maxValues":{"id":"2","size":"2"}'),
@@ -114,6 +120,12 @@ def test_accepted(text: bytes) -> None:
     decoded = decode_actions(text, "version 7")
     assert [type(action) for action in decoded.actions] == [Add]
     assert decoded.unknown == 0
+
+
+@pytest.mark.parametrize("text", [b'{"add":null,"new":{}}', b'{"new":null}'])
+def test_an_unknown_action_is_counted_whatever_is_null_beside_it(text: bytes) -> None:
+    decoded = decode_actions(text, "version 7")
+    assert (decoded.actions, decoded.unknown) == ([], 1)
 
 
 def test_null_is_absent_in_every_optional_field() -> None:

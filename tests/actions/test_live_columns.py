@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.actions import Add
-from indextables.actions.live import DERIVED_BYTES, LiveFiles, Part, Segment
+from indextables.actions.live import LiveFiles
+from indextables.actions.segments import DERIVED_BYTES, Part, Segment
 from indextables.actions.spellings import Source
 
 

@@ -46,7 +46,7 @@ def test_replay_equals_a_dict(log: list[list[object]]) -> None:
                 protocol = action
             else:
                 metadata = action
-    assert {path: (add.size, add.added_at_version) for path, add in ((a.path, a) for a in replay.files().adds())} == files
+    assert {path: (add.size, add.added_at_version) for path, add in ((a.path, a) for a in replay.files().complete.adds())} == files
     assert {app: txn.version for app, txn in replay.txns.items()} == txns
     assert (replay.protocol, replay.metadata) == (protocol, metadata)
 
@@ -81,4 +81,4 @@ def test_the_null_partition_of_other_writers_is_null() -> None:
     replay = Replay(lambda path: path)
     values = {"date": "__HIVE_DEFAULT_PARTITION__", "level": "x"}
     replay.apply(1, [Add(path="a", partition_values=values, size=1, modification_time=1, data_change=True)])
-    assert [add.partition_values for add in replay.files().adds()] == [{"level": "x"}]
+    assert [add.partition_values for add in replay.files().complete.adds()] == [{"level": "x"}]

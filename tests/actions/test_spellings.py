@@ -173,7 +173,7 @@ def test_what_needs_a_closer_look_gets_it(odd: list[dict[str, Any]], monkeypatch
     quick.apply(7, decode_version(data, "v", 7).items)
     assert isinstance(found, tuple)
     plain.apply(7, found[0])
-    assert (list(quick.files().adds()), quick.num_files) == (list(plain.files().adds()), plain.num_files)
+    assert (list(quick.files().complete.adds()), quick.num_files) == (list(plain.files().complete.adds()), plain.num_files)
 
 
 def test_blocks_in_a_replay() -> None:
@@ -182,7 +182,7 @@ def test_blocks_in_a_replay() -> None:
     for version in range(3):
         replay.apply(version, decode_version(spelt(*(add(n) for n in range(version, version + 3))), "v", version).items)
     replay.apply(3, decode_version(spelt({"remove": {"path": "d=1/splits/s1.split"}}, add(0)), "v", 3).items)
-    files = replay.files()
+    files = replay.files().complete
     assert [(found.size, found.added_at_version) for found in files.adds()] == [(2, 2), (3, 2), (4, 2), (0, 3)]
     assert (files.size, files.num_records, len(files)) == (9, 28, 4)
     found = files.get("d=0/splits/s3.split")

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.actions import columns
-from indextables.actions.live import LiveFiles, Part, Segment
+from indextables.actions.live import LiveFiles
+from indextables.actions.segments import Part, Segment
 from indextables.predicates import parse_predicate
 from indextables.table.pruning import prune
 

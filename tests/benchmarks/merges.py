@@ -17,13 +17,13 @@ import pyarrow as pa
 
 import indextables as it
 from indextables.log.log import Reading, TransactionLog
-from indextables.operations import write
-from indextables.operations.merge_plan import MergeOptions, plan
+from indextables.operations.merge.plan import MergeOptions, plan_merge
+from indextables.operations.write import run as write
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
-from indextables.table.snapshot import load_snapshot
 from tests.benchmarks.shapes import write_ours
+from tests.support.loading import read_all
 
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 FILES = 140_000
@@ -40,10 +40,10 @@ def merges(folder: Path, board: Any) -> None:
 
 def _planning(folder: Path, board: Any) -> None:
     table = write_ours(folder / "planned", 100, FILES // 100)
-    snapshot = load_snapshot(TransactionLog(LocalStore(TableRoot(str(table))), Reading(cache_ms=0)))
+    snapshot = read_all(TransactionLog(LocalStore(TableRoot(str(table))), Reading(cache_ms=0)))
     snapshot.files_table()
-    took = min(_cpu(lambda: plan(snapshot, MergeOptions(5 * 2**30))) for _ in range(3))
-    groups = plan(snapshot, MergeOptions(5 * 2**30)).groups
+    took = min(_cpu(lambda: plan_merge(snapshot, MergeOptions(5 * 2**30))) for _ in range(3))
+    groups = plan_merge(snapshot, MergeOptions(5 * 2**30)).groups
     assert sum(len(group.paths) for group in groups) == FILES
     board.add(f"plan a merge of {FILES:,} files into {len(groups)}", took)
     board.judge(took < 1, f"a merge of {FILES:,} files is planned in less than a second ({took:.2f} s)")
@@ -53,7 +53,7 @@ def _end_to_end(folder: Path, board: Any) -> None:
     table = _filled(folder / "merged")
     size = table.describe()["size_bytes"]
     context = TableContext.at(table.path)
-    again = _cpu(lambda: write.prepare(context).task.write(table.scan()))
+    again = _cpu(lambda: write.prepare_write(context).task.write(table.scan()))
     reports = []
     merged = _cpu(lambda: reports.append(table.merge_splits()))
     assert (reports[0].metrics["files_removed"], reports[0].metrics["files_added"]) == (SPLITS, 1)

@@ -22,8 +22,8 @@ from deltalake import DeltaTable
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.log.log import Reading, TransactionLog
-from indextables.operations.checkpoint import checkpoint
-from indextables.operations.purge import purge
+from indextables.operations.checkpoint.run import checkpoint
+from indextables.operations.expire.purge_files import purge
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
@@ -39,7 +39,8 @@ MONTH_MS = 31 * 24 * 3_600_000
 PLANNING = """
 import json, sys, time
 from pathlib import Path
-from indextables.operations import purge, purge_facts
+from indextables.operations.expire import purge_files as purge
+from indextables.operations.expire import purge_facts
 from indextables.storage import Entry, LocalStore
 from tests.benchmarks.purge import LONG_AGO, bound
 context = bound(Path(sys.argv[1]))
@@ -55,9 +56,10 @@ LocalStore.list = listed
 def peak():
     return next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM:"))
 before, started = peak(), time.process_time()
-facts = purge_facts.gather(context)
+facts = purge_facts.gather_purge_facts(context)
 gathered = time.process_time()
-planned = purge.plan(facts, purge.options_of(context, "7d", None), context.clock.now_ms())
+options, now = purge.purge_options(context, "7d", None), context.clock.now_ms()
+planned = purge.plan_purge(purge_facts.settled(context, facts, options, now), options, now)
 ended = time.process_time()
 splits = sum(deletion.kind == "split" for deletion in planned.deletions)
 assert splits == len(dead), (splits, len(dead))
@@ -76,8 +78,9 @@ def purges(folder: Path, board: Any) -> None:
 
 def _planning(folder: Path, board: Any) -> None:
     table, names = write_ours(folder / "purged", 100, FILES // 100), folder / "names"
-    checkpoint(bound(table))
-    names.write_text("\n".join(bound(table).snapshot().files.paths()))
+    context = bound(table)
+    checkpoint(context)
+    names.write_text("\n".join(context.load(context.snapshot()).files.paths()))
     done = subprocess.run(
         [sys.executable, "-c", PLANNING, str(table), str(names)], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )

@@ -27,7 +27,7 @@ import tantivy
 
 import indextables as it
 from indextables.splits import DocMapping, SplitReader, SplitWriter, merge_splits
-from indextables.splits.analyzers import analyzer
+from indextables.splits.index.analyzers import analyzer
 
 SCHEMA = pa.schema(
     [

@@ -26,14 +26,16 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import files, names
 from indextables.log.log import Reading, TransactionLog
-from indextables.operations import checkpoint
+from indextables.operations.checkpoint import run as checkpoint
 from indextables.paths import TableRoot
 from indextables.predicates import parse_predicate
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
 from indextables.table.files import public_table
-from indextables.table.snapshot import load_snapshot
+from indextables.table.loading import load, totals
+from indextables.table.opening import load_snapshot
 from tests.benchmarks.shapes import our_add, write_delta, write_ours
+from tests.support.loading import read_all
 
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 SIZES = (10_000, 100_000) if QUICK else (10_000, 100_000, 1_000_000)
@@ -46,13 +48,14 @@ UNCACHED = Reading(cache_ms=0)
 MEMORY = """
 import gc, pyarrow as pa, sys
 from pathlib import Path
-from tests.benchmarks.states import our_log, load_snapshot
+from tests.benchmarks.states import our_log
+from tests.support.loading import read_all
 def anonymous():
     gc.collect(); pa.default_memory_pool().release_unused()
     return sum(int(line.split()[1]) for line in open("/proc/self/smaps_rollup") if line.startswith("Anonymous:")) * 1024
-log = our_log(Path(sys.argv[1])); pa.array([1]); load_snapshot(our_log(Path(sys.argv[2]))).files_table()
+log = our_log(Path(sys.argv[1])); pa.array([1]); read_all(our_log(Path(sys.argv[2]))).files_table()
 before = anonymous()
-snapshot = load_snapshot(log); rows = snapshot.files_table().num_rows
+snapshot = read_all(log); rows = snapshot.files_table().num_rows
 print((anonymous() - before) / rows)
 """
 
@@ -112,7 +115,7 @@ def _full(board: Any, size: int, ours: Path, theirs: Path) -> None:
         state.unlink()
     shutil.rmtree(ours / "_transaction_log" / "manifests")
     snapshot = load_snapshot(bound.log)
-    snapshot.files_table()
+    bound.load(snapshot).files_table()
     our_time = cpu(lambda: checkpoint.run(bound, snapshot, checkpoint.contents_of(bound, snapshot)))
     opened = DeltaTable(theirs)
     their_time = cpu(opened.create_checkpoint)
@@ -124,11 +127,12 @@ def _opened(board: Any, size: int, ours: Path, theirs: Path) -> None:
     cache = Path(os.environ["INDEXTABLES_CACHE_DIR"])
 
     def everything() -> None:
-        assert load_snapshot(our_log(ours)).files_table().num_rows == size
+        assert read_all(our_log(ours)).files_table().num_rows == size
 
     def partition() -> None:
         snapshot = load_snapshot(our_log(ours))
-        assert 0 < public_table(snapshot, parse_predicate(WHERE, snapshot.schema)).num_rows < size
+        predicate = parse_predicate(WHERE, snapshot.schema)
+        assert 0 < public_table(load(our_log(ours), snapshot, predicate), predicate).num_rows < size
 
     def uncached(work: Callable[[], None]) -> float:
         shutil.rmtree(cache, ignore_errors=True)
@@ -137,7 +141,7 @@ def _opened(board: Any, size: int, ours: Path, theirs: Path) -> None:
     cold_one = min(uncached(partition) for _ in range(3))
     cold = min(uncached(everything) for _ in range(3))
     warm = min(cpu(everything) for _ in range(3))
-    counts = min(cpu(lambda: len(load_snapshot(our_log(ours)).files)) for _ in range(3))
+    counts = min(cpu(lambda: totals(our_log(ours), load_snapshot(our_log(ours)))) for _ in range(3))
     delta = min(cpu(lambda: DeltaTable(theirs).get_add_actions()) for _ in range(3))
     board.add(f"cold open + all of {size:,} files, nothing cached", cold, delta)
     board.add("  with the local manifest cache warm", warm, delta)
@@ -216,7 +220,7 @@ def _against_replay(board: Any, folder: Path, count: int) -> None:
     for _ in range(RECENT):
         ten_more(table)
     checkpoint.checkpoint(context(table))
-    load_snapshot(our_log(table)).files_table()
+    read_all(our_log(table)).files_table()
 
     def replay() -> None:
         live: dict[str, Any] = {}
@@ -231,7 +235,7 @@ def _against_replay(board: Any, folder: Path, count: int) -> None:
     uncleaned = min(cpu(lambda: load_snapshot(our_log(table))) for _ in range(5))
     _clean_up(table, count)
     opened = min(cpu(lambda: load_snapshot(our_log(table))) for _ in range(5))
-    listed = min(cpu(lambda: load_snapshot(our_log(table)).files_table()) for _ in range(5))
+    listed = min(cpu(lambda: read_all(our_log(table)).files_table()) for _ in range(5))
     board.add(f"open {count:,} transactions from the state (beside: plain replay by the standard library)", opened, replayed)
     board.add(f"  while all {count:,} version files are still there", uncleaned, replayed)
     board.add(f"  with all {10 * count:,} live files as columns, manifest cache warm", listed, replayed)
@@ -247,4 +251,4 @@ def _clean_up(table: Path, count: int) -> None:
         os.utime(path, (1_700_000_000, 1_700_000_000))
     checkpoint.checkpoint(context(table))
     assert len(list((table / "_transaction_log").glob("0*.json"))) < 2 * RECENT
-    assert len(load_snapshot(our_log(table)).files) == 10 * count
+    assert len(read_all(our_log(table)).files) == 10 * count

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
 from tests.support.s3 import connect, ministack
 from tests.support.tables import SCHEMA, ids, make, rows, tree
 

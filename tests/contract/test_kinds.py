@@ -7,7 +7,7 @@ import sys
 import fsspec  # noqa: F401
 import pytest
 
-from indextables.cli import main
+from indextables.cli.main import main
 from indextables.errors import ConfigError
 from tests.contract.conftest import spec_of
 from tests.support import plain_store

@@ -13,7 +13,7 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.config import Config
-from indextables.operations import search as search_operation
+from indextables.operations.search import run as search_operation
 from indextables.paths import TableRoot
 from indextables.splits import cache, view
 from indextables.storage import StoreSpec

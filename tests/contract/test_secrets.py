@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
 from indextables.config import Config
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.paths import TableRoot

@@ -63,6 +63,17 @@ def test_listings_are_fresh_and_in_order(store: Store) -> None:
     assert [entry.path for entry in store.list("log")] == sorted(names[1:])
 
 
+def test_a_fresh_copy_has_the_bytes_of_the_store_whatever_is_cached(store: Store) -> None:
+    store.replace("splits/a.split", b"before")
+    assert store.local_path("splits/a.split", 6).read_bytes() == b"before"
+    store.replace("splits/a.split", b"after!")
+    with store.fresh_copy("splits/a.split", 6) as file:
+        assert file.read_bytes() == b"after!"
+    store.delete("splits/a.split")
+    with pytest.raises(FileNotFoundError), store.fresh_copy("splits/a.split", 6):
+        pass
+
+
 def test_uploads_move_and_local_paths_hold_the_bytes(store: Store, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"split" * 100)

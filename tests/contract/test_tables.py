@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
 from indextables.storage import StoreSpec
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, options

@@ -31,11 +31,12 @@ os.environ.update(
 )
 
 TABLES = """\
-defaults: {retries: 2, retry_delay: 10ms, max_retry_delay: 20ms, timeout: 5s, maintain: {target_size: 100M}}
+defaults: {retries: 2, retry_delay: 10ms, max_retry_delay: 20ms, timeout: 5s}
 tables:
   - name: logs
     path: warehouse/logs
     write: {source: incoming, partition_by: [date, host]}
+    maintain: {target_size: 100M}
     options: {checkpoint.interval: 5}
   - name: bare
     path: s3://bucket/bare

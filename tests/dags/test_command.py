@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.airflow.command import job_arguments, job_name
+from indextables.airflow.command import job_arguments, job_environment, job_name, public_key, public_settings
+from indextables.config import checked_options, is_secret
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument
 
 HOSTILE = ["--jars=x.jar", "-x", "a b", "'; rm -rf /; '", '"$(id)"', "`id`", "a\\", "*", "=", "-- ", "---", "%PATH%", "ä ☃", "{{ 1 }}"]
@@ -80,7 +81,35 @@ def test_what_no_job_takes_is_refused(arguments: dict[str, Any], told: str) -> N
         job_arguments("t", arguments, {}, "r")
 
 
-@pytest.mark.parametrize("key", ["s3.secretKey", "fs.s3a.access.key", "PASSWORD", "sessionToken", "azure.account.key", "credentials"])
+SECRET_KEYS = [
+    "s3.secretKey", "fs.s3a.access.key", "PASSWORD", "sessionToken", "azure.account.key", "credentials", "session_key", "private.key",
+    "azure.connection.string", "fs.sas", "gs.serviceAccount", "fs.gs.auth.service.account.json.keyfile", "aws.oauth", "request.signature",
+    "spark.hadoop.fs.s3a.access.key", "spark.hadoop.fs.azure.sas.container.account", "spark.ssl.keyPassword", "spark.authenticate.secret",
+]  # fmt: skip
+PUBLIC_KEYS = [
+    "merge.targetSize", "spark.indextables.s3.endpoint", "indexing.tokenizer.message", "indexing.typemap.password_hash",
+    "spark.executor.memory", "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.kubernetes.authenticate.driver.serviceAccountName",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_configuration_command_and_spark_settings_agree_on_what_is_a_credential(key: str) -> None:
+    assert is_secret(key)
+    for refuse in (lambda: checked_options({key: "hunter2"}), lambda: public_key(key), lambda: public_settings({key: "hunter2"})):
+        with pytest.raises(ConfigError, match="credential") as refused:
+            refuse()
+        assert key in str(refused.value)
+        assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", PUBLIC_KEYS)
+def test_other_keys_are_no_credentials(key: str) -> None:
+    assert not is_secret(key)
+    assert public_key(key) == key
+    public_settings({key: "x"})
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
 def test_credentials_never_reach_the_logged_command(key: str) -> None:
     with pytest.raises(ConfigError, match="looks like a credential") as refused:
         job_arguments("t", {}, {key: "hunter2"}, "r")
@@ -88,6 +117,31 @@ def test_credentials_never_reach_the_logged_command(key: str) -> None:
     with pytest.raises(ConfigError, match="user or password") as refused:
         job_arguments("s3://AKIA:hunter2@bucket/t", {}, {}, "r")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["https://a.blob.core.windows.net/c/t?sp=r&sig=hunter2", "s3://b/t?X-Amz-Signature=hunter2"])
+def test_signed_addresses_never_reach_the_logged_command(address: str) -> None:
+    with pytest.raises(ConfigError, match="holds a credential in its address") as refused:
+        job_arguments("t", {"source": address}, {}, "r")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_azure_container_and_a_pattern_are_no_credentials() -> None:
+    table, source = "abfss://container@account.dfs.core.windows.net/t", "s3://bucket/date=?/part-?.parquet"
+    assert job_arguments(table, {"source": source}, {}, "r")[:2] == [f"--table={table}", f"--source={source}"]
+
+
+def test_the_environment_of_a_job_has_none_of_airflows_settings() -> None:
+    airflow = [
+        "AIRFLOW__CORE__FERNET_KEY",
+        "AIRFLOW_CONN_X",
+        "AIRFLOW_VAR_X",
+        "AIRFLOW_HOME",
+        "_AIRFLOW_WWW_USER_PASSWORD",
+        "__AIRFLOW_SUPERVISOR_FD",
+    ]
+    kept = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "AIRFLOW_CTX_DAG_ID": "d", "INDEXTABLES_CACHE_DIR": "/c"}
+    assert job_environment(dict.fromkeys(airflow, "x") | kept) == kept
 
 
 @pytest.mark.parametrize("table", ["", "--", None, 7])

@@ -23,13 +23,18 @@ def test_the_demo_runs_end_to_end(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", SMALL_DEMO], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     log = tmp_path / ".airflow" / "demo" / "demo.log"
     assert done.returncode == 0, done.stderr + (log.read_text()[-5000:] if log.exists() else "")
-    assert "merge_splits success, checkpoint success, purge success" in done.stdout
+    assert "merge_splits success, checkpoint success, purge skipped" in done.stdout
     shown = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  ") and len(line.split()) == 3}
     assert (shown["health"], shown["findings"]) == (["ok", "ok"], ["none", "none"]), done.stdout
-    assert [line.split()[2:] for line in done.stdout.splitlines() if line.startswith("  dead splits")] == [["0", "0"]]
+    assert [line.split()[2:] for line in done.stdout.splitlines() if line.startswith("  dead splits")] == [["0", "6"]]
+    assert [line.split()[-2] for line in done.stdout.splitlines() if line.endswith(" rows")] == ["0", "300", "600", "600"]
     table = it.open(tmp_path / "warehouse" / "demo_logs")
     assert table.count() == 600
-    assert table.files().num_rows == len(list((tmp_path / "warehouse" / "demo_logs").rglob("*.split"))) == 3
+    assert (table.files().num_rows, len(list((tmp_path / "warehouse" / "demo_logs").rglob("*.split")))) == (3, 9)
+    for version, rows in enumerate((0, 300, 600, 600)):
+        older = it.open(table.path, version=version)
+        assert sum(batch.num_rows for batch in older.scan()) == rows, "every version of the table can be read after the demo"
+        assert older.verify(deep=True) == []
     history = table.history().to_pylist()
     assert [entry["operation"] for entry in history] == ["merge_splits", "append", "append", "create"]
     assert [entry["job_id"].split("/")[::2] for entry in history[:2]] == [

@@ -108,6 +108,17 @@ def test_a_bad_entry_is_an_import_error_and_the_others_keep_their_dags(tmp_path:
     assert "good" not in told
 
 
+def test_invalid_defaults_are_an_import_error_and_no_table_of_the_file_has_a_dag(tmp_path: Path) -> None:
+    bag = load(
+        make_project(tmp_path, "defaults: {maintain: {older_than: 90d}, retrys: 1}\ntables: [{name: a, path: p}, {name: b, path: q}]")
+    )
+    assert bag.dag_ids == []
+    (file,) = bag.import_errors
+    assert file.endswith("indextables_errors.py")
+    for named in ("defaults.retrys: is not a key", "table 'a': has no DAGs", "table 'b': has no DAGs"):
+        assert named in bag.import_errors[file]
+
+
 def test_a_file_that_cannot_be_read_is_an_import_error_too(tmp_path: Path) -> None:
     bag = load(make_project(tmp_path, "tables: ["))
     assert bag.dag_ids == []

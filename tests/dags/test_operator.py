@@ -56,6 +56,30 @@ def test_the_report_is_the_result(make: Callable[..., Any], spark: StubSpark, pr
     assert not Path(spark.arguments("purge")["report"]).parent.exists()
 
 
+AIRFLOW_SETTINGS = {
+    "AIRFLOW__CORE__FERNET_KEY": "canary-fernet",
+    "AIRFLOW__API_AUTH__JWT_SECRET": "canary-jwt",
+    "AIRFLOW__API__SECRET_KEY": "canary-api",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD": "canary-database",
+    "AIRFLOW_CONN_OTHER": "canary-connection",
+    "AIRFLOW_VAR_OTHER": "canary-variable",
+    "_AIRFLOW_WWW_USER_PASSWORD": "canary-password",
+}
+
+
+def test_the_process_of_a_job_has_none_of_airflows_keys(
+    make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (AIRFLOW_SETTINGS | {"AWS_SECRET_ACCESS_KEY": "needed by the job"}).items():
+        monkeypatch.setenv(name, value)
+    make(env_vars={"MINE": "1"}).execute({"ti": Instance()})
+    environment = spark.calls[0]["environment"]
+    assert not [name for name in environment if "AIRFLOW" in name and not name.startswith("AIRFLOW_CTX_")]
+    assert "canary" not in str(environment)
+    assert (environment["MINE"], environment["AWS_SECRET_ACCESS_KEY"]) == ("1", "needed by the job")
+    assert (environment["INDEXTABLES_JOB_ID"], environment["INDEXTABLES_JOB_ATTEMPT"]) == ("d/r/t", "2")
+
+
 def test_nothing_to_do_keeps_the_report_and_skips(make: Callable[..., Any], spark: StubSpark) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
@@ -114,6 +138,10 @@ def test_a_long_plan_is_cut_for_the_xcom(make: Callable[..., Any], spark: StubSp
 def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], spark: StubSpark) -> None:
     assert refusal(make(arguments={"where": "a\0b"})) == "purge: where 'a\\x00b' holds a control character"
     assert refusal(make(options={"s3.secretKey": "x"})).startswith("purge: option 's3.secretKey' looks like a credential")
+    assert refusal(make(options={"fs.sas": "x"})).startswith("purge: option 'fs.sas' looks like a credential")
+    assert refusal(make(conf={"spark.hadoop.fs.s3a.access.key": "x"})).startswith(
+        "purge: Spark setting 'spark.hadoop.fs.s3a.access.key' looks"
+    )
     assert refusal(make(table="")) == "purge: table '' is not a path"
     assert refusal(make(job="nothing_like_it")).startswith("nothing_like_it: there is no job file")
     assert refusal(make(conn_id="misspelt")) == "purge: there is no Airflow connection 'misspelt'"

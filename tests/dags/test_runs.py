@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from tests.support.airflow_project import StubSpark
+from tests.support.tables import tree
 
 pytestmark = [
     pytest.mark.airflow,
@@ -57,13 +61,53 @@ def test_maintenance_runs_its_steps_in_order_and_keeps_their_reports(bag: Any, s
     assert spark.jobs == ["merge_splits", "checkpoint", "purge"]
     assert xcom(done, "merge_splits")["metrics"] == {"groups": 3}
     assert spark.arguments("merge_splits")["target-size"] == "100M"
-    assert {"older-than": "7d", "log-retention": "30d"}.items() <= spark.arguments("purge").items()
     for call in spark.calls:
         assert call["arguments"][0] == f"--table={project / 'warehouse' / 'logs'}"
         assert "--option=checkpoint.interval=5" in call["arguments"]
-        assert not {"--where", "--max-dest-splits", "--max-source-splits", "--dry-run"} & {
-            word.partition("=")[0] for word in call["arguments"]
-        }
+
+
+def test_jobs_get_only_what_the_tables_file_says(bag: Any, spark: StubSpark) -> None:
+    """The file is silent on the table `bare`, so that the table's own options hold; for `logs` it says source, partitions and size."""
+    run(bag, "indextables_bare_maintain")
+    run(bag, "indextables_logs_maintain")
+    run(bag, "indextables_logs_write")
+    given = [
+        (call["job"], {word.partition("=")[0] for word in call["arguments"]} - {"--table", "--report", "--option"}) for call in spark.calls
+    ]
+    assert given == [
+        ("merge_splits", set()),
+        ("checkpoint", set()),
+        ("purge", set()),
+        ("merge_splits", {"--target-size"}),
+        ("checkpoint", set()),
+        ("purge", set()),
+        ("write", {"--source", "--partition-by", "--txn-app", "--txn-version"}),
+    ]
+
+
+def test_a_form_may_clear_what_the_tables_file_says(bag: Any, spark: StubSpark) -> None:
+    run(bag, "indextables_logs_maintain", target_size=None, where=None)
+    assert set(spark.arguments("merge_splits")) == {"table", "option", "report"}
+
+
+def test_a_table_on_which_the_file_is_silent_is_merged_by_its_own_option(
+    bag: Any, spark: StubSpark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What Airflow passes for a table without `maintain`, given to the real job."""
+    import indextables as it
+    from indextables.spark.job import main
+    from jobs import merge_splits
+
+    options = {"merge.targetSize": "1M", "checkpoint.enabled": "false"}
+    table = it.create(tmp_path / "t", pa.schema([("text", pa.string())]), options=options)
+    for number in range(3):
+        table.append([{"text": random.Random(number).randbytes(300_000).hex()}])
+    run(bag, "indextables_bare_maintain")
+    words = [f"--table={table.path}", *spark.calls[0]["arguments"][1:-1], f"--report={tmp_path / 'report.json'}"]
+    assert main(merge_splits.JOB, [*words, "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "no_action", "each split is more than 45 % of 1M"
+    assert main(merge_splits.JOB, [*words, "--dry-run", "--target-size=5G"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "success"
 
 
 def test_steps_with_nothing_to_do_are_skipped_and_the_next_still_runs(bag: Any, spark: StubSpark) -> None:
@@ -119,9 +163,37 @@ def test_form_values_reach_the_jobs_as_they_are(bag: Any, spark: StubSpark) -> N
     assert {"older-than": "0s", "dry-run": ""}.items() <= spark.arguments("purge").items()
 
 
+def test_a_dry_run_holds_for_every_step(bag: Any, spark: StubSpark) -> None:
+    run(bag, "indextables_logs_maintain", dry_run=True)
+    assert spark.jobs == ["merge_splits", "checkpoint", "purge"]
+    for job in spark.jobs:
+        assert spark.arguments(job)["dry-run"] == ""
+
+
+def test_every_job_of_maintenance_takes_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The real jobs, on a real table that each of them would change."""
+    import indextables as it
+    from indextables.spark.job import main
+    from jobs import checkpoint, merge_splits, purge
+
+    options = {"checkpoint.enabled": "false"}
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options=options)
+    for number in range(3):
+        table.append([{"id": number}])
+    table.overwrite([{"id": 9}])
+    table.append([{"id": 10}])
+    before = tree(tmp_path)
+    unchecked = "--option=purge.retentionCheckEnabled=false"
+    for job, more in ((merge_splits.JOB, []), (checkpoint.JOB, []), (purge.JOB, ["--older-than=0s", unchecked])):
+        assert main(job, [f"--table={table.path}", "--dry-run", *more]) == 0
+        report = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (report["dry_run"], report["status"], bool(report["plan"])) == (True, "success", True), report
+        assert tree(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     "conf",
-    [{"target_size": "10X"}, {"older_than": "--x"}, {"max_source_splits": 1}, {"where": 7}, {"dry_run": "yes"}, {"target_size": None}],
+    [{"target_size": "10X"}, {"older_than": "--x"}, {"max_source_splits": 1}, {"where": 7}, {"dry_run": "yes"}, {"target_size": ""}],
 )
 def test_a_bad_form_value_is_refused_before_anything_runs(bag: Any, spark: StubSpark, conf: dict[str, Any]) -> None:
     from airflow.sdk.exceptions import ParamValidationError
@@ -137,10 +209,8 @@ def test_a_write_tells_the_asset_and_is_one_transaction_however_often_it_is_trie
     assert states(first) == {"write": ("success", 3)}
     assert asset_events(first) == ["indextables://tables/logs"]
     tries = [spark.arguments("write", call) for call in range(3)]
-    assert {key: tries[0][key] for key in ("source", "format", "mode", "partition-by")} == {
+    assert {key: tries[0][key] for key in ("source", "partition-by")} == {
         "source": str(project / "incoming"),
-        "format": "parquet",
-        "mode": "append",
         "partition-by": "date,host",
     }
     assert len({(one["txn-app"], one["txn-version"]) for one in tries}) == 1

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from indextables.airflow import server
-from indextables.airflow.settings import airflow_environment, password
+from indextables.airflow.local import server
+from indextables.airflow.local.settings import airflow_environment, password
 from tests.support.airflow_project import SOURCE, STUB_PATH, StubSpark, make_project
 
 
@@ -169,7 +169,7 @@ def test_up_serves_the_dags_and_down_ends_it(tmp_path: Path) -> None:
     environment = clean | {"INDEXTABLES_PORT": str(port), "PYTHONPATH": str(SOURCE), "PATH": path, "STUB_SPARK": str(tmp_path)}
 
     def call(verb: str) -> str:
-        command = [sys.executable, "-m", "indextables.airflow.server", verb]
+        command = [sys.executable, "-m", "indextables.airflow.local.server", verb]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -32,7 +32,7 @@ def test_the_least_a_table_needs(tmp_path: Path) -> None:
     (table,) = found.tables
     assert (table.path, table.root) == (str(tmp_path / "warehouse" / "t"), tmp_path)
     assert (table.write, table.retries, table.timeout, table.paused, table.conn_id) == (None, 3, 3600, False, "spark_default")
-    assert (table.maintain.target_size, table.maintain.older_than, table.maintain.log_retention) == ("5G", "7d", "30d")
+    assert (table.maintain.target_size, table.maintain.older_than, table.maintain.log_retention) == (None, None, None)
     found.check()
 
 
@@ -175,11 +175,35 @@ def test_a_file_that_is_not_there_or_far_too_large(tmp_path: Path) -> None:
     assert "bytes are more than" in read(tmp_path, "#" * 5_000_000).problems[0]
 
 
-def test_wrong_defaults_are_told_once_and_no_table_loses_its_dags(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("head", "named"),
+    [
+        ("defaults: {maintain: {older_than: 90d}, retrys: 5}", "defaults.retrys: is not a key that is known here"),
+        ("defaults: {maintain: {older_than: 90d, retain: 1}}", "defaults.maintain.retain: is not a key"),
+        ("defaults: {retries: x}", "defaults.retries: 'x' is not"),
+        ("defaults: 90d", "defaults: '90d' is not a mapping"),
+        ("default: {maintain: {older_than: 90d}}", "default: is not a key that is known here"),
+    ],
+)
+def test_a_file_with_invalid_defaults_gives_no_table(tmp_path: Path, head: str, named: str) -> None:
+    found = read(tmp_path, f"{head}\ntables: [{{name: a, path: p}}, {{name: b, path: p, retries: x}}, {{name: c, path: p}}]")
+    assert found.tables == ()
+    assert named in found.problems[0]
+    assert [problem for problem in found.problems if "'x'" in problem and "table 'b'" in problem]
+    assert [problem.removeprefix(f"{found.file}: ") for problem in found.problems[-2:]] == [
+        "table 'a': has no DAGs until the file is corrected",
+        "table 'c': has no DAGs until the file is corrected",
+    ]
+
+
+def test_each_mistake_in_the_defaults_is_reported_once(tmp_path: Path) -> None:
     found = read(tmp_path, "defaults: {retries: x, name: y}\ntables: [{name: a, path: p}, {name: b, path: p}]")
-    assert [table.name for table in found.tables] == ["a", "b"]
-    assert len(found.problems) == 2
-    assert "defaults.retries: 'x' is not" in found.problems[0]
+    assert sum("defaults." in problem for problem in found.problems) == 2
+
+
+def test_a_null_in_an_entry_takes_the_default(tmp_path: Path) -> None:
+    found = read(tmp_path, "defaults: {maintain: {older_than: 90d}}\ntables: [{name: a, path: p, maintain: {older_than: null}}]")
+    assert found.tables[0].maintain.older_than == "90d"
 
 
 yaml_values = st.recursive(

@@ -13,10 +13,12 @@ import pytest
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
 from indextables.log import names
-from indextables.state import formats
-from indextables.state.contents import Format
-from indextables.table.snapshot import load_snapshot
+from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints.contents import Format
+from indextables.table.loading import load
+from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import LATER, OPTIONS, begin, commit, log_of, told, write_checkpoint
+from tests.support.loading import read_all
 from tests.support.logs import add, remove, skip
 from tests.support.memory_store import MemoryStore
 
@@ -64,7 +66,7 @@ def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
     """R8: every file x 7 damages, with the whole log (same answer), and with a trimmed one (same answer, or an error that says why)."""
     whole = checkpointed(kind)
     first, last = log_of(whole).listing().bases
-    expected = told(load_snapshot(log_of(whole)))
+    expected = told(read_all(log_of(whole)))
     older_files = base_files(whole, first)
     cases = refused = 0
     for (number, path), how, trimmed in product(enumerate(base_files(whole, last)), DAMAGES, ("nothing", "before the first", "all")):
@@ -76,7 +78,7 @@ def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
             store.delete(names.version_path(version))
         cases += 1
         if trimmed != "all":
-            snapshot = load_snapshot(log_of(store))
+            snapshot = read_all(log_of(store))
             assert told(snapshot) == expected, (path, how, trimmed)
             assert snapshot.checkpoint == first, (path, how, trimmed)
             continue
@@ -101,8 +103,8 @@ def test_a_damaged_checkpoint_is_written_anew(kind: Format) -> None:
         assert write_checkpoint(store, kind).status == "success", (path, how)
         for number in range(version + 1):
             store.delete(names.version_path(number))
-        found = load_snapshot(log_of(store))
-        assert (found.checkpoint, told(found)) == (version, told(load_snapshot(log_of(whole))))
+        found = read_all(log_of(store))
+        assert (found.checkpoint, told(found)) == (version, told(read_all(log_of(whole))))
         mended += 1
     assert mended == len(base_files(whole, version)) * len(damages)
 
@@ -123,7 +125,7 @@ def damaged(data: bytes, chance: random.Random, count: int = CASES) -> Iterator[
 
 
 def said(replay: Replay) -> tuple[Any, ...]:
-    return replay.protocol, replay.metadata, replay.txns, replay.skips, [*replay.files().adds()]
+    return replay.protocol, replay.metadata, replay.txns, replay.skips, [*replay.files().complete.adds()]
 
 
 ARTEFACTS = {
@@ -147,14 +149,14 @@ def test_every_flip_and_truncation_is_noticed(name: str) -> None:
     listing = log.listing()
     (version,) = listing.bases
     (path,) = [path for path in base_files(store, version) if path.endswith(ending.replace("\\", ""))]
-    expected = said(formats.read(log, listing, version)[0])
+    expected = said(formats.read_checkpoint(log, listing, version)[0])
     original, seed = store.files[path], random.randrange(2**32)
     cases = read = 0
     for data in damaged(original, random.Random(seed)):
         store.files[path] = data
         cases += 1
         try:
-            found, _ = formats.read(log, listing, version)
+            found, _ = formats.read_checkpoint(log, listing, version)
         except LogCorrupted:
             continue
         assert said(found) == expected, f"seed {seed}"
@@ -171,7 +173,11 @@ def test_no_flip_or_truncation_of_the_pointer_matters() -> None:
     for data in damaged(store.files[names.pointer_path()], random.Random(seed)):
         store.files[names.pointer_path()] = data
         found = load_snapshot(log_of(store))
-        assert (found.version, found.checkpoint, found.files.paths()) == (1, 1, expected.files.paths()), f"seed {seed}"
+        assert (found.version, found.checkpoint, load(log_of(store), found).files.paths()) == (
+            1,
+            1,
+            load(log_of(store), expected).files.paths(),
+        ), f"seed {seed}"
         cases += 1
     print(f"R9, pointer: {cases} damages, seed {seed}")
     assert cases >= CASES

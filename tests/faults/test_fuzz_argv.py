@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from indextables.cli import main
+from indextables.cli.main import main
 from tests.support.tables import make, rows
 
 EXAMPLES = 2000

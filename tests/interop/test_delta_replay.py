@@ -13,7 +13,9 @@ from deltalake import DeltaTable
 from indextables.log.log import Reading, TransactionLog
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
-from indextables.table.snapshot import advance, load_snapshot
+from indextables.table.loading import load
+from indextables.table.opening import advance, load_snapshot
+from tests.support.loading import read_all
 from tests.support.tables import write_version
 
 TABLES, LONG_TABLES = 100, 5_000
@@ -65,12 +67,12 @@ def compare(tmp_path: Path, tables: int) -> None:
             write_both(folder, version, [] if version == 0 else random_commit(chance, live))
             log = TransactionLog(LocalStore(TableRoot(str(folder))))
             handle = load_snapshot(log) if handle is None else advance(log, handle)
-            assert set(handle.files_table().column("path").to_pylist()) == live, f"seed {seed}"
+            assert set(load(log, handle).files_table().column("path").to_pylist()) == live, f"seed {seed}"
         plain = TransactionLog(LocalStore(TableRoot(str(folder))), Reading(parallelism=1, cache_ms=0))
         theirs = DeltaTable(folder)
         for version in range(versions):
             theirs.load_as_version(version)
-            rows = load_snapshot(plain, version).files_table().select(["path", "size"]).to_pylist()
+            rows = read_all(plain, version).files_table().select(["path", "size"]).to_pylist()
             found = theirs.get_add_actions(flatten=True)
             expected = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
             assert {row["path"]: row["size"] for row in rows} == expected, f"seed {seed}, table {number}, version {version}"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
+from tests.support.loading import loaded
 from tests.support.logs import log_folder, metadata, protocol
 from tests.support.states import write_table_state
 from tests.support.tables import tree, write_version
@@ -95,7 +96,7 @@ def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
     path, _ = table
     opened = it.open(path)
     registry = {key for key in opened.metadata.configuration if key.startswith("docMappingSchema.")}
-    for add in opened._snapshot.adds():
+    for add in loaded(opened).adds():
         assert add.doc_mapping_ref is None or add.doc_mapping_json or f"docMappingSchema.{add.doc_mapping_ref}" in registry
 
 

@@ -52,6 +52,7 @@ def run(job: Job, capsys: pytest.CaptureFixture[str], *arguments: object) -> tup
 
 
 WRITE = ["--source", "{source}"]
+JOBS = (write.JOB, merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,8 @@ WRITE = ["--source", "{source}"]
         (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "id = 1"], 2, "'id'"),
         (write.JOB, [*WRITE, "--partition-by", "id"], 1, "the table is partitioned by level, not by id"),
         (write.JOB, [*WRITE, "--option", "speed=high"], 78, "unknown option 'speed'"),
-        (write.JOB, [*WRITE, "--option", "speed"], 78, "option 'speed' is not of the form key=value"),
+        *((job, [*(WRITE if job is write.JOB else []), "--option", "speed"], 2, "'speed' is not of the form key=value") for job in JOBS),
+        (checkpoint.JOB, ["--option", "=high"], 2, "'=high' is not of the form key=value"),
         (write.JOB, ["--source", "{source}-missing"], 1, "there is no file or folder"),
         (write.JOB, [*WRITE, "--report", "{source}/no/report.json"], 2, "report .* cannot be written"),
         (merge_splits.JOB, ["--target-size", "big"], 2, "'big' is not a size"),

@@ -18,7 +18,7 @@ from tests.support.killing import Attempt
 from tests.support.spark import ROOT, environment, submit
 from tests.support.tables import ids, make, rows, version_file
 
-CLI = "indextables.cli"
+CLI = "indextables.cli.main"
 KILLS = 10
 AT_ONCE = ("--older-than", "0s", "--option", "purge.retentionCheckEnabled=false")
 

@@ -17,9 +17,11 @@ from indextables.clock import Clock
 from indextables.errors import StorageError, TableNotFound, VersionGap
 from indextables.log import cache, names
 from indextables.log.log import Reading, TransactionLog
-from indextables.table import snapshot as snapshots
+from indextables.table import opening
 from indextables.table.context import TableContext
-from indextables.table.snapshot import advance, load_snapshot
+from indextables.table.loading import load
+from indextables.table.opening import advance, load_snapshot
+from tests.support.loading import read_all
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import FakeTime, make, rows
 
@@ -41,7 +43,7 @@ def append(store: MemoryStore, version: int, path: str) -> None:
 
 
 def paths(log: TransactionLog, **arguments: Any) -> list[str]:
-    found: list[str] = load_snapshot(log, **arguments).files_table().column("path").to_pylist()
+    found: list[str] = read_all(log, **arguments).files_table().column("path").to_pylist()
     return found
 
 
@@ -139,7 +141,7 @@ def test_a_table_made_again_in_its_place_is_noticed(store: MemoryStore, versions
     else:
         found = load_snapshot(log if use == "new handle" else TransactionLog(store), versions if use == "old version" else None)
     assert found.metadata.id == "y"
-    assert [add.path for add in found.adds()] == [f"g{version}" for version in range(1, versions + 1)]
+    assert load(log, found).files.paths() == [f"g{version}" for version in range(1, versions + 1)]
 
 
 def test_a_changed_file_makes_all_be_read_again(store: MemoryStore) -> None:
@@ -192,7 +194,7 @@ def test_the_door_of_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
 def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
-    monkeypatch.setattr(snapshots, "RECHECKED", 1)
+    monkeypatch.setattr(opening, "RECHECKED", 1)
     reading = Reading(cache_ms=cache_ms)
     log = TransactionLog(store, reading)
     snapshot = load_snapshot(log)
@@ -269,15 +271,15 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         append(store, 1, "f")
         load_snapshot(TransactionLog(store))
         stores.append(store)
-    assert list(cache._TABLES) == [store.spec for store in stores[2:]]
+    assert [spec for spec, _ in cache._TABLES.items()] == [store.spec for store in stores[2:]]
     assert [held.weight > 0 for held in cache._TABLES.values()] == [False, True, True]
     for version in range(2, 9):
         append(stores[4], version, f"f{version}")
     load_snapshot(TransactionLog(stores[4]))
-    assert list(cache._TABLES[stores[4].spec]._versions) == [5, 6, 7, 8]
+    assert list(cache.cache_of(stores[4].spec)._versions) == [5, 6, 7, 8]
     monkeypatch.setattr(limits, "CACHED_ACTIONS", 2)
     load_snapshot(TransactionLog(stores[4]), 7)
-    assert len(cache._TABLES[stores[4].spec]._versions) <= 4
+    assert len(cache.cache_of(stores[4].spec)._versions) <= 4
 
 
 def test_a_version_that_does_not_arrive_is_given_up(store: MemoryStore) -> None:
@@ -321,7 +323,8 @@ def _child(path: str) -> int:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=2)
-    with cache._LOCK, multiprocessing.get_context("fork").Pool(1) as pool:  # held in the parent, and copied so
+    held = cache._TABLES
+    with held._lock, held._making, multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_child, (str(tmp_path / "t"),)).get(60) == 2
 
 

@@ -15,7 +15,7 @@ import indextables as it
 from indextables.actions.codec import decode_actions
 from indextables.clock import Clock
 from indextables.log.log import TransactionLog
-from indextables.operations.create import initialise, new_metadata
+from indextables.operations.write.create import initialise, new_metadata
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext

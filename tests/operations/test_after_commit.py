@@ -9,9 +9,9 @@ import pytest
 
 import indextables as it
 from indextables.config import Config
-from indextables.operations import checkpoint
-from indextables.operations.after_commit import is_reached
-from indextables.state.avro_state import read_state_manifest
+from indextables.operations.checkpoint import run as checkpoint
+from indextables.operations.checkpoint.automatic import is_reached
+from indextables.state.checkpoints.avro.state_files import read_state_manifest
 from indextables.table.context import TableContext
 from tests.support.tables import ids, make, rows
 

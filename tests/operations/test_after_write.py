@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.cli import main
-from indextables.operations import after_write, merge_splits
-from indextables.table.context import TableContext
+from indextables.cli.main import main
+from indextables.operations.merge import run as merge_splits
+from indextables.operations.write import after_write
 from tests.support.tables import ids, make, rows
 
 MERGE = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSourceSplits": "4"}
@@ -128,4 +128,4 @@ def test_from_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "more.jsonl"), "--json", *options]) == 0
     metrics = json.loads(capsys.readouterr().out)["metrics"]
     assert (metrics["files_added"], metrics["merge_files_removed"], metrics["purge_files_deleted"]) == (1, 4, 4)
-    assert len(TableContext.at(tmp_path / "t").snapshot().files) == 1
+    assert it.open(tmp_path / "t").files().num_rows == 1

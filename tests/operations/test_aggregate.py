@@ -11,7 +11,7 @@ import pytest
 
 import indextables as it
 from indextables import limits
-from indextables.operations import aggregate
+from indextables.operations.aggregate import run as aggregate
 from indextables.splits import SplitReader
 from tests.support.tables import make, rows
 

@@ -181,7 +181,7 @@ def test_it_costs_one_listing_and_no_version_is_read(tmp_path: Path, monkeypatch
             return _real(self, target, *more)
 
         monkeypatch.setattr(LocalStore, verb, spied)
-    from indextables.operations import cleanup
+    from indextables.operations.checkpoint import cleanup
     from indextables.table.context import TableContext
 
     context = TableContext.at(path)

@@ -15,7 +15,7 @@ import pytest
 import indextables as it
 from indextables.actions import Add
 from indextables.log.log import TransactionLog
-from indextables.operations import write
+from indextables.operations.write import run as write
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
@@ -76,7 +76,7 @@ def test_it_gives_up_after_the_attempts_allowed(tmp_path: Path) -> None:
         transact(context.log, context.snapshot(), "append", empty_add, config=context.config, clock=context.clock)
     assert caught.value.retryable
     assert caught.value.exit_code == 75
-    assert len(context.snapshot().files) == 0
+    assert context.totals(context.snapshot()).num_files == 0
     assert max(clock.slept) <= 5
 
 
@@ -155,14 +155,14 @@ def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int
     """A writer on an old base finds its version's name free, since purge deleted that file: what it wrote there no one would see."""
     table = make(tmp_path / "t", **{"state.format": "json"})
     context = TableContext.at(tmp_path / "t")
-    late = write.prepare(context)
+    late = write.prepare_write(context)
     adds = late.task.write(iter([pa.RecordBatch.from_pylist(rows(100, 3), schema=SCHEMA)]))
     for number in range(missed + 1):
         table.append(rows(number, 1))
     table.checkpoint()
     time.sleep(0.002)
     assert table.purge(log_retention="0s").metrics["versions_deleted"] == missed
-    report, snapshot = write.commit(late, adds)
+    report, snapshot = write.commit_write(late, adds)
     assert report.version == snapshot.version == missed + 2
     assert ids(it.open(tmp_path / "t")) == [*range(missed + 1), 100, 101, 102]
     assert sorted(os.listdir(tmp_path / "t" / "_transaction_log"))[1:] == [

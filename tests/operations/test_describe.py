@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.operations.describe_log import SCHEMA
+from indextables.operations.inspect.log_actions import SCHEMA
 from tests.support.tables import make, rows, write_version
 
 OPTIONS = {

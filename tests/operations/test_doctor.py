@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.cli import main
-from indextables.operations.health import FIGURES
+from indextables.cli.main import main
+from indextables.operations.inspect.health_document import FIGURES
 from tests.support.tables import make, rows, tree
 
 LOG = "_transaction_log"

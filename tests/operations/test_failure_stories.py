@@ -25,10 +25,10 @@ from indextables.actions import Txn
 from indextables.errors import ConfigError
 from indextables.log import names
 from indextables.log.log import TransactionLog
-from indextables.operations import merge_splits
 from indextables.operations.executor import in_threads
+from indextables.operations.merge import run as merge_splits
 from indextables.paths import LOG_FOLDER, is_our_split
-from indextables.state.contents import Format
+from indextables.state.checkpoints.contents import Format
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
 from tests.support import plain_store

@@ -12,12 +12,12 @@ import pytest
 import indextables as it
 from indextables.actions import Add, Remove
 from indextables.log.log import TransactionLog
-from indextables.operations import merge_splits
 from indextables.operations.executor import in_threads
-from indextables.operations.leftovers import described
-from indextables.operations.merge_plan import options_of, plan
-from indextables.operations.merge_task import Merged
-from indextables.state.avro_state import read_state_manifest
+from indextables.operations.merge import run as merge_splits
+from indextables.operations.merge.plan import merge_options, plan_merge
+from indextables.operations.merge.task import Merged
+from indextables.rows.uncommitted_splits import described
+from indextables.state.checkpoints.avro.state_files import read_state_manifest
 from indextables.table.context import TableContext
 from tests.support.tables import ids, make, rows
 
@@ -270,7 +270,7 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
     table = with_days(tmp_path / "t", **{"merge.batchSize": "3"})
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan(base, options_of(context, base))
+    planned = plan_merge(context.load(base), merge_options(context.config, base))
     victim = planned.groups[4].partition_values["date"]
     watched = Watched()
     real = Watched.__call__
@@ -282,7 +282,7 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
                 table.overwrite([], where=f"date = '{victim}'")
             return found
 
-    report, _ = merge_splits.run(context.for_table(base), planned, Interrupted())
+    report, _ = merge_splits.run_merge(context.for_table(base), planned, Interrupted())
     lost = next(result.add.path for result in watched.merged if result.add and result.group.partition_values["date"] == victim)
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
     assert len(report.warnings) == 1

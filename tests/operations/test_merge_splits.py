@@ -15,16 +15,17 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add, Metadata
+from indextables.actions.layers import EMPTY
 from indextables.actions.live import LiveFiles
 from indextables.api import open_table
 from indextables.clock import Clock
-from indextables.log.cache import Anchor
-from indextables.operations import merge_splits
-from indextables.operations.merge_plan import MergeOptions, options_of, plan
+from indextables.log.anchor import Anchor
+from indextables.operations.merge import run as merge_splits
+from indextables.operations.merge.plan import MergeOptions, merge_options, plan_merge
 from indextables.schema import to_spark_json
 from indextables.table.context import TableContext
 from indextables.table.protocol import CURRENT
-from indextables.table.snapshot import Snapshot
+from indextables.table.snapshot import LoadedSnapshot
 from tests.support.tables import ids, make, rows, tree
 
 MIB = 1024 * 1024
@@ -35,7 +36,7 @@ def answers(table: it.Table) -> dict[str, list[int]]:
     return {query: sorted(table.search(query, limit=1000).column("id").to_pylist()) for query in QUERIES}
 
 
-def snapshot_of(*files: tuple[str, int, int]) -> Snapshot:
+def snapshot_of(*files: tuple[str, int, int]) -> LoadedSnapshot:
     """Splits of (partition, size, time) as a plan sees them."""
     adds = {
         f"{n}": Add(path=f"{n}", partition_values={"p": p} if p else {}, size=size, modification_time=at, data_change=True, num_records=1)
@@ -43,11 +44,11 @@ def snapshot_of(*files: tuple[str, int, int]) -> Snapshot:
     }
     schema = to_spark_json(pa.schema([("p", pa.string()), ("v", pa.int64())]))
     metadata = Metadata(id="x", schema_string=schema, partition_columns=["p"])
-    return Snapshot(1, CURRENT, metadata, LiveFiles(recent=adds), {}, None, None, Anchor("", None, None))
+    return LoadedSnapshot(1, CURRENT, metadata, EMPTY, {}, None, None, Anchor("", None, None), files=LiveFiles(recent=adds))
 
 
-def grouped(snapshot: Snapshot, **options: int) -> list[list[str]]:
-    return [list(group.paths) for group in plan(snapshot, MergeOptions(**{"target_size": 100, **options})).groups]
+def grouped(snapshot: LoadedSnapshot, **options: int) -> list[list[str]]:
+    return [list(group.paths) for group in plan_merge(snapshot, MergeOptions(**{"target_size": 100, **options})).groups]
 
 
 def test_plans() -> None:
@@ -118,10 +119,10 @@ def test_two_mergers_do_not_double_rows(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=6, each=100)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan(base, options_of(context, base))
-    report, _ = merge_splits.run(context, planned)
+    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    report, _ = merge_splits.run_merge(context, planned)
     with pytest.raises(it.ConcurrentConflict, match="removed; nothing was written"):
-        merge_splits.run(context, planned)
+        merge_splits.run_merge(context, planned)
     table = it.open(tmp_path / "t")
     assert table.version == report.version
     assert ids(table) == list(range(600))
@@ -132,10 +133,10 @@ def test_an_overwrite_during_a_merge_wins(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan(base, options_of(context, base))
+    planned = plan_merge(context.load(base), merge_options(context.config, base))
     table.overwrite(rows(1000, 7))
     with pytest.raises(it.ConcurrentConflict):
-        merge_splits.run(context, planned)
+        merge_splits.run_merge(context, planned)
     assert ids(it.open(tmp_path / "t")) == list(range(1000, 1007))
 
 
@@ -143,9 +144,9 @@ def test_an_append_during_a_merge_is_kept(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan(base, options_of(context, base))
+    planned = plan_merge(context.load(base), merge_options(context.config, base))
     table.append(rows(40, 10))
-    report, _ = merge_splits.run(context, planned)
+    report, _ = merge_splits.run_merge(context, planned)
     assert report.version == 6
     assert ids(it.open(tmp_path / "t")) == list(range(50))
 
@@ -154,9 +155,9 @@ def test_a_group_that_lost_its_sources_is_dropped(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan(base, options_of(context, base))
+    planned = plan_merge(context.load(base), merge_options(context.config, base))
     table.overwrite([], where="date = '2024-01-01'")
-    report, _ = merge_splits.run(context, planned)
+    report, _ = merge_splits.run_merge(context, planned)
     assert (report.status, report.metrics["groups"]) == ("partial", 1)
     assert "removed" in report.warnings[0]
     assert ids(it.open(tmp_path / "t")) == [i for i in range(40) if i % 2]
@@ -220,12 +221,12 @@ def test_a_group_of_broken_sources_is_recorded_without_a_merge(tmp_path: Path) -
 def test_a_missing_source_that_is_no_longer_live_is_no_damage(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2, partition_by=[])
     context = TableContext.at(tmp_path / "t")
-    planned = plan(context.snapshot(), options_of(context, context.snapshot()))
+    planned = plan_merge(context.load(context.snapshot()), merge_options(context.config, context.snapshot()))
     gone = [tmp_path / "t" / path for path in table.files().column("path").to_pylist()]
     table.overwrite(rows(0, 5))
     for split in gone:
         split.unlink()
-    report, _ = merge_splits.run(context, planned)
+    report, _ = merge_splits.run_merge(context, planned)
     assert (report.status, report.version, report.warnings) == ("no_action", None, [])
 
 

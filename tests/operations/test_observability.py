@@ -17,7 +17,7 @@ import pytest
 
 import indextables as it
 from indextables import logs
-from indextables.state.contents import Format
+from indextables.state.checkpoints.contents import Format
 from indextables.table.metrics import Metrics, metrics_of
 from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.own_states import commit, file, start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import os
 import random
 import shutil
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import indextables as it
+from indextables import limits
 from indextables.api import create_table, open_table
 from indextables.clock import iso_ms
 from indextables.storage import LocalStore
@@ -366,3 +369,18 @@ def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path:
     monkeypatch.setattr(LocalStore, "read_many", read_many)
     assert table.purge(log_retention="30d").metrics["versions_deleted"] == 4
     assert ids(it.open(tmp_path / "t")) == list(range(6))
+
+
+def test_without_older_than_every_interface_keeps_what_was_live_for_7_days(tmp_path: Path) -> None:
+    """The default has one home; a caller that passes nothing, as Airflow does where its file is silent, gets the same."""
+    from indextables.commands.model import Purge
+    from indextables.operations.expire.purge_files import purge_options
+    from jobs import purge as job
+
+    table = it.create(tmp_path / "t", SCHEMA)
+    parser = argparse.ArgumentParser()
+    job.add_arguments(parser)
+    assert limits.OLDER_THAN == "7d"
+    assert parser.parse_args([]).older_than == inspect.signature(it.Table.purge).parameters["older_than"].default == "7d"
+    assert Purge("t").older_than_hours == 7 * 24
+    assert purge_options(table._context, None, None).older_than_ms == 7 * 24 * 3_600_000

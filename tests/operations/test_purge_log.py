@@ -164,7 +164,7 @@ def test_a_state_that_arrives_meanwhile_keeps_all_manifests(table: Path, monkeyp
         (folder / "_manifest.json").write_text("{}")
         return real(*arguments)
 
-    monkeypatch.setattr("indextables.operations.purge.delete", arrive)
+    monkeypatch.setattr("indextables.operations.expire.purge_files.delete", arrive)
     report = it.open(table).purge()
     assert (report.metrics["states_deleted"], report.metrics["manifests_deleted"]) == (2, 0)
     assert "written meanwhile" in report.warnings[0]
@@ -179,7 +179,7 @@ def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path, monkeypat
         (table / LOG / name(99)).touch()
         return real(*arguments)
 
-    monkeypatch.setattr("indextables.operations.purge.delete", write_again)
+    monkeypatch.setattr("indextables.operations.expire.purge_files.delete", write_again)
     assert it.open(table).purge().metrics["manifests_deleted"] == 1
     assert (table / LOG / name(99)).exists()
 
@@ -267,7 +267,7 @@ def test_story_1_what_a_retained_checkpoint_lists_stays(table: Path) -> None:
     age_all(table, 9)
     report = it.open(table).purge(log_retention="30d")
     assert report.metrics["files_deleted"] == 0
-    assert any("an old checkpoint cannot be read, so 2 splits that no version knows are kept" in text for text in report.warnings)
+    assert any("an old checkpoint cannot be read, so 2 splits that no version references are kept" in text for text in report.warnings)
 
 
 def test_story_1_what_a_retained_version_added_stays(table: Path) -> None:
@@ -308,7 +308,7 @@ def test_story_3_one_folder_by_several_names_is_one_table(table: Path, spelling:
     write_version(table, 7, {"add": {"path": absolute, **ADD}})
     age_all(table, 100)
     report = TableContext.at(f"file://{table}")
-    from indextables.operations.purge import purge
+    from indextables.operations.expire.purge_files import purge
 
     assert purge(report, "1d", "30d").metrics["files_deleted"] == 1
     assert live(table) == {2, 3, 4, 5, 6}

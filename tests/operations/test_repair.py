@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.cli import main
+from indextables.cli.main import main
 from tests.support.tables import ids, make, tree
 
 LOG = "_transaction_log"

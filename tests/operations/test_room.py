@@ -10,8 +10,8 @@ import pytest
 
 import indextables as it
 from indextables import limits
-from indextables.operations import room
-from indextables.operations.room import Disk, Room, fitting, next_batch
+from indextables.operations.merge import capacity as room
+from indextables.operations.merge.capacity import Disk, Room, fitting, next_batch
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
 from tests.support.tables import ids, make, rows, tree

@@ -15,7 +15,7 @@ import pytest
 
 import indextables as it
 from indextables import limits
-from indextables.operations import search
+from indextables.operations.search import run as search
 from tests.support.tables import ids, make, rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("m", pa.string()), ("x", pa.float64()), ("p", pa.string())])

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.cli import main
-from indextables.operations import jsonl, sources
+from indextables.cli.main import main
+from indextables.rows import jsonl, sources
 from tests.support.tables import tree
 
 SCALARS: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -1,4 +1,4 @@
-"""The parser is sqlglot's, which reads much more than a predicate may hold; what it makes of a text must be all of the text."""
+"""Parsing: every text is a predicate as a whole, or is refused at the first place where it stops being one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refusal(text: str) -> InvalidPredicate | None:
 
 
 def test_any_text_is_a_predicate_or_refused_at_a_place(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    """No error of sqlglot's, and no word from it: 6,000 texts of the words of SQL, and of predicates only."""
+    """6,000 random texts, of the words of SQL or of predicates only; nothing is logged or printed."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -69,7 +69,7 @@ def test_any_text_is_a_predicate_or_refused_at_a_place(caplog: pytest.LogCapture
 
 
 def test_no_text_takes_much_of_the_stack() -> None:
-    """However deep it is nested, and whatever is repeated: sqlglot reads NOT and BETWEEN in each other without end."""
+    """However deep it is nested, and whatever is repeated."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -164,7 +164,7 @@ def test_no_text_takes_much_of_the_stack() -> None:
         ("n ıs NULL", 2, "ıs"),
     ],
 )
-def test_what_sqlglot_would_take_is_refused_where_it_stands(text: str, position: int, named: str) -> None:
+def test_other_sql_is_refused_where_it_stands(text: str, position: int, named: str) -> None:
     error = refusal(text)
     assert error is not None
     assert (error.position, named in str(error)) == (position, True), str(error)
@@ -201,3 +201,33 @@ def test_and_binds_tighter_than_or_and_not_tighter_than_both() -> None:
     assert bound("ok OR ok AND n = 1 OR NOT ok AND NOT NOT n = 1") == Or((ok, And((ok, one)), And((Not(ok), Not(Not(one))))))
     assert bound("(ok OR ok) AND (n = 1 AND ok)") == And((Or((ok, ok)), And((one, ok))))
     assert bound("ok\u3000aNd\x1cok") == And((ok, ok))
+
+
+def test_every_white_space_separates_words() -> None:
+    spaces = [chr(n) for n in range(0x3001) if chr(n).isspace()]
+    assert len(spaces) > 20
+    for space in spaces:
+        assert bound(f"ok{space}AND{space}date{space}={space}DATE{space}'2024-01-31'{space}AND n =-{space}1") == bound(
+            "ok AND date = DATE'2024-01-31' AND n =-1"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        ("s = 'it''s", 4, "the ' at position 4 is never closed"),
+        ("s = 'a' AND `n`` = 1", 12, "the ` at position 12 is never closed"),
+        ("s LIKE DATE '2024-01-31'", 7, "expected a pattern in single quotes, found DATE '2024-01-31'"),
+        ("s RLIKE ('a')", 2, "expected a comparison, IN, BETWEEN, LIKE, IS, AND or OR, found RLIKE"),
+        ("lower(s) = 'a'", 0, "functions are not supported, found lower("),
+        ("n = -5L", 4, "'-5L' is not a number"),
+        ("n - m ? 1", 2, "unexpected '-': arithmetic is not supported"),
+        ("(ok) (ok", 5, "expected a comparison, IN, BETWEEN, LIKE, IS, AND or OR, found ("),
+        ("((ok) AND ok", 12, "expected AND, OR or ')', found the end"),
+        ("ok) AND nosuch", 2, "expected AND, OR or the end, found )"),
+    ],
+)
+def test_the_message_says_what_was_expected_and_found(text: str, position: int, message: str) -> None:
+    error = refusal(text)
+    assert error is not None
+    assert (error.position, str(error).partition(" (at")[0].splitlines()[0]) == (position, message)

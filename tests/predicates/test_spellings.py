@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from indextables.predicates.expressions import order_key
 from indextables.predicates.keys import Numbers, Texts, lifted
 from indextables.predicates.literals import single
-from indextables.predicates.spellings import keys_of
+from indextables.predicates.log_strings import keys_of
 from indextables.schema import UTC_TIMESTAMP
 from indextables.values import decode_value, encode_value
 from tests.support.random_predicates import SCHEMA, VALUES

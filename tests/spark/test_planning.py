@@ -1,24 +1,21 @@
-"""What the data source decides before Spark has anything to do: options, columns, tasks, filters. No session is started."""
+"""What the data source decides before Spark has anything to do: options, columns, tasks. No session is started."""
 
 from __future__ import annotations
 
-import datetime as dt
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition, IsNotNull, IsNull, LessThanOrEqual, Not, StringContains
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 import indextables as it
 from indextables.actions import Add
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.spark.options import SourceOptions
-from indextables.spark.pushdown import filter_text, predicate_of
 from indextables.spark.scan import BATCH_ROWS, OPEN_BYTES, TASK_BYTES, Scan, grouped
 from indextables.spark.schema import struct_type
-from indextables.spark.source import IndexTablesSource, PushdownReader, TableReader
+from indextables.spark.source import IndexTablesSource
 from indextables.table.context import TableContext
 
 SCHEMA = pa.schema(
@@ -33,7 +30,6 @@ SCHEMA = pa.schema(
         ("flag", pa.bool_()),
     ]
 )
-MOMENT = dt.datetime(2024, 1, 1, 12, 0, 0, 5)
 
 
 @pytest.fixture
@@ -105,60 +101,18 @@ def test_a_not_null_schema_needs_a_not_null_table(table: it.Table) -> None:
 def test_a_reader_travels_without_its_snapshot_and_reads_what_it_was_planned_for(table: it.Table) -> None:
     source = IndexTablesSource({"path": table.path, "columns": "id"})
     reader = source.reader(source.schema())
-    assert type(reader) is TableReader, "a reader that takes filters fails where Spark offers none"
     (splits,) = reader.partitions()
     table.overwrite([])
     travelled = pickle.loads(pickle.dumps(reader))
-    assert travelled.snapshot is None
+    assert travelled.planned_on is None
     assert [batch.to_pydict() for batch in travelled.read(pickle.loads(pickle.dumps(splits)))] == [{"id": [0, 1, 2, 3]}]
     assert list(travelled.read(InputPartition(None))) == []
 
 
-def test_pushed_filters_prune_and_are_all_handed_back(table: it.Table) -> None:
-    table.append([{"id": 9, "Level": "ERROR"}])
-    source = IndexTablesSource({"path": table.path, "where": "id > 1"})
-    reader = PushdownReader(source.parsed, source.schema())
-    filters = [EqualTo(("Level",), "INFO"), StringContains(("Level",), "N"), GreaterThan(("ratio",), 0.0)]
-    assert list(reader.pushFilters(filters)) == filters
-    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-    assert [row["id"] for row in rows] == [2, 3]
-    assert len(reader.partitions()) == 1
-
-
-@pytest.mark.parametrize(
-    ("offered", "text"),
-    [
-        (EqualTo(("id",), 5), "`id` = 5"),
-        (LessThanOrEqual(("Level",), "it's"), "`Level` <= 'it''s'"),
-        (EqualTo(("a b`c",), "x"), "`a b``c` = 'x'"),
-        (In(("id",), (1, 2)), "`id` IN (1, 2)"),
-        (EqualTo(("day",), dt.date(2024, 1, 31)), "`day` = DATE '2024-01-31'"),
-        (GreaterThan(("at",), MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))), "`at` > TIMESTAMP '2024-01-01 10:00:00.000005Z'"),
-        (GreaterThan(("local",), MOMENT), "`local` > TIMESTAMP '2024-01-01 12:00:00.000005'"),
-        (EqualTo(("flag",), True), "`flag` = TRUE"),
-        (IsNull(("ratio",)), "`ratio` IS NULL"),
-        (IsNotNull(("id",)), "`id` IS NOT NULL"),
-        (GreaterThan(("ratio",), 0.5), None),  # NaN is not the same everywhere
-        (In(("id",), (1, None)), None),
-        (EqualTo(("id",), 1.5), None),
-        (EqualTo(("id",), True), None),
-        (GreaterThan(("at",), MOMENT), None),
-        (EqualTo(("nobody",), 1), None),
-        (EqualTo(("id", "inner"), 1), None),
-        (Not(EqualTo(("id",), 1)), None),
-    ],
-)
-def test_filters_become_predicates_only_where_they_mean_the_same(offered: Any, text: str | None) -> None:
-    assert filter_text(offered, SCHEMA) == text
-    assert predicate_of([offered], None, SCHEMA) is None if text is None else predicate_of([offered], None, SCHEMA) is not None
-
-
-def test_filters_that_are_too_many_are_left_to_spark() -> None:
-    many = In(("Level",), tuple("x" * 1000 for _ in range(200)))
-    assert predicate_of([many], None, SCHEMA) is None
-    where = predicate_of([many], "id = 1", SCHEMA)
-    assert where is not None
-    assert where.columns == {"id"}
+def test_the_reader_takes_no_filters_from_spark(table: it.Table) -> None:
+    """Spark keeps filters that a reader takes with the relation, and applies them to later queries (tests/spark/test_filters.py)."""
+    source = IndexTablesSource({"path": table.path})
+    assert type(source.reader(source.schema())).pushFilters is DataSourceReader.pushFilters
 
 
 def split(number: int, size: int) -> Add:
@@ -181,7 +135,7 @@ def test_small_batches_are_joined(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", rows.schema)
     table.append(rows)
     context = TableContext.at(table.path)
-    adds = list(context.snapshot().adds())
+    adds = list(context.load(context.snapshot()).adds())
     batches = list(Scan(context.store.spec, table.version, rows.schema, None, None).batches(adds))
     assert [batch.num_rows for batch in batches][:-1] == [-(-BATCH_ROWS // 1024) * 1024] * 2
     assert pa.Table.from_batches(batches) == rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.operations.merge_splits import merge_splits
+from indextables.operations.merge.run import merge_splits
 from indextables.spark import write
 from indextables.spark.session import SparkExecutor
 from indextables.table.context import TableContext

@@ -150,20 +150,3 @@ def test_a_table_without_rows(spark: Any, path: str) -> None:
 def test_an_error_of_ours_is_in_sparks_exception(spark: Any, logs: it.Table) -> None:
     with pytest.raises(Exception, match=r"indextables\.errors\.ConfigError: unknown option 'speed'"):
         load(spark, logs.path, speed="high")
-
-
-def test_filters_are_used_only_where_the_session_allows(spark: Any, logs: it.Table) -> None:
-    """Damage to the files that a filter rules out shows which ones were opened."""
-    for path in logs.files("level = 'INFO'")["path"].to_pylist():
-        with open(f"{logs.path}/{path}", "r+b") as file:
-            file.truncate(10)
-    wanted = "level = 'ERROR' AND id IN (1, 2, 25) AND message IS NOT NULL"
-    with pytest.raises(Exception, match=r"indextables\.errors\.SplitCorrupted: split "):
-        load(spark, logs.path).where(wanted).collect()
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        assert ids(load(spark, logs.path).where(wanted)) == [1, 2, 25]
-        assert ids(load(spark, logs.path, where="id > 1").where(wanted)) == [2, 25]
-        assert ids(load(spark, logs.path).where("level = 'ERROR' AND length(message) = 17")) == [2, 4, 8]
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,41 @@ def test_what_does_not_fit_is_named(
     with pytest.raises(error, match=message) as caught:
         rows(spark, source, name.split(".")[1])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("text", "table", "message"),
+    [
+        ("1,alice\n2,bob\n", None, "its first line is not a header: column 1 is '1', a number"),
+        (",id\n0,1\n", None, "its first line is not a header: column 1 has no name"),
+        ("id,id\n0,1\n", None, "its first line is not a header: columns 1 and 2 are both 'id'"),
+        ("\ufeff\n\n1,2\n", None, "its first line is not a header: column 1 is '1', a number"),
+        ("id;text\n1;a\n", None, "is separated by semicolons, not by commas"),
+        ("id\ttext\n1\ta\n", TABLE, "is separated by tabs, not by commas"),
+        ("1,alice\n2,bob\n", TABLE, "has none of the table's columns (id, text, day, at)"),
+    ],
+)
+def test_a_csv_file_without_a_header_or_with_another_delimiter_is_refused(
+    spark: Any, tmp_path: Path, text: str, table: pa.Schema | None, message: str
+) -> None:
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    for source in (tmp_path / "x.csv", tmp_path):  # a file, and a folder of files
+        with pytest.raises(SourceUnreadable, match=re.escape(message)):
+            open_frame(spark, str(source), "csv", table)
+
+
+@pytest.mark.spark
+def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Path) -> None:
+    """Spark takes the names of one file, and would drop the first line of the others."""
+    (tmp_path / "a.csv").write_text("id,text\n1,a\n2,b\n3,c\n", "utf-8")
+    (tmp_path / "b.csv").write_text("4,d\n5,e\n", "utf-8")
+    for table in (None, TABLE):
+        with (
+            pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', and the header is 'id, text'"),
+            readable(str(tmp_path)),
+        ):
+            open_frame(spark, str(tmp_path), "csv", table).collect()
 
 
 def test_formats_go_by_the_name() -> None:

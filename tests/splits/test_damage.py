@@ -20,8 +20,8 @@ import pytest
 
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import SplitInfo, SplitReader, parse_query
-from indextables.splits.bundle import ALIGNMENT, MAGIC, has_our_hotcache, read_footer
-from indextables.splits.upstream import refuse_our_files
+from indextables.splits.foreign.split import refuse_our_files
+from indextables.splits.format.bundle import ALIGNMENT, MAGIC, has_our_hotcache, read_footer
 from tests.support.splits import LOGS, LOGS_MAPPING, log_batch, write_logs
 
 QUERIES = [

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from indextables import limits
-from indextables.splits import DocMapping, SplitReader, bundle, parse_query
-from indextables.splits.dictionary import Places, find
-from indextables.splits.needs import FAST, POSITIONS, WORDS, Need, covers, joined
-from indextables.splits.sparse import field_ranges
+from indextables.splits import DocMapping, SplitReader, parse_query
+from indextables.splits.format import bundle
+from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, Need, covers, joined
+from indextables.splits.remote.dictionary import Places, find
+from indextables.splits.remote.sparse import field_ranges
 from tests.support.partial import CountingStore
 from tests.support.splits import batch_of, write_split
 

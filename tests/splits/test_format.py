@@ -16,7 +16,8 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add
-from indextables.splits.index import open_searcher
+from indextables.splits.index.schema import open_searcher
+from tests.support.loading import loaded
 from tests.support.splits import write_logs
 
 SCHEMA = pa.schema(
@@ -98,21 +99,21 @@ def test_the_adds_of_writes_and_merges_are_true(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", SCHEMA, partition_by=["day"])
     for first in (0, 1000, 5000):
         table.append(rows(first, 1000))
-    adds = list(table._snapshot.adds())
+    adds = list(loaded(table).adds())
     assert len(adds) == 6
     for add in adds:
         check_add(add, tmp_path / "t")
         assert (add.num_merge_ops, add.data_change) == (0, True)
         assert add.path.startswith(f"day={add.partition_values['day'].replace('/', '%2F')}/splits/split-")
     table.merge_splits()
-    merged = list(table._snapshot.adds())
+    merged = list(loaded(table).adds())
     assert len(merged) == 2
     for add in merged:
         check_add(add, tmp_path / "t")
         assert (add.num_merge_ops, add.data_change, add.num_records) == (1, False, 1500)
     table.append(rows(9000, 10))
     table.merge_splits()
-    assert {add.num_merge_ops for add in table._snapshot.adds()} == {2}
+    assert {add.num_merge_ops for add in loaded(table).adds()} == {2}
 
 
 def test_an_unpartitioned_split_lies_in_splits(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_rows_are_compressed_as_asked(tmp_path: Path, compression: str) -> None:
     table.append(rows(0, 2000))
     table.append(rows(2000, 2000))
     table.merge_splits()
-    (add,) = table._snapshot.adds()
+    (add,) = loaded(table).adds()
     split = Stranger((tmp_path / "t" / add.path).read_bytes())
     magic = {"lz4": b"\x04\x22\x4d\x18", "zstd": b"\x28\xb5\x2f\xfd"}
     assert magic[compression] in split.files["rows.arrow"]

@@ -140,7 +140,7 @@ def test_the_same_split_twice_doubles_its_rows(tmp_path: Path, reindexed: list[i
 def test_segments_that_cannot_be_told_apart_are_indexed_again(
     tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indextables.splits.index.secrets.randbelow", lambda bound: 1000)
+    monkeypatch.setattr("indextables.splits.index.schema.secrets.randbelow", lambda bound: 1000)
     given = sources(tmp_path, [20, 20])
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
@@ -162,7 +162,7 @@ def _endless(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[byt
 @pytest.mark.parametrize("failure", [_killed, _unfinished, _endless])
 def test_a_child_that_fails_is_made_good(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch, failure: Any) -> None:
     given = sources(tmp_path, [20, 35])
-    monkeypatch.setattr("indextables.splits.segments.subprocess.run", failure)
+    monkeypatch.setattr("indextables.splits.index.segments.subprocess.run", failure)
     merge_splits(given, tmp_path / "out" / "m.split", tmp_path / "work")
     monkeypatch.undo()
     assert reindexed == [1]
@@ -175,7 +175,7 @@ def test_a_child_that_is_really_killed(tmp_path: Path, reindexed: list[int], mon
     given = sources(tmp_path, [20, 35])
     worker = tmp_path / "worker.py"
     worker.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setattr("indextables.splits.segments._WORKER", worker)
+    monkeypatch.setattr("indextables.splits.index.segments._WORKER", worker)
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
     assert_conserved(given, tmp_path / "m.split")

@@ -17,8 +17,9 @@ import pytest
 
 from indextables import limits
 from indextables.errors import SplitCorrupted
-from indextables.splits import DocMapping, SplitInfo, SplitReader, bundle, open_split, open_view, parse_query
-from indextables.splits.sparse import field_ranges
+from indextables.splits import DocMapping, SplitInfo, SplitReader, open_split, open_view, parse_query
+from indextables.splits.format import bundle
+from indextables.splits.remote.sparse import field_ranges
 from indextables.splits.writer import split_info
 from tests.support.partial import CountingStore
 from tests.support.splits import write_split

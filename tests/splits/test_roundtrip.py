@@ -207,7 +207,7 @@ def test_a_write_that_fails_half_way_leaves_no_debris(tmp_path: Path, monkeypatc
 
     writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
     writer.write(log_batch(10))
-    monkeypatch.setattr("indextables.splits.bundle.os.fsync", full_disk)
+    monkeypatch.setattr("indextables.splits.format.bundle.os.fsync", full_disk)
     with pytest.raises(StorageError, match="no space"):
         writer.finish(tmp_path / "out" / "a.split")
     assert list((tmp_path / "out").iterdir()) == []

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.splits import DocMapping, parse_query
-from indextables.splits.snippets import LENGTH, Highlighter, beginning
+from indextables.splits.query.snippets import LENGTH, Highlighter, beginning
 
 SCHEMA = pa.schema([("m", pa.string()), ("t", pa.string()), ("level", pa.string()), ("n", pa.int64())])
 MAPPING = DocMapping.for_table(SCHEMA, [], {"level": "string"})

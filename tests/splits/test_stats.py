@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.splits.bundle import ColumnStatistics
-from indextables.splits.stats import StatsCollector, cut_maximum, merge_statistics
+from indextables.splits.format.bundle import ColumnStatistics
+from indextables.splits.format.stats import StatsCollector, cut_maximum, merge_statistics
 from indextables.values import decode_value
 from tests.support.splits import batch_of, write_logs, write_split
 

@@ -22,9 +22,9 @@ import tantivy
 
 from indextables.errors import InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, parse_query
-from indextables.splits import index as index_module
-from indextables.splits.index import found_by, translated
-from indextables.splits.scratch import scratch_folder
+from indextables.splits.format.scratch import scratch_folder
+from indextables.splits.index import schema as index_module
+from indextables.splits.index.schema import found_by, translated
 from tests.support.splits import batch_of, matches, write_split
 
 LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([1, None, 3]), "ok": pa.array([True, False, None])})

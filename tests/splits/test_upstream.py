@@ -19,7 +19,9 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.errors import SplitCorrupted
-from indextables.splits import upstream_worker
+from indextables.process_cache import ProcessCache
+from indextables.splits.foreign import worker as upstream_worker
+from tests.support.loading import loaded
 from tests.support.logs import metadata, protocol
 from tests.support.tables import tree, write_version
 from tests.support.upstream import SCHEMA_JSON, Files, bundle, index_files, make_upstream_table, upstream_rows
@@ -35,7 +37,7 @@ def files() -> Files:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("indextables.operations.upstream._warned", set())
+    monkeypatch.setattr("indextables.rows.foreign_splits._warned", set())
     return tmp_path / "cache"
 
 
@@ -113,7 +115,7 @@ def test_one_merge_takes_a_table_over(tmp_path: Path, cache: Path) -> None:
     assert sorted_rows(again) == ROWS
     assert again.search("refused", limit=20).num_rows == 6
     assert again.protocol.reader_features == ["arrowRowStore", "schemaDeduplication"]
-    (add,) = again._snapshot.adds()
+    (add,) = loaded(again).adds()
     assert (add.min_values["id"], add.max_values["id"], add.num_merge_ops, add.data_change) == ("0", "11", 1, False)
     assert not list(cache.rglob("*.split"))
     assert it.open(path, options={"storage.takeOver": True}).merge_splits("1M").to_dict()["status"] == "no_action"
@@ -243,12 +245,13 @@ def test_verify_knows_them(tmp_path: Path, cache: Path, files: Files) -> None:
 
 def test_a_process_that_does_not_answer_is_given_up(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UPSTREAM_SECONDS", 0.05)
-    monkeypatch.setattr(upstream_worker, "_worker", None)
+    monkeypatch.setattr(upstream_worker, "_workers", ProcessCache())
     monkeypatch.setattr(upstream_worker, "_start", lambda: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
     path = make_upstream_table(tmp_path / "t", [(bundle(files), 12)])
     with pytest.raises(SplitCorrupted, match="ended with -9"):
         it.open(path).scan().read_all()
-    assert upstream_worker._worker is None
+    (worker,) = upstream_worker._workers.values()
+    assert worker._process is None
 
 
 def test_flipped_bits_give_the_same_rows_or_an_error(tmp_path: Path, cache: Path, files: Files) -> None:

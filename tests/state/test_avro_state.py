@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import indextables as it
+from tests.support.loading import loaded
 from tests.support.logs import add, log_folder, metadata, paths, protocol, skip
 from tests.support.states import COMPANION, FILE_ENTRY, entry, write_manifest, write_state, write_table_state
 from tests.support.tables import rows, write_version
@@ -82,7 +83,7 @@ def test_a_tombstone_without_an_entry_is_upstreams_miscount(log: Path, tmp_path:
 def test_doc_mappings_are_restored(log: Path, tmp_path: Path, key: str) -> None:
     write_manifest(log, "manifests/m1.avro", [entry("a", docMappingRef="h1"), entry("b", docMappingRef="unknown"), entry("c")])
     write_state(log, 1, {"manifests/m1.avro": 3}, schemaRegistry={key: "[1]"})
-    found = it.open(tmp_path)._snapshot.adds()
+    found = loaded(it.open(tmp_path)).adds()
     assert [(add.doc_mapping_ref, add.doc_mapping_json) for add in found] == [("h1", "[1]"), ("unknown", None), (None, None)]
 
 
@@ -146,7 +147,7 @@ def test_other_field_sets_are_read_by_name(log: Path, tmp_path: Path, more: list
     extra = {"tags": {"k": "v"}} if any(f["name"] == "tags" for f in more) else {}
     write_manifest(log, "manifests/m.avro", [entry("a", **extra)], schema=schema)
     write_state(log, 1, {"manifests/m.avro": 1})
-    assert next(iter(it.open(tmp_path)._snapshot.adds())).tags == (extra.get("tags") or None)
+    assert next(iter(loaded(it.open(tmp_path)).adds())).tags == (extra.get("tags") or None)
 
 
 def test_a_state_folder_that_was_copied_is_noticed(log: Path, tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ import indextables as it
 from indextables.actions import Add, columns
 from indextables.actions.columns import encode
 from indextables.log import names
-from indextables.state import manifests
-from indextables.state.manifests import Packing, decode_manifest
+from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro.file_loader import is_loaded
+from indextables.state.checkpoints.avro.manifests import Packing, decode_manifest
 from indextables.storage import LocalStore
+from tests.support.loading import loaded
 from tests.support.logs import log_folder, metadata, paths, remove, skip
 from tests.support.own_states import FEATURES, adds, commit, file, manifest_files, replayed, start, state
 from tests.support.states import entry, write_manifest, write_state
@@ -67,7 +69,7 @@ def test_nothing_an_add_holds_is_lost(given_adds: list[Add], codec: str) -> None
 
 
 def test_every_field_of_an_add_has_a_place() -> None:
-    from indextables.state.entry import FIELDS
+    from indextables.state.checkpoints.avro.entry import FIELDS
 
     assert len(FIELDS) == 26
     assert [(f.name, f.number) for f in FIELDS[:18]] == [
@@ -130,7 +132,7 @@ def test_a_removed_path_that_is_added_again_is_live(tmp_path: Path) -> None:
     assert state(table, 2).tombstones == ["a"]
     commit(table, file("a", 2), remove("b"), file("c", 5))
     commit(table, file("b", 3))
-    assert len(it.open(table)._snapshot.files) == 3
+    assert it.open(table).describe()["num_files"] == 3
     it.open(table).checkpoint()
     assert (state(table, 4).tombstones, state(table, 4).num_files) == ([], 3)
     assert adds(table) == replayed(table, tmp_path)
@@ -148,9 +150,9 @@ def test_large_manifests_are_split_by_partition(tmp_path: Path) -> None:
     opened = it.open(table)
     found = opened.files("p = 3")
     assert sorted(found.column("path").to_pylist()) == sorted(f"f{n}" for n in range(3, 500, 10))
-    base = opened._snapshot.files.base
+    base = opened._snapshot.layers.base
     assert base is not None
-    assert sum(segment.is_loaded for segment in base.segments) <= 2
+    assert sum(is_loaded(manifest) for manifest in base.manifests) <= 2
     explained = it.open(table).explain("p = 3")
     assert (explained.manifests_total, explained.manifests_read, explained.files_remaining) == (11, 2, 50)
     assert paths_of(it.open(table), "p IS NULL") == ["null"]  # field-notes 7 no. 12
@@ -159,6 +161,11 @@ def test_large_manifests_are_split_by_partition(tmp_path: Path) -> None:
 
 def paths_of(table: it.Table, where: str) -> list[str]:
     return sorted(table.files(where).column("path").to_pylist())
+
+
+def numbers_of(table: it.Table) -> tuple[int, int]:
+    described = table.describe()
+    return described["num_files"], described["num_records"]
 
 
 def test_opening_counting_and_appending_read_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,10 +180,10 @@ def test_opening_counting_and_appending_read_no_manifest(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(LocalStore, "read", watched)
     opened = it.open(tmp_path / "t")
-    assert (len(opened._snapshot.files), opened._snapshot.num_records) == (6, 30)
+    assert numbers_of(opened) == (6, 30)
     opened.append(rows(100, 10))
     again = it.open(tmp_path / "t")
-    assert (len(again._snapshot.files), again._snapshot.num_records) == (8, 40)
+    assert numbers_of(again) == (8, 40)
     assert again.checkpoint().metrics["manifests_reused"] == 1
     assert not [path for path in read if "manifests/" in path and read.count(path) > 1]
     assert len([path for path in read if "manifests/" in path]) == 1  # the new one, read back
@@ -229,7 +236,7 @@ def test_many_small_manifests_become_one(tmp_path: Path) -> None:
 
 def test_compaction_on_demand(tmp_path: Path) -> None:
     """CMP-04, CMP-05: the door that a merge uses."""
-    from indextables.operations import checkpoint as operation
+    from indextables.operations.checkpoint import run as operation
 
     table = start(tmp_path / "t")
     for name in ("a", "b", "c"):
@@ -357,7 +364,7 @@ def test_a_damaged_state_changes_no_answer_and_is_mended(tmp_path: Path, damage:
     DAMAGES[damage](places[what])
     with caplog.at_level(logging.WARNING):
         assert adds(table) == expected
-        assert len(it.open(table)._snapshot.files) == 60
+        assert it.open(table).describe()["num_files"] == 60
         assert paths_of(it.open(table), "p = 3") == ["a3", "b3"]
     assert "failed to read" in caplog.text or (what, damage) == ("state", "missing")
     assert it.open(table).checkpoint().status.value == "success"
@@ -420,7 +427,7 @@ def test_a_hostile_path_is_refused_when_the_manifest_is_read(tmp_path: Path) -> 
     found = state(table, 1)
     from msgspec import structs
 
-    from indextables.state.avro_state import encode_json
+    from indextables.state.checkpoints.avro.state_files import encode_json
 
     info = structs.replace(found.manifests[0], path=manifests.path_of(data), size_bytes=len(data))
     place = log_folder(table) / names.state_folder(1) / "_manifest.json"
@@ -437,7 +444,7 @@ def test_a_valid_state_of_another_writer_is_adopted(tmp_path: Path) -> None:
     it.open(table).checkpoint()
     place = log_folder(table) / names.state_folder(1) / "_manifest.json"
     before = place.read_bytes()
-    from indextables.operations import checkpoint as operation
+    from indextables.operations.checkpoint import run as operation
 
     bound = late._context.for_table(late._snapshot)
     report = operation.run(bound, late._snapshot, operation.contents_of(bound, late._snapshot))
@@ -446,7 +453,7 @@ def test_a_valid_state_of_another_writer_is_adopted(tmp_path: Path) -> None:
 
 def test_slices_keep_the_order_of_the_log() -> None:
     """Row numbers ascend within a slice, which `take` relies on."""
-    from indextables.state.layout import slices
+    from indextables.state.checkpoints.avro.layout import slices
 
     table = encode(
         [Add(path=f"f{n}", partition_values={"p": str(n % 3)}, size=n, modification_time=n, data_change=True) for n in range(30)]
@@ -466,7 +473,7 @@ def test_entries_say_with_which_commit_they_came(tmp_path: Path) -> None:
     for options in ({"state.format": "json"}, {"state.format": "parquet"}, {"state.format": "avro"}):
         it.open(tmp_path / "t", options=options).checkpoint()
         opened = it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"})
-        assert {a.path: (a.added_at_version, a.added_at_timestamp) for a in opened._snapshot.adds()} == expected
+        assert {a.path: (a.added_at_version, a.added_at_timestamp) for a in loaded(opened).adds()} == expected
     commit(tmp_path / "t", file("g"))  # whose commit says nothing of itself
     it.open(tmp_path / "t", options={"state.compaction.maxManifests": "1"}).checkpoint()
     (manifest,) = state(tmp_path / "t", 5).manifests

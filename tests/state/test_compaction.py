@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from indextables.config import Config
-from indextables.state.compaction import Facts, Fate, fates, reason
-from indextables.state.options import StateOptions
+from indextables.state.checkpoints.avro.compaction import Facts, Fate, fates, reason
+from indextables.state.checkpoints.options import StateOptions
 
 OPTIONS = StateOptions.of(Config.of())
 CALM = Facts(live=1000, tombstones=0, removed=0, manifests=2, readded=False)

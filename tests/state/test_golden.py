@@ -14,9 +14,9 @@ from msgspec import structs
 
 from indextables.actions import Add, columns
 from indextables.actions.columns import encode
-from indextables.state import manifests
-from indextables.state.avro_state import StateManifest, encode_json, read_state_manifest
-from indextables.state.manifests import Packing, decode_manifest
+from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro.manifests import Packing, decode_manifest
+from indextables.state.checkpoints.avro.state_files import StateManifest, encode_json, read_state_manifest
 from tests.support.memory_store import MemoryStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "avro"

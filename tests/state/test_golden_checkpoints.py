@@ -15,14 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from indextables.actions import Add, Metadata, Protocol, Skip, Txn
-from indextables.actions.live import EMPTY
+from indextables.actions.edit import Edit
+from indextables.actions.layers import EMPTY
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
-from indextables.state import formats
-from indextables.state.contents import Contents, Format
-from indextables.state.options import StateOptions
+from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints.contents import Contents, Format
+from indextables.state.checkpoints.options import StateOptions
 from indextables.state.pointer import read_pointer, write_pointer
 from tests.support.checkpoints import OPTIONS
 from tests.support.memory_store import MemoryStore
@@ -61,9 +62,10 @@ ADDS = [
 
 
 def contents(kind: Format) -> Contents:
-    edit = EMPTY.edit()
+    edit = Edit(EMPTY)
     for add in ADDS:
         edit.put(add.path, add)
+    files = edit.done()
     features = ["arrowRowStore", "multiPartCheckpoint"] if kind is Format.JSON_PARTS else None
     return Contents(
         VERSION,
@@ -76,7 +78,8 @@ def contents(kind: Format) -> Contents:
             created_time=1,
             name="n",
         ),
-        edit.done(),
+        files,
+        files.complete.totals,
         [Txn(app_id="x", version=7, last_updated=NOW_MS)],
         [Skip(path="b", skip_timestamp=1, reason="damaged", retry_after=2, skip_count=2)],
     )
@@ -96,7 +99,7 @@ def stored(folder: Path) -> MemoryStore:
 def write(kind: Format) -> MemoryStore:
     store = MemoryStore()
     log = log_of(store)
-    written = formats.write(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
+    written = formats.write_checkpoint(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
     write_pointer(store, written, [], NOW_MS)  # type: ignore[arg-type]
     return store
 
@@ -113,12 +116,12 @@ FOLDERS = {
 def test_golden_checkpoints_read_as_they_were_meant(name: str) -> None:
     kind = FOLDERS[name]
     log = log_of(stored(GOLDEN / name))
-    replay, found = formats.read(log, log.listing(), VERSION)
+    replay, found = formats.read_checkpoint(log, log.listing(), VERSION)
     meant = contents(kind)
     assert found is kind
     assert (replay.protocol, replay.metadata) == (meant.protocol, meant.metadata)
     assert (list(replay.txns.values()), list(replay.skips.values())) == (meant.txns, meant.skips)
-    assert list(replay.files().adds()) == ADDS
+    assert list(replay.files().complete.adds()) == ADDS
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
@@ -145,9 +148,9 @@ def test_golden_pointers_are_read() -> None:
 def test_a_checkpoint_without_a_protocol_is_golden_too() -> None:
     """Of a table that never had one (PRT-05)."""
     store = MemoryStore()
-    formats.write(log_of(store), replace(contents(Format.JSON), protocol=None), StateOptions.of(Config.of(OPTIONS[Format.JSON])))
+    formats.write_checkpoint(log_of(store), replace(contents(Format.JSON), protocol=None), StateOptions.of(Config.of(OPTIONS[Format.JSON])))
     assert b'"protocol"' not in _text(store.files[names.checkpoint_path(VERSION)])
-    replay, _ = formats.read(log_of(store), log_of(store).listing(), VERSION)
+    replay, _ = formats.read_checkpoint(log_of(store), log_of(store).listing(), VERSION)
     assert replay.protocol is None
 
 

@@ -23,12 +23,14 @@ from indextables.errors import (
     StorageError,
 )
 from indextables.log import names
-from indextables.operations.checkpoint import plan
-from indextables.state import formats
-from indextables.state.contents import Format
-from indextables.state.options import StateOptions
-from indextables.table.snapshot import load_snapshot
+from indextables.operations.checkpoint.plan import plan_checkpoint
+from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints.contents import Format
+from indextables.state.checkpoints.options import StateOptions
+from indextables.table.loading import totals
+from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import LATER, begin, commit, log_of, told, write_checkpoint
+from tests.support.loading import read_all
 from tests.support.logs import add, metadata, paths, protocol, skip
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import make
@@ -65,11 +67,11 @@ def test_batches_join_without_a_seam(files: int) -> None:
     store = table(max(files, 1)) if files else MemoryStore()
     if not files:
         begin(store)
-    expected = told(load_snapshot(log_of(store)))
+    expected = told(read_all(log_of(store)))
     write_checkpoint(store, Format.JSON)
     store.delete(names.version_path(0))
     store.delete(names.version_path(1))
-    assert told(load_snapshot(log_of(store))) == expected
+    assert told(read_all(log_of(store))) == expected
 
 
 def test_parts_above_the_threshold(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_parts_are_as_large_as_they_may_be(each: int, parts: int) -> None:
     write_checkpoint(store, Format.JSON, **{"checkpoint.actionsPerPart": each})
     (version,) = log_of(store).listing().bases
     assert len(formats.files_of(log_of(store).listing(), version)) == (1 if parts == 1 else parts + 1)
-    assert len(load_snapshot(log_of(store)).files) == 2500
+    assert len(read_all(log_of(store)).files) == 2500
 
 
 @pytest.mark.parametrize(("options", "version"), [({"checkpoint.multiPart.enabled": False}, 1), ({"checkpoint.actionsPerPart": 7}, 1)])
@@ -117,11 +119,11 @@ def test_what_another_writer_left_is_kept_if_it_is_valid() -> None:
     snapshot = load_snapshot(log_of(store))
     write_checkpoint(store, Format.JSON)
     before = dict(store.files)
-    contents = plan(snapshot, 0, 10**15)
+    contents = plan_checkpoint(snapshot, totals(log_of(store), snapshot), 0, 10**15)
     assert contents is not None
-    written = formats.write(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
+    written = formats.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
     assert (written.format, written.bytes_written, store.files) == (Format.JSON, 0, before)
-    beside = formats.write(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))
+    beside = formats.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))
     assert beside.format is Format.PARQUET
     assert before.items() < store.files.items()
 
@@ -132,7 +134,7 @@ def test_objects_of_other_programs_are_read_however_they_are_laid_out(style: dic
     store = MemoryStore()
     document = {**protocol(), **metadata(), "add": [add("a")["add"], add("b")["add"]], "txn": [{"appId": "x", "version": 1}]}
     store.files[names.checkpoint_path(1)] = json.dumps(document, **style).encode()
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     assert (snapshot.version, snapshot.files.paths(), snapshot.txns["x"].version) == (1, ["a", "b"], 1)
 
 
@@ -176,7 +178,7 @@ def test_what_does_not_read_back_is_an_error_and_no_pointer_names_it(kind: Forma
 
 
 def paths_of(store: MemoryStore) -> list[str]:
-    return load_snapshot(log_of(store)).files.paths()
+    return read_all(log_of(store)).files.paths()
 
 
 def test_checkpoint_errors_say_what_and_survive_a_pickle() -> None:
@@ -204,8 +206,8 @@ def test_a_checkpoint_that_cannot_be_read_names_its_file() -> None:
     write_checkpoint(store, Format.JSON)
     store.files[names.checkpoint_path(1)] = b"x"
     with pytest.raises(CheckpointCorruptionError, match=r"00000000000000000001\.checkpoint\.json"):
-        formats.read(log_of(store), log_of(store).listing(), 1)
-    found = load_snapshot(log_of(store))
+        formats.read_checkpoint(log_of(store), log_of(store).listing(), 1)
+    found = read_all(log_of(store))
     assert (found.checkpoint, found.files.paths()) == (None, ["f0", "f1", "f2"])
     assert found.warnings[0].startswith("failed to read checkpoint at version 1")
 
@@ -213,21 +215,22 @@ def test_a_checkpoint_that_cannot_be_read_names_its_file() -> None:
 MEMORY = """
 import resource, sys
 from indextables.actions import Add, Metadata
-from indextables.actions.live import EMPTY
-from indextables.state.contents import Contents
-from indextables.state.json_checkpoint import write_json
+from indextables.actions.edit import Edit
+from indextables.actions.layers import EMPTY
+from indextables.state.checkpoints.contents import Contents
+from indextables.state.checkpoints.json.single import write_json
 from tests.support.checkpoints import log_of
 from tests.support.memory_store import MemoryStore
 
-edit = EMPTY.edit()
+edit = Edit(EMPTY)
 for n in range(int(sys.argv[1])):
     path = f"a={n % 7}/splits/split-{n:036d}.split"
     low = {"i": str(n)}
     edit.put(path, Add(path=path, partition_values={"a": str(n % 7)}, size=n, modification_time=n, data_change=True, min_values=low))
 files = edit.done()
-files.table()
+files.complete.table()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-write_json(MemoryStore(), Contents(1, None, Metadata(id="x", schema_string="{}"), files, [], []), compress=True)
+write_json(MemoryStore(), Contents(1, None, Metadata(id="x", schema_string="{}"), files, files.complete.totals, [], []), compress=True)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.state.contents import Format
+from indextables.state.checkpoints.contents import Format
 from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.tables import ids, make, rows
 

@@ -16,11 +16,11 @@ import pytest
 import indextables as it
 from indextables.errors import CheckpointCorruptionError, LogCorrupted, UnsafePath
 from indextables.log import names
-from indextables.state import formats
-from indextables.state.contents import Format
-from indextables.state.seal import sealed
-from indextables.table.snapshot import load_snapshot
+from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints.contents import Format
+from indextables.state.checkpoints.seal import sealed
 from tests.support.checkpoints import begin, commit, log_of, told, write_checkpoint
+from tests.support.loading import loaded, read_all
 from tests.support.logs import SCHEMA_STRING, add, log_folder, metadata, paths, protocol
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import make, rows, write_version
@@ -100,7 +100,7 @@ def test_parts_by_size(compression: str) -> None:
     store = MemoryStore()
     begin(store)
     commit(store, 1, *(add(f"f{number}", stats="x" * number) for number in range(40)))
-    expected = told(load_snapshot(log_of(store)))
+    expected = told(read_all(log_of(store)))
     write_checkpoint(store, Format.PARQUET, **{"checkpoint.maxFileSize": 3000, "checkpoint.compression": compression})
     described = json.loads(store.files[names.parquet_metadata_path(1)])
     parts = [path for path in store.files if path.endswith(".parquet")]
@@ -108,7 +108,7 @@ def test_parts_by_size(compression: str) -> None:
     assert len(parts) >= 2
     assert json.loads(store.files[names.pointer_path()])["parts"] == len(parts)
     store.delete(names.version_path(1))
-    assert told(load_snapshot(log_of(store))) == expected
+    assert told(read_all(log_of(store))) == expected
 
 
 @pytest.mark.parametrize("most", [16_000, 40_000, 200_000])
@@ -136,7 +136,7 @@ def test_a_checkpoint_of_the_seed_is_read(table: Path) -> None:
     seed_checkpoint(table, [METADATA_ROW, entry("a.split"), entry("b.split", minValues=[("id", "1")], partitionValues=None)])
     found = it.open(table)
     assert (found.version, paths(found), found.partition_columns) == (4, ["a.split", "b.split", "d.split"], ["d"])
-    first, second, _ = found._snapshot.adds()
+    first, second, _ = loaded(found).adds()
     assert (first.partition_values, first.size, first.num_records, first.modification_time) == ({"d": "1"}, 5, 2, 77)
     assert (second.partition_values, second.min_values, second.added_at_version) == ({}, {"id": "1"}, None)
     assert found._snapshot.metadata.format.provider == "x"
@@ -154,7 +154,7 @@ def test_a_folder_as_spark_leaves_it(table: Path) -> None:
 
 def test_null_values_of_maps_have_no_key(table: Path) -> None:
     seed_checkpoint(table, [METADATA_ROW, entry("a", partitionValues=[("d", None)], maxValues=[("x", None), ("y", "2")])])
-    first = next(iter(it.open(table)._snapshot.adds()))
+    first = next(iter(loaded(it.open(table)).adds()))
     assert (first.partition_values, first.max_values) == ({}, {"y": "2"})
 
 
@@ -244,7 +244,7 @@ def test_a_bomb_of_compressed_text_is_refused(repeated: bool) -> None:
     described = json.dumps({"version": 1, "size": 100, "sha256": [hashlib.sha256(data).hexdigest()]}, separators=(",", ":"))
     store.files[names.parquet_metadata_path(1)] = sealed(described.encode())
     with pytest.raises(CheckpointCorruptionError, match="expands to more than"):
-        formats.read(log_of(store), log_of(store).listing(), 1)
+        formats.read_checkpoint(log_of(store), log_of(store).listing(), 1)
 
 
 def test_parquet_without_its_metadata_is_nothing(table: Path) -> None:

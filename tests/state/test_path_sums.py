@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.state import avro_read
-from indextables.state.path_sums import PathSums
+from indextables.state.checkpoints.avro import file_loader
+from indextables.state.checkpoints.avro.path_sums import PathSums
 from tests.support.own_states import adds, commit, file, start
 
 DIGEST = "cd" * 16
@@ -66,7 +66,7 @@ def test_a_checkpoint_of_new_files_reads_no_manifest(tmp_path: Path, monkeypatch
     it.open(table).checkpoint()
     commit(table, file("new", 1))
     with monkeypatch.context() as patch:
-        patch.setattr(avro_read, "load_manifest", lambda *_: pytest.fail("a manifest was read"))
+        patch.setattr(file_loader, "load_manifest", lambda *_: pytest.fail("a manifest was read"))
         report = it.open(table).checkpoint()
     assert (report.metrics["num_files"], report.metrics["manifests_reused"]) == (301, 1)
     it.open(table)._context.log.close()  # what was opened under the patch goes

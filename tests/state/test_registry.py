@@ -14,10 +14,10 @@ import indextables as it
 from indextables.actions import Add, Metadata
 from indextables.actions.codec import decode_actions
 from indextables.log import files, names
-from indextables.state.contents import Format
-from indextables.state.registry import PREFIX, Registry, deduplicated, schema_hash
-from indextables.table.snapshot import load_snapshot
+from indextables.state.checkpoints.contents import Format
+from indextables.state.checkpoints.schema_registry import PREFIX, Registry, deduplicated, schema_hash
 from tests.support.checkpoints import commit, log_of, write_checkpoint
+from tests.support.loading import loaded, read_all
 from tests.support.logs import add, metadata, protocol
 from tests.support.memory_store import MemoryStore
 from tests.support.own_states import commit as commit_to
@@ -110,7 +110,7 @@ def test_from_protocol_three_on_a_commit_refers(tmp_path: Path) -> None:
     assert brought[0].configuration[f"{PREFIX}{first.doc_mapping_ref}"] == inline.doc_mapping_json
     assert not any(isinstance(a, Metadata) for a in said(tmp_path / "t", 4))  # the table knows it already
     found = it.open(tmp_path / "t")
-    assert [a.doc_mapping_json for a in found._snapshot.adds()] == [inline.doc_mapping_json] * 3
+    assert [a.doc_mapping_json for a in loaded(found).adds()] == [inline.doc_mapping_json] * 3
     assert "schemaDeduplication" in (found.protocol.reader_features or [])
     assert found.count() == 20
 
@@ -126,7 +126,7 @@ def test_concurrent_appends_keep_each_others_mappings(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(append, range(24)))
-    snapshot = it.open(tmp_path / "t")._snapshot
+    snapshot = loaded(it.open(tmp_path / "t"))
     texts = {found.path: found.doc_mapping_json for found in snapshot.adds()}
     assert texts == {f"f{number}": mapping(f"column{number % 6}") for number in range(24)}
     assert sum(key.startswith(PREFIX) for key in snapshot.metadata.configuration) == 6
@@ -139,7 +139,7 @@ def test_a_metadata_that_forgets_the_registry_loses_nothing() -> None:
     known = {f"{PREFIX}{schema_hash(text)}": text}
     commit(store, 1, metadata(configuration=known), add("f", docMappingRef=schema_hash(text)))
     commit(store, 2, metadata(name="renamed"))
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     assert (snapshot.metadata.name, snapshot.metadata.configuration) == ("renamed", known)
     assert [found.doc_mapping_json for found in snapshot.adds()] == [text]
 
@@ -156,15 +156,15 @@ def test_a_checkpoint_turns_texts_into_references(kind: Format) -> None:
     """SDD-06: said in the log first, so that readers with and without the checkpoint agree."""
     store = three()
     commit(store, 1, *(add(f"f{number}", docMappingJson=mapping(f"c{number % 2}")) for number in range(6)), add("none"))
-    before = [found.doc_mapping_json for found in load_snapshot(log_of(store)).adds()]
+    before = [found.doc_mapping_json for found in read_all(log_of(store)).adds()]
     write_checkpoint(store, kind)
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     assert snapshot.checkpoint == snapshot.version == 2
     assert snapshot.files_table().column("doc_mapping_json").null_count == 7
     assert [found.doc_mapping_json for found in snapshot.adds()] == before
     for path in [path for path in store.files if "checkpoint" in path]:
         store.delete(path)
-    assert [found.doc_mapping_json for found in load_snapshot(log_of(store)).adds()] == before
+    assert [found.doc_mapping_json for found in read_all(log_of(store)).adds()] == before
 
 
 def test_tables_of_an_older_protocol_keep_their_mappings_spelt_out() -> None:
@@ -172,7 +172,7 @@ def test_tables_of_an_older_protocol_keep_their_mappings_spelt_out() -> None:
     commit(store, 0, protocol(), metadata())
     commit(store, 1, add("f", docMappingJson=mapping("a")))
     write_checkpoint(store, Format.JSON)
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     assert (snapshot.version, snapshot.checkpoint, snapshot.protocol.min_reader_version) == (1, 1, 2)
     assert [(found.doc_mapping_ref, found.doc_mapping_json) for found in snapshot.adds()] == [(None, mapping("a"))]
 
@@ -185,13 +185,13 @@ def test_many_references_are_made_anew(refs: int, renormalised: bool) -> None:
     registry = {f"{PREFIX}old{number}": text for number, text in enumerate(texts)}
     commit(store, 1, metadata(configuration=registry), *(add(f"f{number}", docMappingRef=f"old{number}") for number in range(refs)))
     write_checkpoint(store, Format.JSON)
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     found = set(snapshot.files_table().column("doc_mapping_ref").to_pylist())
     assert found == ({schema_hash(texts[0])} if renormalised else {f"old{number}" for number in range(refs)})
     assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in snapshot.adds())
     assert snapshot.metadata.configuration.keys() >= registry.keys()
     store.delete(names.checkpoint_path(snapshot.version))
-    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in load_snapshot(log_of(store)).adds())
+    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in read_all(log_of(store)).adds())
 
 
 def test_references_in_the_state_before_count_and_are_made_anew_too(tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_references_in_the_state_before_count_and_are_made_anew_too(tmp_path: Pa
         refs = [f"old{number}" if number < 8 else schema_hash(texts[0]) for number in range(begin, begin + 4)]
         commit_to(table, *news, *(add(f"f{begin}-{place}", docMappingRef=ref) for place, ref in enumerate(refs)))
         report = it.open(table).checkpoint()
-        used = set(it.open(table)._snapshot.files_table().column("doc_mapping_ref").to_pylist())
+        used = set(loaded(it.open(table)).files_table().column("doc_mapping_ref").to_pylist())
         written.append((report.metrics["manifests_written"], report.metrics["manifests_reused"], used))
     assert written == [(1, 0, {f"old{number}" for number in range(4)}), (1, 0, {schema_hash(texts[0])}), (1, 1, {schema_hash(texts[0])})]
-    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in it.open(table)._snapshot.adds())
+    assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in loaded(it.open(table)).adds())
 
 
 @pytest.mark.parametrize("key", ["h", f"{PREFIX}h"])

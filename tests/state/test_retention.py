@@ -38,7 +38,7 @@ def facts(ages: Mapping[str, float], *, valid: Iterable[int] | None = None, **mo
     usable = set(inventory.bases if valid is None else valid)
     current = max([*inventory.versions, *inventory.bases])
     times = {number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None}
-    return Facts(inventory, current, max(usable, default=None), times, usable.__contains__, **more)
+    return Facts(inventory, current, max(usable, default=None), times, {number: number in usable for number in inventory.bases}, **more)
 
 
 def numbers(found: Plan, kind: Kind) -> list[int | None]:
@@ -72,7 +72,7 @@ def test_the_worked_example() -> None:
     stamps |= {checkpoint(number): stamps[version(number)] for number in range(10, 91, 10)}
     inventory = Inventory.of(stamps)
     times = {number: now - int(max(age, 0) * DAY) for number, age in days.items()}
-    known = Facts(inventory, 100, 90, times, set(inventory.bases).__contains__)
+    known = Facts(inventory, 100, 90, times, dict.fromkeys(inventory.bases, True))
     for keep in (0, 20):
         gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR, 2, 168 * HOUR, HOUR), now), Kind.VERSION)
         assert 50 in gone
@@ -127,7 +127,7 @@ def test_the_ladder_lets_a_table_that_is_written_to_every_day_forget() -> None:
     for day in range(1, 200):
         there |= {version(day): day, checkpoint(day): day}
         inventory = Inventory.of({name: (1, made * DAY + 1) for name, made in there.items()})
-        known = Facts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, set(inventory.bases).__contains__)
+        known = Facts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, dict.fromkeys(inventory.bases, True))
         for path in paths(plan(known, POLICY, day * DAY + 1)):
             del there[path]
         most = max(most, sum("checkpoint" in name for name in there))
@@ -233,10 +233,10 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
     assert numbers(found, Kind.MANIFEST) == []
     assert found.doubts == ["state 15 cannot be read, so all manifests are kept: it was cut"]
     stamps = {file.path.removeprefix(LOG): (1, file.modified_ms or 0) for file in unread.inventory.manifests.values()}
-    alone = Facts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, bool, references={})
+    alone = Facts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
     assert plan(alone, POLICY, NOW).doubts == ["no state says which manifests are in use: all are kept"]
     stamps = dict.fromkeys((version(20), state(15), state(20)), (1, NOW)) | {NAMES[0]: (1, NOW - 2 * DAY)}
-    lost = Facts(Inventory.of(stamps), 20, 20, {}, bool, references={15: (), 20: ()})
+    lost = Facts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
     assert plan(lost, POLICY, NOW) == Plan([], ["_last_checkpoint is missing, so all manifests are kept; a checkpoint writes it anew"])
 
 

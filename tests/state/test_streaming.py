@@ -16,9 +16,10 @@ from indextables.config import Config
 from indextables.log.log import TransactionLog
 from indextables.paths import TableRoot
 from indextables.schema import to_spark_json
-from indextables.state import formats
-from indextables.state.contents import Contents
-from indextables.state.options import StateOptions
+from indextables.state.checkpoints import any_format as formats
+from indextables.actions.layers import LayeredFiles
+from indextables.state.checkpoints.contents import Contents
+from indextables.state.checkpoints.options import StateOptions
 from indextables.storage import LocalStore
 from tests.benchmarks.filters import PARTITIONS, SCHEMA, live_files
 
@@ -29,8 +30,8 @@ def resident():
 def written(folder, files):
     log = TransactionLog(LocalStore(TableRoot(folder)))
     metadata = Metadata(id="x", schema_string=to_spark_json(SCHEMA), partition_columns=PARTITIONS)
-    contents = Contents(1, Protocol(min_reader_version=4, min_writer_version=4), metadata, files, [], [])
-    return formats.write(log, contents, StateOptions.of(Config.of({"state.format": sys.argv[1]})))
+    contents = Contents(1, Protocol(min_reader_version=4, min_writer_version=4), metadata, LayeredFiles(files), files.totals, [], [])
+    return formats.write_checkpoint(log, contents, StateOptions.of(Config.of({"state.format": sys.argv[1]})))
 
 with tempfile.TemporaryDirectory() as folder:
     written(f"{folder}/warm", live_files(1000))

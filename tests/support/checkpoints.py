@@ -12,12 +12,12 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
-from indextables.operations.checkpoint import checkpoint
+from indextables.operations.checkpoint.run import checkpoint
 from indextables.operations.report import Report
-from indextables.state.contents import Format
-from indextables.state.registry import schema_hash
+from indextables.state.checkpoints.contents import Format
+from indextables.state.checkpoints.schema_registry import schema_hash
 from indextables.table.context import TableContext
-from indextables.table.snapshot import Snapshot
+from indextables.table.snapshot import LoadedSnapshot
 from tests.support.logs import add, metadata, protocol, remove, skip
 from tests.support.memory_store import MemoryStore
 
@@ -95,7 +95,7 @@ def begin(store: MemoryStore) -> None:
     commit(store, 0, protocol(), metadata())
 
 
-def told(snapshot: Snapshot) -> dict[str, Any]:
+def told(snapshot: LoadedSnapshot) -> dict[str, Any]:
     """Everything a snapshot says; doc mappings by their hash, since a checkpoint may have turned texts into references to an equal one."""
     adds = [msgspec.to_builtins(found) for found in snapshot.adds()]
     for found in adds:
@@ -108,8 +108,8 @@ def told(snapshot: Snapshot) -> dict[str, Any]:
         "metadata": snapshot.metadata,
         "adds": adds,
         "paths": snapshot.files_table().column("path").to_pylist(),
-        "size": snapshot.size,
-        "num_records": snapshot.num_records,
+        "size": snapshot.files.size,
+        "num_records": snapshot.files.num_records,
         "txns": dict(snapshot.txns),
         "skips": dict(snapshot.skips),
     }

@@ -17,7 +17,7 @@ from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log.log import TransactionLog
 from indextables.storage import StoreSpec
-from indextables.table.snapshot import load_snapshot
+from indextables.table.opening import load_snapshot
 from indextables.table.transaction import Draft, transact
 from tests.support.racing import light_processes
 

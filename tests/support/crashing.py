@@ -18,7 +18,7 @@ import pytest
 
 import indextables as it
 from indextables.paths import LOG_FOLDER, is_our_split
-from indextables.state.avro_state import manifest_path, read_state_manifest
+from indextables.state.checkpoints.avro.state_files import manifest_path, read_state_manifest
 from tests.support.deeds import DAY, NO_CHECK, Deed, create, make_base, rows
 from tests.support.grounds import Image
 from tests.support.laboratory import Laboratory, TableState, ids_of, state_of

@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.support.racing import PATIENCE, light_processes
 
-WORK = ("indextables.api", "indextables.operations.write", "indextables.operations.purge", "indextables.splits.writer")
+WORK = ("indextables.api", "indextables.operations.write.run", "indextables.operations.expire.purge_files", "indextables.splits.writer")
 
 
 def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: Any) -> None:
-    """`indextables.cli`, or a job's module; imported before it says that it begins."""
+    """`indextables.cli.main`, or a job's module; imported before it says that it begins."""
     os.setsid()
     os.environ.update(environment)
     for name in (*WORK, command):
@@ -25,7 +25,7 @@ def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: An
     for stream in (1, 2):
         os.dup2(null, stream)
     tell.send("started")
-    if command == "indextables.cli":
+    if command == "indextables.cli.main":
         tell.send(module.main(argv))
     else:
         tell.send(importlib.import_module("indextables.spark.job").main(module.JOB, argv))

@@ -10,7 +10,6 @@ import itertools
 import tempfile
 import types
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, nullcontext
@@ -23,15 +22,19 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.actions import live, stored
+from indextables.actions import live, segments
 from indextables.config import Config
 from indextables.log import cache as caches
 from indextables.log import log
-from indextables.operations import executor, merge_task, split_task, write
+from indextables.operations import executor
+from indextables.operations.merge import task as merge_task
+from indextables.operations.write import run as write
 from indextables.paths import TableRoot
+from indextables.process_cache import ProcessCache
+from indextables.rows import split_task
 from indextables.splits import SplitInfo, SplitWriter
 from indextables.splits.reader import SplitReader
-from indextables.state import avro_read, manifest_cache
+from indextables.state.checkpoints.avro import file_loader, manifest_cache, state_check
 from indextables.storage import Store, StoreSpec, remote
 from indextables.storage import spec as specs
 from indextables.table import snapshot
@@ -69,8 +72,8 @@ class Laboratory:
         return Seam(spec, self.ground.store(spec, around), around)
 
     def forget_machines(self) -> None:
-        for spec in list(specs._open):
-            del specs._open[spec]
+        for spec, _ in specs._open.items():
+            specs._open.pop(spec)
             caches.forget(spec)
         self._arounds.clear()
 
@@ -244,9 +247,9 @@ def laboratory_of(patch: pytest.MonkeyPatch, ground: Ground | None = None) -> It
     patch.setattr(merge_task, "merge_files", _merge_once(merge_task.merge_files))
     patch.setattr(manifest_cache, "get", lambda digest: None)  # a machine's disk is empty
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
-    for module in (executor, merge_task, log, avro_read, remote):  # calls of one machine come one after the other
+    for module in (executor, merge_task, log, file_loader, remote):  # calls of one machine come one after the other
         patch.setattr(module, "ThreadPoolExecutor", Inline)
-    patch.setattr(avro_read, "_VERIFIED", OrderedDict())
+    patch.setattr(state_check, "_VERIFIED", ProcessCache())
     _part_machines(patch)
     yield made
     made.forget_machines()
@@ -254,6 +257,6 @@ def laboratory_of(patch: pytest.MonkeyPatch, ground: Ground | None = None) -> It
 
 def _part_machines(patch: pytest.MonkeyPatch) -> None:
     """Before 3.12 a cached property has one lock for all objects of its class, which other processes would not share."""
-    kinds = [kind for module in (live, stored, snapshot) for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = [kind for module in (live, segments, snapshot) for kind in vars(module).values() if isinstance(kind, type)]
     for held in (each for kind in kinds for each in vars(kind).values() if isinstance(each, cached_property)):
         patch.setattr(held, "lock", nullcontext(), raising=False)

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from indextables.paths import TableRoot
-from indextables.storage import Entry, StoreSpec
+from indextables.storage import Capabilities, Entry, StoreSpec
 
 _NUMBERS = itertools.count()
 
 
 class MemoryStore:
     """The verbs a log needs. Time stands still unless told, so that nothing can rely on it to tell two files apart."""
+
+    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # takes the paths that a remote store takes
 
     def __init__(self) -> None:
         self.root = TableRoot(f"/memory/table-{next(_NUMBERS)}")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import indextables as it
-from indextables.state.avro_state import StateManifest, read_state_manifest
+from indextables.state.checkpoints.avro.state_files import StateManifest, read_state_manifest
+from tests.support.loading import loaded
 from tests.support.logs import add, log_folder, metadata, protocol
 from tests.support.tables import write_version
 
@@ -46,7 +47,7 @@ def manifest_files(path: Path) -> list[Path]:
 
 def adds(path: Path, version: int | None = None) -> list[Any]:
     """What the table holds, add by add, in the order of their paths."""
-    return sorted(it.open(path, version)._snapshot.adds(), key=lambda a: a.path)
+    return sorted(loaded(it.open(path, version)).adds(), key=lambda a: a.path)
 
 
 def replayed(path: Path, tmp: Path) -> list[Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from indextables.paths import TableRoot
-from indextables.storage import Entry, Store, StoreSpec
+from indextables.storage import Capabilities, Entry, Store, StoreSpec
 
 Result = TypeVar("Result")
 CHANGING = {"create", "replace", "upload", "delete"}
@@ -46,6 +47,8 @@ def passing(call: Call, perform: Callable[[], Any]) -> Any:
 class Seam:
     """A store whose every call passes through `around`; a listing is one call, reading many files is as many."""
 
+    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # takes the paths that a remote store takes
+
     def __init__(self, spec: StoreSpec, inner: Store, around: Around) -> None:
         self.spec = spec
         self.inner = inner
@@ -78,6 +81,9 @@ class Seam:
 
     def local_path(self, path: str, size: int) -> Path:
         return self._call("local_path", path, lambda: self.inner.local_path(path, size))
+
+    def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
+        return self._call("fresh_copy", path, lambda: self.inner.fresh_copy(path, size))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> Any:
         return self.inner.partial_file(path, size, tail_start)

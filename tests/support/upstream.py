@@ -11,7 +11,7 @@ from typing import Any
 
 import tantivy
 
-from indextables.splits.bundle import MAGIC
+from indextables.splits.format.bundle import MAGIC
 from tests.support.logs import add, metadata, protocol
 from tests.support.tables import write_version
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from indextables.actions import live
+from indextables.actions import edit, segments
 from indextables.log import names
-from indextables.state.contents import Format
-from indextables.table.snapshot import load_snapshot
+from indextables.state.checkpoints.contents import Format
 from tests.support.checkpoints import EVERY_FORMAT, begin, commit, log_of, random_actions, told, write_checkpoint
+from tests.support.loading import read_all
 from tests.support.memory_store import MemoryStore
 
 TABLES, STEPS = 12, 10
@@ -40,8 +40,8 @@ def unordered(said: dict[str, Any], kind: Format) -> dict[str, Any]:
 @pytest.mark.parametrize("small", [False, True], ids=["usual segments", "small segments"])
 @pytest.mark.parametrize("kind", EVERY_FORMAT)
 def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items() if small else ():
-        monkeypatch.setattr(live, name, value)
+    for module, name, value in ((edit, "RECENT", 5), (edit, "BATCH", 12), (segments, "SMALL", 40)) if small else ():
+        monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)
     first = random.randrange(2**32)
     compared = based = 0
@@ -55,8 +55,8 @@ def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatc
                 write_checkpoint(store, kind, **({"checkpoint.maxFileSize": 1} if kind is Format.PARQUET and small else {}))
         log, plain = log_of(store), log_of(alone(store))
         for version in log.listing().versions:
-            found = load_snapshot(log, version)
-            assert unordered(told(found), kind) == unordered(told(load_snapshot(plain, version)), kind), f"seed {seed}, version {version}"
+            found = read_all(log, version)
+            assert unordered(told(found), kind) == unordered(told(read_all(plain, version)), kind), f"seed {seed}, version {version}"
             compared += 1
             based += found.checkpoint is not None
     print(f"R7, {kind}: {compared} snapshots of {TABLES} tables, {based} from a checkpoint, seeds from {first}")

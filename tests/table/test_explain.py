@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import dataclasses
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 import indextables as it
+from indextables.actions.live import Totals
 from indextables.predicates import Predicate, parse_predicate
 from indextables.predicates.expressions import IsNull
-from indextables.table.explain import ManifestCounts, explain
+from indextables.table.explanation import ManifestCounts, explain_all
 from indextables.table.files import rows_of_partitions
-from indextables.table.snapshot import Snapshot
+from tests.support.loading import loaded
 from tests.support.tables import SCHEMA, ids, make, rows
 
 
@@ -65,7 +66,7 @@ def test_to_dict_has_every_step(table: it.Table) -> None:
 
 
 def test_manifests_are_counted_by_who_read_them(table: it.Table) -> None:
-    found = explain(table._snapshot, None, manifests=ManifestCounts(total=20, read=3))
+    found = explain_all(1, Totals(2, 3, 4), manifests=ManifestCounts(total=20, read=3))
     assert (found.manifests_total, found.manifests_read, found.manifests_pruned) == (20, 3, 17)
 
 
@@ -105,17 +106,17 @@ def test_partitions_to_rewrite_are_known_exactly(tmp_path: Path) -> None:
     schema = pa.schema([("day", pa.date32()), ("n", pa.int64())])
     table = it.create(tmp_path / "t", schema, partition_by=["day"])
     table.append([{"day": date(2024, 1, 1 + n % 3), "n": n} for n in range(6)] + [{"day": None, "n": 6}])
-    snapshot = table._snapshot
+    snapshot = loaded(table)
     chosen = rows_of_partitions(snapshot, parse_predicate("day > '2024-01-01' OR NOT day < '2024-01-03'", schema))
     assert [add.partition_values for add in snapshot.adds(chosen)] == [{"day": "2024-01-02"}, {"day": "2024-01-03"}]
     decimal = replace(snapshot.metadata, schema_string=snapshot.metadata.schema_string.replace('"date"', '"decimal(4,2)"'))
-    odd = Snapshot(**{f.name: getattr(snapshot, f.name) for f in fields(Snapshot)} | {"metadata": decimal})
+    odd = dataclasses.replace(snapshot, metadata=decimal)
     with pytest.raises(it.SchemaMismatch, match="'day' of type decimal"):
         rows_of_partitions(odd, Predicate("day IS NULL", IsNull("day"), odd.schema.remove(1)))
     add = {"path": "a", "partitionValues": {"day": "x"}, "size": 1, "modificationTime": 1, "dataChange": True, "numRecords": 1}
     table.log.commit([{"add": add}])
     with pytest.raises(it.LogCorrupted, match="'x'"):
-        rows_of_partitions(table._snapshot, parse_predicate("day IS NULL", schema))
+        rows_of_partitions(loaded(table), parse_predicate("day IS NULL", schema))
 
 
 # ---- statistics of long texts ------------------------------------------------------------------------------------------------------

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 import indextables as it
 from indextables.actions import Add
-from indextables.actions.live import LiveFiles, Part, Segment
+from indextables.actions.live import LiveFiles
+from indextables.actions.segments import Part, Segment
 from indextables.predicates import parse_predicate
 from indextables.predicates.expressions import order_key
-from indextables.predicates.spellings import bounds_of
-from indextables.splits.stats import cut_maximum
+from indextables.predicates.log_strings import bounds_of
+from indextables.splits.format.stats import cut_maximum
 from indextables.table.pruning import decided_by_partition, may_match_bounds, prune
 from indextables.values import encode_value
 from tests.support import own_states

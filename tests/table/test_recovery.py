@@ -10,10 +10,11 @@ import pytest
 import indextables as it
 from indextables.errors import LogCorrupted
 from indextables.log import names
-from indextables.state import formats
-from indextables.state.contents import Format
-from indextables.table.snapshot import load_snapshot
+from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints.contents import Format
+from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import OPTIONS, begin, commit, log_of, write_checkpoint
+from tests.support.loading import read_all
 from tests.support.logs import add, log_folder, paths
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import ids, make, rows
@@ -67,7 +68,7 @@ def test_story_5_no_pointer_ever_hurts(kind: Format, name: str) -> None:
     store.files.pop(names.pointer_path())
     if pointer is not None:
         store.files[names.pointer_path()] = pointer
-    snapshot = load_snapshot(log_of(store))
+    snapshot = read_all(log_of(store))
     base = 5 if kind is Format.JSON_PARTS else 4
     assert (snapshot.version, snapshot.checkpoint, len(snapshot.files)) == (base + 2, base, 12)
     write_checkpoint(store, kind)  # mends it
@@ -103,7 +104,7 @@ def test_story_6_an_incomplete_checkpoint_is_none(kind: Format) -> None:
     for missing in held:
         other = MemoryStore()
         other.files = {path: data for path, data in store.files.items() if path != missing}
-        snapshot = load_snapshot(log_of(other))
+        snapshot = read_all(log_of(other))
         assert (snapshot.checkpoint, len(snapshot.files)) == (None, 12), missing
 
 

@@ -19,17 +19,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from indextables.actions import codec, live
+from indextables.actions import codec, edit, segments
 from indextables.actions.spellings import Spellings
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import LogCorrupted, VersionNotFound
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
-from indextables.operations.checkpoint import checkpoint
-from indextables.state import avro, avro_read
+from indextables.operations.checkpoint.run import checkpoint
+from indextables.state.checkpoints.avro import containers as avro
+from indextables.state.checkpoints.avro import state_check
 from indextables.table.context import TableContext
-from indextables.table.snapshot import Snapshot, advance, load_snapshot
+from indextables.table.loading import load, totals
+from indextables.table.opening import advance, load_snapshot
+from indextables.table.snapshot import Snapshot
 from tests.support.memory_store import MemoryStore
 from tests.support.reference_replay import State
 
@@ -205,7 +208,7 @@ class Driver:
             self.damaged[path] = self.digest(path)
         self.broken += 1
         if self.random.random() < 0.7:
-            avro_read._VERIFIED.clear()  # another process goes on
+            state_check._VERIFIED.clear()  # another process goes on
             self.is_blind = False
         else:
             self.is_blind |= "/manifest-" in path
@@ -263,7 +266,8 @@ class Driver:
         for version in reversed(versions):
             self.equal(load_snapshot(self.log(cache_ms=0, parallelism=1), version), version)
 
-    def equal(self, snapshot: Snapshot, version: int) -> None:
+    def equal(self, unloaded: Snapshot, version: int) -> None:
+        snapshot = load(self.log(), unloaded)
         expected = self.states[version]
         assert snapshot.version == version
         found = {add.path: msgspec.to_builtins(add) for add in snapshot.adds()}
@@ -271,9 +275,10 @@ class Driver:
         paths = snapshot.files_table().column("path").to_pylist()
         assert sorted(paths) == sorted(expected.files)  # a state that was compacted has another order
         assert self.form in ("avro", "mixed") or paths == list(found) == list(expected.files)
+        assert totals(self.log(), unloaded) == snapshot.files.totals
         assert len(snapshot.files) == len(expected.files)
-        assert snapshot.size == sum(add["size"] for add in expected.files.values())
-        assert snapshot.num_records == sum(add.get("numRecords", 0) for add in expected.files.values())
+        assert snapshot.files.size == sum(add["size"] for add in expected.files.values())
+        assert snapshot.files.num_records == sum(add.get("numRecords", 0) for add in expected.files.values())
         assert all((path in snapshot.files) == (path in expected.files) for path in [*expected.files, *(f"p{n}" for n in range(12))])
         assert {app: txn.version for app, txn in snapshot.txns.items()} == expected.txns
         assert expected.metadata is not None
@@ -289,8 +294,8 @@ class Driver:
 
 def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, first: int, steps: int = STEPS) -> None:
     """Small segments, so that a few files go through everything that happens to a million."""
-    for name, value in {"RECENT": 5, "BATCH": 12, "SMALL": 40}.items():
-        monkeypatch.setattr(live, name, value)
+    for module, name, value in ((edit, "RECENT", 5), (edit, "BATCH", 12), (segments, "SMALL", 40)):
+        monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(codec, "SPELLINGS", Spellings(patience=10))
     monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of broken checkpoints
     checked = broken = 0

@@ -1,0 +1,220 @@
+"""`make demo`: the whole product once. Airflow writes logs with Spark and maintains their table, then a search finds lines in it.
+
+Everything is real and nothing is left running: the DAGs run in this process (`dag.test()`), each step is a spark-submit on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from indextables.airflow.local.settings import airflow_environment
+from indextables.errors import ConfigError, IndexTablesError
+from indextables.limits import OLDER_THAN
+
+TABLE = "demo_logs"
+WRITE, MAINTAIN = f"indextables_{TABLE}_write", f"indextables_{TABLE}_maintain"
+QUERY = "connection AND (refused OR timed) AND NOT payments"
+BATCHES, ROWS, DAYS = 4, 5_000, 3
+
+
+class DemoFailed(IndexTablesError):
+    """A DAG run did not succeed."""
+
+
+def main() -> int:
+    try:
+        run(Path.cwd())
+    except IndexTablesError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\nerror: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(root: Path) -> None:
+    started = time.monotonic()
+    if not (root / "dags" / "tables.yaml").is_file():
+        raise ConfigError(f"there is no dags/tables.yaml in {str(root)!r}; run this from the project's folder")
+    home = root / ".airflow" / "demo"
+    log = home / "demo.log"
+    # Before Airflow is imported: it reads its settings then.
+    os.environ.update(airflow_environment(home, root=root))
+    log.unlink(missing_ok=True)
+    say(f"IndexTables demo: {BATCHES} deliveries of {ROWS:,} log lines, written and maintained by Airflow and Spark.")
+    say(f"What Airflow and Spark say meanwhile goes to {log.relative_to(root)}\n")
+    path = _fresh(root / "warehouse" / TABLE, root)
+    batches = _deliveries(root / "warehouse" / "incoming" / TABLE)
+    with step("Airflow starts, with SQLite", log):
+        dags = _dags(root)
+    for number, batch in enumerate(batches, start=1):
+        with step(f"{WRITE}, delivery {number} of {BATCHES}", log):
+            _run_dag(dags[WRITE], {"source": str(batch)}, log)
+    before = _facts(path)
+    with step(f"{MAINTAIN}: merge splits, checkpoint, purge", log):
+        states = _run_dag(dags[MAINTAIN], {}, log)
+    say("     " + ", ".join(f"{task} {state}" for task, state in states.items()))
+    say(f"     (purge keeps what was live in the last {OLDER_THAN}, so it has nothing to do yet and every version can be read)\n")
+    _show(path, before, _facts(path))
+    _show_search(path)
+    _show_next(path.relative_to(root), time.monotonic() - started)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+@contextmanager
+def step(text: str, log: Path) -> Iterator[None]:
+    """Says what is being done and how long it took; meanwhile everything else that is printed goes to the log."""
+    again = "\r" if sys.stdout.isatty() else "\n"  # on a terminal the line is written over
+    print(f"  …  {text}", end="", flush=True)
+    began = time.monotonic()
+    try:
+        with _captured(log):
+            yield
+    except BaseException:
+        print(f"{again}  ✗  {text}", flush=True)
+        raise
+    print(f"{again}  ✓  {text} ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+@contextmanager
+def _captured(log: Path) -> Iterator[None]:
+    """Also what child processes and the loggers of libraries print, so it works on file descriptors."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, number in zip(kept, (1, 2), strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def _fresh(path: Path, root: Path) -> Path:
+    """Each demo begins with no table. One that holds no more than a demo writes is removed, any other is put aside."""
+    if (path / "_transaction_log").is_dir():
+        if _is_only_demo(path):
+            say(f"     (removing {path.relative_to(root)} of an earlier demo)")
+            shutil.rmtree(path)
+        else:
+            aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")
+            path.rename(aside)
+            say(f"     ({path.relative_to(root)} holds more than the demo wrote: it is {aside.relative_to(root)} now)")
+    return path
+
+
+def _is_only_demo(path: Path) -> bool:
+    from indextables.api import open_table
+
+    try:
+        return bool(
+            sum(entry["rows_added"] for entry in open_table(path).history().to_pylist() if entry["operation"] == "append") <= BATCHES * ROWS
+        )
+    except IndexTablesError:
+        return False
+
+
+def _deliveries(folder: Path) -> list[Path]:
+    from indextables.airflow.local.demo_logs import write_batches
+
+    return write_batches(folder, BATCHES, ROWS, DAYS)
+
+
+def _dags(root: Path) -> dict[str, Any]:
+    """The project's DAGs, by id, in a database that is ready."""
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils import db
+
+    db.initdb()
+    bag = DagBag(str(root / "dags"))
+    for needed in (WRITE, MAINTAIN):
+        if needed not in bag.dags:
+            why = " ".join(str(text).strip().splitlines()[-1] for text in bag.import_errors.values())
+            raise ConfigError(f"dags/tables.yaml gives no DAG {needed!r}; the demo needs the table {TABLE!r} as it came. {why}".strip())
+    return dict(bag.dags)
+
+
+def _run_dag(dag: Any, conf: dict[str, Any], log: Path) -> dict[str, str]:
+    """Runs a DAG to its end; gives the states of its tasks in their order."""
+    run = dag.test(run_conf=conf)
+    states = {task.task_id: str(task.state) for task in sorted(run.get_task_instances(), key=lambda t: t.start_date)}
+    if str(run.state) != "success":
+        failed = ", ".join(f"{task} {state}" for task, state in states.items() if state not in ("success", "skipped"))
+        raise DemoFailed(f"{dag.dag_id} did not succeed ({failed}); the reason stands in {log}")
+    return states
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What `indextables health` says, for people."""
+    from indextables.api import open_table
+
+    health = open_table(path).health()
+    shown = {
+        "version": "version", "num_records": "rows", "num_files": "live splits", "size_bytes": "live bytes",
+        "num_small_files": "small splits", "num_dead_files": "dead splits", "dead_bytes": "dead bytes",
+        "versions_since_checkpoint": "since checkpoint", "status": "health",
+    }  # fmt: skip
+    findings = ", ".join(finding["code"] for finding in health["findings"]) or "none"
+    return {name: health[key] for key, name in shown.items()} | {"findings": findings}
+
+
+def _show(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+    from indextables.api import open_table
+    from indextables.cli.display import human
+
+    say(f"{TABLE:<18}{'before':>14}{'after maintenance':>20}")
+    for name, old in before.items():
+        was, now = (value if isinstance(value, str) else human(name, value) for value in (old, after[name]))
+        say(f"  {name:<16}{was:>14}{now:>20}")
+    say("\nversions")
+    for entry in reversed(open_table(path).history().to_pylist()):
+        rows = sum(
+            batch.num_rows for batch in open_table(path, version=entry["version"]).scan(columns=["ts"])
+        )  # read, not taken from the log
+        changed = f"{entry['num_added']:>3} splits added, {entry['num_removed']:>2} removed"
+        say(f"  {entry['version']:>3}  {entry['operation']:<14}{changed}, {rows:>6,} rows")
+
+
+def _show_search(path: Path) -> None:
+    from indextables.api import open_table
+
+    table = open_table(path)
+    began = time.perf_counter()
+    hits = table.search(QUERY, columns=["ts", "service", "message"], limit=5)
+    took = (time.perf_counter() - began) * 1000
+    say(f"\nsearch {QUERY!r}: the best {hits.num_rows} of {table.count():,} lines in {took:.0f} ms")
+    for hit in hits.to_pylist():
+        say(f"  {hit['_score']:6.2f}  {hit['ts']:%Y-%m-%d %H:%M:%S}  {hit['service']:<10} {hit['message']}")
+
+
+def _show_next(path: Path, seconds: float) -> None:
+    say(f"\nDone in {seconds:.0f} s. Where to look next:")
+    for command, meaning in (
+        (f".venv/bin/indextables search {path} '{QUERY}'", "search it yourself"),
+        (f".venv/bin/indextables history {path}", "every commit and who made it"),
+        (f".venv/bin/indextables health {path} --json", "its figures and what is wrong with it, for dashboards"),
+        ("make up", "these DAGs in Airflow's UI"),
+        ("dags/tables.yaml", "the place for tables of your own"),
+    ):
+        say(f"  {command}\n      {meaning}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The terminal: `indextables VERB PATH [options]`. `main` parses and runs, `display` prints."""

@@ -1,0 +1,373 @@
+"""How the terminal shows things: tables and progress for people, one JSON document for programs.
+
+Arrow and rich are imported when they are needed: `--help` and usage errors come at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from indextables.errors import InvalidArgument
+from indextables.file_formats import BINARY, FORMATS, RESULTS
+from indextables.operations import Counted, Report, Threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
+
+PIPE_WIDTH = 10_000  # nothing is cut off when another program reads
+PAGE_ROWS = 1000  # of a table that is laid out at once
+READABLE = 12  # characters of a column, at least, where it has as many
+_MOMENTS = {"timestamp[us]": None, "timestamp[us, tz=UTC]": UTC}
+
+
+def console(out: TextIO | None = None) -> Console:
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process with 1; whoever reads no further is no failure
+
+    width = None if (out or sys.stdout).isatty() else PIPE_WIDTH
+    return Plain(file=out, width=width, highlight=False, no_color="NO_COLOR" in os.environ or None)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: times in ISO 8601, bytes in hex, decimals as text, maps as objects, what is no number by its name."""
+    if isinstance(value, datetime):
+        text = value.isoformat()
+        return text.replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        pairs = bool(value) and all(isinstance(item, tuple) for item in value)  # a map, as Arrow gives it
+        return {str(plain(key)): plain(item) for key, item in value} if pairs else [plain(item) for item in value]
+    return value
+
+
+def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows with JSON values; maps become objects."""
+    import pyarrow as pa
+
+    maps = {f.name for f in table.schema if pa.types.is_map(f.type)}
+    columns = {f.name: _python(column) for f, column in zip(table.schema, table.columns, strict=True)}
+    rows = zip(*columns.values(), strict=True)
+    return [{k: {} if v == [] and k in maps else plain(v) for k, v in zip(columns, row, strict=True)} for row in rows]
+
+
+def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values; times that Python has no room for (before year 1, after 9999) as Arrow writes them."""
+    try:
+        values: list[Any] = _moments(column) if str(column.type) in _MOMENTS else column.to_pylist()
+    except (OverflowError, ValueError):
+        from indextables.values import python_value
+
+        values = [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
+    return values
+
+
+def _moments(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
+    """Arrow would import pandas for them, which takes longer than a search."""
+    epoch = datetime(1970, 1, 1, tzinfo=_MOMENTS[str(column.type)])
+    return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
+    """One list, written as it comes."""
+    to = out or sys.stdout
+    separator = "["
+    for row in rows:
+        to.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
+        separator = ",\n"
+    to.write("[]\n" if separator == "[" else "]\n")
+
+
+def print_json_lines(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
+    """One object a line."""
+    for row in rows:
+        (out or sys.stdout).write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
+    """A table; of many rows one page after the other, each with its head, as they come."""
+    coming = iter(rows)
+    page = list(islice(coming, PAGE_ROWS))
+    if not page:
+        print("no rows", file=out)
+    while page:
+        _print_page(names, page, out)
+        page = list(islice(coming, PAGE_ROWS))
+
+
+def _print_page(names: Sequence[str], kept: list[dict[str, Any]], out: TextIO | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    screen = console(out)
+    cells = [[_cell(row[name]) for name in names] for row in kept]
+    widths = [max(len(name), *(row[at].cell_len for row in cells)) for at, name in enumerate(names)]
+    if sum(min(width, READABLE) + 2 for width in widths) > screen.width:
+        _print_records(screen, names, cells)
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for name in names:
+        number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
+        table.add_column(_printable(name), justify="right" if number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    screen.print(table)
+
+
+def _print_records(screen: Console, names: Sequence[str], cells: list[list[Text]]) -> None:
+    """One value a line: so many columns beside each other would be a few letters wide."""
+    from rich.table import Table
+
+    for row in cells:
+        record = Table.grid(padding=(0, 2))
+        record.add_column(style="bold", no_wrap=True)
+        record.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            record.add_row(_printable(name), cell)
+        screen.print(record)
+        screen.print()
+
+
+def _cell(value: Any) -> Text:
+    from rich.text import Text
+
+    if value is None:
+        return Text("null", style="dim")
+    if isinstance(value, dict):
+        return Text(_printable(", ".join(f"{k}={v}" for k, v in value.items())))
+    return Text(_shortened(value) if isinstance(value, float) else _printable(str(value)))
+
+
+def _shortened(number: float) -> str:
+    """Six digits that count, and two behind the point: neither is 0.00001 zero, nor 1234567.5 a power of ten."""
+    digits = max(6, len(str(int(abs(number)))) + 2) if abs(number) < 1e15 else 6
+    return f"{number:.{digits}g}"
+
+
+def _printable(text: str) -> str:
+    """What would steer a terminal is shown, not obeyed: rows come from anywhere. A line may break."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def named(text: str, option: str, shape: str, parts: int) -> tuple[str, tuple[str, ...]]:
+    """`n=count:*`, `hour=date_histogram:ts:1h`; colons in the middle belong to the column."""
+    name, equals, call = text.partition("=")
+    function, colon, column = call.partition(":")
+    found = (function, *(column.rsplit(":", 1) if parts == 3 else [column]))
+    if not name or not equals or not colon or len(found) != parts:
+        raise InvalidArgument(f"{option} {text!r} is not of the form {shape}")
+    return name, found
+
+
+def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatchReader:
+    """The first rows; what comes after them is not read."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = limit
+        for batch in reader:
+            part = batch if left is None else batch.slice(0, left)
+            yield part
+            left = None if left is None else left - part.num_rows
+            if left == 0:
+                return
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def form_of(asked: str | None, output: str | None) -> str:
+    """How rows are to be shown: as asked for, or as the output file is named. Known before anything is read."""
+    form = asked or _by_name(output)
+    if form in BINARY and not output and sys.stdout.isatty():
+        raise InvalidArgument(f"{form} is not for a terminal; give --output FILE or send it to another program")
+    return form
+
+
+def _by_name(output: str | None) -> str:
+    """What has no ending, as /dev/stdout, is a table. Another program would not understand one under an ending of its own."""
+    suffix = Path(output).suffix.lower() if output else ""
+    known = {"": "table", ".txt": "table"} | {f".{form}": form for form in RESULTS if form != "table"}
+    if suffix not in known and suffix not in FORMATS:
+        endings = ", ".join(sorted({*known, *FORMATS} - {""}))
+        raise InvalidArgument(f"--output {output!r} ends in none of {endings}; say with --format what to write")
+    return known.get(suffix) or FORMATS[suffix]
+
+
+def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
+    """Rows as they come, on stdout or into a file, which appears when it is complete."""
+    from indextables.rows import saved, write_batches
+
+    text = form in ("table", "json", "jsonl")
+    stdout: Any = sys.stdout if text else sys.stdout.buffer
+    opened: AbstractContextManager[Any] = saved(output, text) if output else nullcontext(stdout)
+    with opened as out:
+        if not text:
+            write_batches(reader, form, out, stream=not output)
+            return
+        rows = (row for batch in reader for row in rows_of(batch))
+        if form == "table":
+            print_rows(reader.schema.names, rows, out)
+        elif form == "json":
+            print_json_rows(rows, out)
+        else:
+            print_json_lines(rows, out)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """One on each line; those without a value are left out."""
+    width = max(16, *map(len, facts))
+    for name, value in facts.items():
+        if value is not None:
+            print(f"{name.replace('_', ' '):{width}} {human(name, value) if 'bytes' in name else value}")
+
+
+def print_description(facts: Mapping[str, Any], as_json: bool) -> None:
+    """What `describe` says."""
+    if as_json:
+        print_json(facts)
+        return
+    print_facts(
+        {
+            **{name: facts[name] for name in ("path", "version", "num_files", "num_records")},
+            "size": human("bytes", facts["size_bytes"]),
+            "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
+            "columns": ", ".join(f"{field['name']} {field['type']}" for field in facts["schema"]),
+            "configuration": ", ".join(f"{key}={text}" for key, text in facts["configuration"].items()) or "none",
+        }
+    )
+
+
+def print_report(report: Report) -> None:
+    """Status, version and what was counted, on a few lines."""
+    from rich.text import Text
+
+    out = console()
+    colour = {"success": "green", "no_action": "dim", "partial": "yellow"}.get(str(report.status), "red")
+    version = f", version {report.version}" if report.version is not None else ""
+    dry = " (dry run)" if report.dry_run else ""
+    out.print(Text.assemble((f"{report.status}", colour), f"  {report.operation}{dry}{version}, {report.duration_ms} ms"))
+    counted = ", ".join(f"{name.replace('_', ' ')} {human(name, value)}" for name, value in report.metrics.items() if value)
+    if counted:
+        out.print(Text("  " + counted))
+    for step in report.plan or ():
+        out.print(Text("  would: " + _step(step)))
+    for warning in report.warnings:
+        out.print(Text(f"  warning: {warning}", style="yellow"))
+
+
+def print_findings(findings: Sequence[dict[str, str]]) -> None:
+    from rich.text import Text
+
+    out = console()
+    colours = {"error": "red", "warning": "yellow"}
+    for finding in findings:
+        severity = finding["severity"]
+        out.print(Text.assemble((severity, colours.get(severity, "dim")), f"  {finding['code']}: {finding['message']}"))
+        out.print(Text(f"  mend it with: {finding['fix']}"))
+    if not findings:
+        print("no findings")
+
+
+def _step(step: Any) -> str:
+    if "sources" in step:
+        where = ", ".join(f"{k}={v}" for k, v in step["partition"].items()) or "the table"
+        return f"merge {len(step['sources'])} splits of {where}, {step['rows']} rows, {human('bytes', step['bytes'])}"
+    size = f" ({human('bytes', step['bytes'])})" if "bytes" in step else ""
+    return f"{step.get('action', 'delete')} {step['path']}{size}: {step['reason']}"
+
+
+def human(name: str, value: int) -> str:
+    """Bytes with a unit; other numbers as they are."""
+    if "bytes" not in name or value < 1024:
+        return f"{value:,}"
+    size = float(value)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:,.1f} {unit}"
+    return f"{size / 1024:,.1f} TiB"
+
+
+def _counter(unit: str) -> Any:
+    """`1,200 rows`, or `3 of 12 splits` where the end is known."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Counter(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            of = "" if task.total is None else f" of {int(task.total):,}"
+            return Text(f"{int(task.completed):,}{of} {unit}")
+
+    return Counter()
+
+
+class Reporter:
+    """Progress on a terminal; elsewhere silent, or lines on stderr if asked for."""
+
+    def __init__(self, verbose: bool) -> None:
+        self._verbose = verbose
+
+    @contextmanager
+    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | Counted]:
+        """The executor to work with: as it goes on, a terminal shows how much is done."""
+        with self.step(text, unit) as progress:
+            if progress is None:
+                yield threads
+                return
+            yield Counted(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
+
+    @contextmanager
+    def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), _counter(unit), TimeElapsedColumn())
+            with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+                progress.add_task(text, total=None)
+                yield progress
+            return
+        if self._verbose:
+            print(f"{text} …", file=sys.stderr)
+        yield None
+
+    def counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.RecordBatch]:
+        """The same batches, with the rows counted on the way."""
+        rows = 0
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+            if progress is not None:
+                progress.update(progress.task_ids[0], completed=rows)
+        if progress is None and self._verbose:
+            print(f"{rows} rows read", file=sys.stderr)

@@ -1,0 +1,66 @@
+"""Results that live as long as the value they were made from, so that values need not hold them.
+
+The key is compared by identity and held weakly: a result goes with its key. A result must therefore never refer to its key.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakSet
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+_MEMOS: WeakSet[Memo[object, object]] = WeakSet()
+
+
+class _Slot(Generic[Result]):
+    """The result of one key; `lock` lets one thread make it while the others that want it wait."""
+
+    __slots__ = ("is_made", "lock", "result")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_made = False
+        self.result: Result | None = None
+
+
+class Memo(Generic[Key, Result]):
+    """Safe to use from many threads. A forked process starts without any results, since another thread may have held a lock."""
+
+    def __init__(self) -> None:
+        self._start_anew()
+        _MEMOS.add(cast("Memo[object, object]", self))
+
+    def get(self, key: Key, make: Callable[[Key], Result]) -> Result:
+        """What `make` makes of the key, made once. Where `make` raises, nothing is kept."""
+        with self._lock:
+            slot = self._slots.get(key)
+            if slot is None:
+                slot = self._slots[key] = _Slot()
+        with slot.lock:
+            if not slot.is_made:
+                slot.result = make(key)
+                slot.is_made = True
+            return cast(Result, slot.result)
+
+    def peek(self, key: Key) -> Result | None:
+        """The result if it was made."""
+        with self._lock:
+            slot = self._slots.get(key)
+        return None if slot is None else slot.result
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: WeakKeyDictionary[Key, _Slot[Result]] = WeakKeyDictionary()
+
+
+def _after_fork() -> None:
+    for memo in list(_MEMOS):
+        memo._start_anew()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,147 @@
+"""`group_by` of an aggregation: columns, and buckets of numbers and times. Checked against the schema, then applied to Arrow columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.config import parse_duration
+from indextables.errors import InvalidArgument
+from indextables.operations.search import check_columns
+
+_CALENDAR = re.compile(r"([0-9]{0,4})\s*(month|quarter|year)s?")
+_DAY_MS = 86_400_000
+_MONDAY_MS = 4 * _DAY_MS  # the first Monday after 1970-01-01
+
+
+class _Bucket(Protocol):
+    def __call__(self, values: pa.Array) -> pa.Array: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    name: str  # in the result
+    column: str
+    source: pa.DataType  # of the column
+    kind: pa.DataType  # of the result
+    bucket: _Bucket
+
+    def values(self, chunk: pa.Table) -> pa.Array:
+        """The group of each row: equal exactly where the groups are."""
+        found = self.bucket(chunk.column(self.column).combine_chunks())
+        if not pa.types.is_floating(self.kind):
+            return found
+        # As in Spark: -0.0 is 0.0, and every NaN is the same.
+        return pc.if_else(pc.is_nan(found), pa.scalar(math.nan, self.kind), pc.add(found, pa.scalar(0.0, self.kind)))
+
+
+def parse_groups(schema: pa.Schema, group_by: Sequence[Any] | Mapping[str, Any] | None) -> tuple[GroupKey, ...]:
+    """Column names, or name -> column, ("histogram", column, width), ("date_histogram", column, "1h"); InvalidArgument names a bad one."""
+    if group_by is None:
+        return ()
+    if isinstance(group_by, str):
+        raise InvalidArgument(f"group_by {group_by!r} is not a list of column names")
+    items = group_by.items() if isinstance(group_by, Mapping) else [(name, name) for name in group_by]
+    return tuple(_parse(schema, name, given) for name, given in items)
+
+
+def _parse(schema: pa.Schema, name: Any, given: Any) -> GroupKey:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"group_by {name!r} is not a name")
+    if isinstance(given, str):
+        kind = _known(schema, given)
+        if pa.types.is_nested(kind):
+            raise InvalidArgument(f"column {given!r} has type {kind}, by which rows cannot be grouped")
+        return GroupKey(name, given, kind, kind, lambda values: values)
+    if isinstance(given, tuple | list) and len(given) == 3 and given[0] in ("histogram", "date_histogram"):
+        make = _histogram if given[0] == "histogram" else _date_histogram
+        return make(schema, name, given[1], given[2])
+    raise InvalidArgument(
+        f"group_by {name!r} is {given!r}, and neither a column nor ('histogram', column, width) nor ('date_histogram', column, interval)"
+    )
+
+
+def _known(schema: pa.Schema, column: Any) -> pa.DataType:
+    check_columns(schema, [column])
+    return schema.field(column).type
+
+
+def _histogram(schema: pa.Schema, name: str, column: str, width: Any) -> GroupKey:
+    """Buckets by their lower bounds, multiples of `width`; of integers with a whole width in exact arithmetic."""
+    kind = _known(schema, column)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise InvalidArgument(f"a histogram is of numbers, and column {column!r} has type {kind}")
+    size = _width(width)
+    if pa.types.is_integer(kind) and isinstance(size, int):
+        return GroupKey(name, column, kind, pa.int64(), lambda values: _floored(values.cast(pa.int64()), size))
+
+    def bucket(values: pa.Array) -> pa.Array:
+        return pc.multiply(pc.floor(pc.divide(values.cast(pa.float64(), safe=False), size)), size)
+
+    return GroupKey(name, column, kind, pa.float64(), bucket)
+
+
+def _width(width: Any) -> int | float:
+    """As a whole number where it is one; the terminal gives texts."""
+    size: int | float
+    try:
+        text = str(width).strip()
+        size = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else float(text)
+    except ValueError:
+        size = math.nan
+    if isinstance(width, bool) or not 0 < size < math.inf:
+        raise InvalidArgument(f"the width {width!r} of a histogram is not a number above 0")
+    return size
+
+
+def _date_histogram(schema: pa.Schema, name: str, column: str, interval: Any) -> GroupKey:
+    """Buckets by their first moment, in UTC; weeks start on Monday, other intervals are counted from 1970."""
+    kind = _known(schema, column)
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise InvalidArgument(f"a date_histogram is of dates or timestamps, and column {column!r} has type {kind}")
+    calendar = _CALENDAR.fullmatch(interval) if isinstance(interval, str) else None
+    if calendar is not None:
+        many = int(calendar[1] or 1)
+        if not many:
+            raise InvalidArgument(f"the interval {interval!r} of a date_histogram is empty")
+        return GroupKey(name, column, kind, kind, lambda values: _calendar_floored(values, many, calendar[2]))
+    step = parse_duration(interval)
+    if step <= 0:
+        raise InvalidArgument(f"the interval {interval!r} of a date_histogram is empty")
+    origin = _MONDAY_MS if interval.strip()[-1] in "wW" else 0
+    if pa.types.is_date(kind):
+        if step % _DAY_MS:
+            raise InvalidArgument(
+                f"column {column!r} holds dates, and the interval {interval!r} of its date_histogram is not of whole days"
+            )
+        return GroupKey(name, column, kind, kind, lambda values: _floored_days(values, step // _DAY_MS, origin // _DAY_MS))
+    return GroupKey(name, column, kind, kind, lambda values: _floored(values.view(pa.int64()), step * 1000, origin * 1000).view(kind))
+
+
+def _floored_days(values: pa.Array, step: int, origin: int) -> pa.Array:
+    days = _floored(values.view(pa.int32()).cast(pa.int64()), step, origin)
+    return days.cast(pa.int32()).view(pa.date32())
+
+
+def _calendar_floored(values: pa.Array, many: int, unit: str) -> pa.Array:
+    if pa.types.is_date(values.type):
+        return pc.floor_temporal(values.cast(pa.timestamp("s")), many, unit).cast(pa.date32())
+    local = values.view(pa.timestamp("us"))  # UTC, so that no zone database is asked
+    return pc.floor_temporal(local, many, unit).view(values.type)
+
+
+def _floored(values: pa.Array, step: int, origin: int = 0) -> pa.Array:
+    """The largest multiple of `step` after `origin` that is not above each value; nulls stay."""
+    numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        found = numbers - np.mod(numbers - origin, step)
+    if (found > numbers).any():
+        raise InvalidArgument(f"the value {int(numbers[found > numbers][0])} is too small for buckets of {step}")
+    return pc.if_else(pc.is_valid(values), pa.array(found), pa.scalar(None, pa.int64()))

@@ -1,0 +1,87 @@
+"""What an aggregation need not read: the log knows the number of rows, partition values, and bounds of numbers and times in our splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Add
+from indextables.operations.aggregate.grouping import GroupKey
+from indextables.operations.aggregate.measures import Measure
+from indextables.paths import is_our_split
+from indextables.table import Snapshot
+from indextables.values import decode_value
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One group of rows: all that count in a split."""
+
+    values: dict[str, Any]  # of the partition columns
+    parts: dict[str, Any]  # of the measures, by the parts' names
+
+
+def facts_of(add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures: Sequence[Measure], rows: int | None) -> Facts | None:
+    """The facts of a split of which all `rows` count; None where the log does not know them all, and exactly."""
+    try:
+        values = {name: _partition_value(snapshot, add, name) for name in snapshot.partition_columns}
+    except (ValueError, OverflowError):
+        return None
+    if rows is None or any(group.column not in values for group in groups):
+        return None
+    parts: dict[str, Any] = {}
+    for measure in measures:
+        found = _parts(measure, add, values, rows)
+        if found is None:
+            return None
+        parts |= found
+    return Facts(values, parts)
+
+
+def facts_table(facts: Sequence[Facts], groups: Sequence[GroupKey], keys: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """As a partial result, whose schema is given."""
+    columns: dict[str, Any] = {key: pa.array([0] * len(facts), schema.field(key).type) for key in keys[len(groups) :]}
+    for key, group in zip(keys, groups, strict=False):
+        values = pa.array([fact.values[group.column] for fact in facts], group.source)
+        columns[key] = group.values(pa.table({group.column: values}))
+    for name in schema.names[len(keys) :]:
+        columns[name] = pa.array([fact.parts[name] for fact in facts], schema.field(name).type)
+    return pa.table(columns).select(schema.names).cast(schema)
+
+
+def _parts(measure: Measure, add: Add, values: dict[str, Any], rows: int) -> dict[str, Any] | None:
+    if measure.column is None:
+        return {measure.parts[0].name: rows}
+    if measure.function == "count" and measure.column in values:
+        return {measure.parts[0].name: 0 if values[measure.column] is None else rows}
+    if measure.function not in ("min", "max"):
+        return None
+    first, *nans = measure.parts
+    if measure.column in values:
+        bound = values[measure.column]
+    else:
+        bound = _bound(measure, add)
+        if bound is None:  # only nulls, NaN among the values, or not known: the split has to tell
+            return None
+    return None if bound != bound else {first.name: bound, **{part.name: 0 for part in nans}}
+
+
+def _bound(measure: Measure, add: Add) -> Any:
+    """Strings may have been cut, and other writers leave NaN out."""
+    kind = measure.kind
+    exact = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
+    text = ((add.min_values if measure.function == "min" else add.max_values) or {}).get(measure.column or "")
+    if not exact or text is None or not is_our_split(add.path):
+        return None
+    try:
+        return decode_value(text, kind)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _partition_value(snapshot: Snapshot, add: Add, name: str) -> Any:
+    text = add.partition_values.get(name)
+    return None if text is None else decode_value(text, snapshot.schema.field(name).type)

@@ -1,0 +1,258 @@
+"""Aggregation: partial results of each split, put together; memory is bounded by the number of groups, not of rows.
+
+What the log answers exactly is not read: counts, partition columns, and bounds of numbers and times in splits of ours. Hits of a query
+are counted, and their numbers added up and compared, by tantivy, unless its doubles could be wrong (integers beyond 2^53, NaN); there that
+is 40 times faster than fetching the rows. Everything else is computed by Arrow on the row store: without a query the index would have to
+be opened first, and strings it keeps as words only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import limits
+from indextables.actions import Add
+from indextables.errors import InvalidArgument
+from indextables.operations.aggregate.grouping import GroupKey, parse_groups
+from indextables.operations.aggregate.log_answers import Facts, facts_of, facts_table
+from indextables.operations.aggregate.measures import Measure, parse_measures
+from indextables.operations.executor import in_threads
+from indextables.operations.search import bind, bound_query, reader
+from indextables.predicates import Predicate
+from indextables.splits import ParsedQuery
+from indextables.table import Snapshot, TableContext, live_files, whole_files
+
+_CHUNK_ROWS = 65_536
+_CHUNK_BYTES = 16 * limits.MIB
+_ALL = "g"  # the one group of an aggregation without group_by
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked aggregation."""
+
+    groups: tuple[GroupKey, ...]
+    measures: tuple[Measure, ...]
+    predicate: Predicate | None
+    query: ParsedQuery | None
+    schema: pa.Schema  # of the table
+    whole: frozenset[str]  # paths of splits of which the predicate takes every row
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"k{number}" for number in range(len(self.groups))] or [_ALL]
+
+    @property
+    def columns(self) -> list[str]:
+        """What is computed with."""
+        used = [*(group.column for group in self.groups), *(m.column for m in self.measures if m.column is not None)]
+        return list(dict.fromkeys(used))
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        return [(part.name, part.merge) for measure in self.measures for part in measure.parts]
+
+
+def aggregate(
+    context: TableContext,
+    snapshot: Snapshot,
+    aggs: Mapping[str, Any],
+    group_by: Sequence[Any] | Mapping[str, Any] | None = None,
+    where: str | None = None,
+    query: str | None = None,
+) -> pa.Table:
+    """One row per group in the order of the groups, nulls last; without `group_by` exactly one row."""
+    groups, measures, predicate = parse_groups(snapshot.schema, group_by), parse_measures(snapshot.schema, aggs), bind(snapshot, where)
+    parsed = None if query is None else bound_query(context, snapshot, query)[0]
+    files = live_files(context.load(snapshot, predicate), predicate)
+    plan = Plan(groups, measures, predicate, parsed, snapshot.schema, whole_files(predicate, files, snapshot))
+    names = [*(group.name for group in plan.groups), *(measure.name for measure in plan.measures)]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise InvalidArgument(f"the result would have two columns {doubled[0]!r}")
+    results = Results(plan)
+    facts, unread = _from_log(snapshot, files, plan)
+    results.add(facts_table(facts, plan.groups, plan.keys, results.schema))
+
+    def work(add: Add) -> None:
+        if (counted := _counted(context, snapshot, add, plan)) is not None:
+            results.add(facts_table(counted, plan.groups, plan.keys, results.schema))
+            return
+        for chunk in _chunks(context, snapshot, add, plan):
+            results.add(partial(plan, chunk), chunk)
+
+    in_threads(work, unread)
+    return results.table()
+
+
+def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[list[Facts], list[Add]]:
+    """What the log says of the splits of which it says enough, and the other splits."""
+    facts, unread = [], []
+    for add in files:
+        whole = plan.query is None and add.path in plan.whole
+        found = facts_of(add, snapshot, plan.groups, plan.measures, add.num_records) if whole else None
+        if found is None:
+            unread.append(add)
+        else:
+            facts.append(found)
+    return facts, unread
+
+
+def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> list[Facts] | None:
+    """The group of a split whose hits tantivy counts and adds up, without a row being read; None where it could not do so exactly."""
+    counts = [measure for measure in plan.measures if measure.column is None]
+    if plan.query is None or add.path not in plan.whole or facts_of(add, snapshot, plan.groups, [], 0) is None:
+        return None
+    columns = list(dict.fromkeys(measure.column for measure in plan.measures if measure.column is not None))
+    found = reader(context, snapshot.version, add).numbers(plan.query, columns)
+    if found is None:
+        return None
+    hits, numbers = found
+    facts = facts_of(add, snapshot, plan.groups, counts, hits)
+    parts = [measure.parts_of(numbers[measure.column]) for measure in plan.measures if measure.column is not None]
+    if facts is None or None in parts:
+        return None
+    return [Facts(facts.values, dict(ChainMap(facts.parts, *filter(None, parts))))] if hits else []
+
+
+# --- from rows
+
+
+def partial(plan: Plan, chunk: pa.Table) -> pa.Table:
+    """The groups of some rows, with the parts of every measure."""
+    columns: dict[str, Any] = _key_columns(plan, chunk)
+    functions: list[tuple[str | list[str], str]] = []
+    for measure in plan.measures:
+        for part in measure.parts:
+            if measure.column is None:
+                functions.append(([], part.function))
+                continue
+            columns[part.name] = part.values(chunk.column(measure.column).combine_chunks())
+            functions.append((part.name, part.function))
+    found = pa.table(columns).group_by(plan.keys, use_threads=False).aggregate(functions)
+    return found.rename_columns([*plan.keys, *(name for name, _ in plan.merges)])
+
+
+def _key_columns(plan: Plan, chunk: pa.Table) -> dict[str, Any]:
+    if not plan.groups:
+        return {_ALL: pa.array(np.zeros(chunk.num_rows, np.int8))}
+    return {key: group.values(chunk) for key, group in zip(plan.keys, plan.groups, strict=True)}
+
+
+def _chunks(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> Iterator[pa.Table]:
+    """The rows of a split that count, with the columns that are needed, in pieces that are worth Arrow's while."""
+    predicate = None if add.path in plan.whole else plan.predicate
+    needed = list(dict.fromkeys([*plan.columns, *(sorted(predicate.columns) if predicate else ())]))
+    split = reader(context, snapshot.version, add)
+    if plan.query is None:
+        pieces: Iterable[pa.Table] = _collected(split.batches(needed))
+    else:
+        hits = np.sort(split.search(plan.query, None)[0])
+        pieces = (split.take(hits[start : start + _CHUNK_ROWS], needed) for start in range(0, len(hits), _CHUNK_ROWS))
+    for piece in pieces:
+        yield piece if predicate is None else piece.filter(predicate.mask(piece))
+
+
+def _collected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+class Results:
+    """Partial results as they come, from any thread, put together before they take much room."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        empty = pa.table({name: pa.array([], plan.schema.field(name).type) for name in plan.columns} or {"": pa.array([], pa.int8())})
+        self._lock = threading.Lock()
+        self._merged = partial(plan, empty)
+        self._waiting: list[pa.Table] = []
+        distinct = [measure for measure in plan.measures if measure.function == "count_distinct"]
+        self._distinct = {measure.name: _Pairs(plan, measure) for measure in distinct}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of partial results."""
+        return self._merged.schema
+
+    def add(self, found: pa.Table, rows: pa.Table | None = None) -> None:
+        """A partial result, and the rows it is of."""
+        with self._lock:
+            self._waiting.append(found)
+            if sum(part.num_rows for part in self._waiting) > max(_CHUNK_ROWS, self._merged.num_rows):
+                self._merge()
+            for pairs in self._distinct.values() if rows is not None else ():
+                pairs.add(rows)
+
+    def table(self) -> pa.Table:
+        """The result."""
+        self._merge()
+        plan, merged = self._plan, self._merged
+        if not plan.groups and not merged.num_rows:
+            merged = pa.table([pa.nulls(1, field.type) for field in merged.schema], schema=merged.schema)
+        columns = [merged.column(key).cast(group.kind) for key, group in zip(plan.keys, plan.groups, strict=bool(plan.groups))]
+        columns += [self._distinct[m.name].counts(merged) if m.function == "count_distinct" else m.result(merged) for m in plan.measures]
+        names = [*(group.name for group in plan.groups), *(measure.name for measure in plan.measures)]
+        found = pa.table(columns, names=names)
+        order = pc.sort_indices(merged, sort_keys=[(key, "ascending") for key in plan.keys])
+        return found.take(order).combine_chunks()
+
+    def _merge(self) -> None:
+        self._merged = _regrouped([self._merged, *self._waiting], self._plan.keys, self._plan.merges)
+        self._waiting = []
+
+
+def _regrouped(parts: Sequence[pa.Table], keys: list[str], merges: Sequence[tuple[str, str]]) -> pa.Table:
+    found = pa.concat_tables(parts).group_by(keys, use_threads=False).aggregate(list(merges))
+    if found.num_rows > limits.AGGREGATE_GROUPS:
+        raise InvalidArgument(f"the aggregation has more than {limits.AGGREGATE_GROUPS} groups or distinct values; narrow it with where")
+    return found.rename_columns([*keys, *(name for name, _ in merges)])
+
+
+class _Pairs:
+    """The distinct values of a column in each group."""
+
+    def __init__(self, plan: Plan, measure: Measure) -> None:
+        assert measure.column is not None  # only count takes *
+        self._plan = plan
+        self._value = GroupKey("v", measure.column, measure.kind, measure.kind, lambda values: values)
+        self._parts: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        found = pa.table({**_key_columns(self._plan, rows), "v": self._value.values(rows)})
+        self._parts.append(_regrouped([found.filter(pc.is_valid(found.column("v")))], [*self._plan.keys, "v"], []))
+        if len(self._parts) > 1 and sum(part.num_rows for part in self._parts) > max(_CHUNK_ROWS, 2 * self._parts[0].num_rows):
+            self._parts = [_regrouped(self._parts, [*self._plan.keys, "v"], [])]
+
+    def counts(self, groups: pa.Table) -> pa.Array:
+        """How many there are in each of these groups."""
+        keys = self._plan.keys
+        if not self._parts:
+            return pa.array(np.zeros(groups.num_rows, np.int64))
+        pairs = _regrouped(self._parts, [*keys, "v"], [])
+        numbered = groups.select(keys).append_column("n", pa.array(np.full(groups.num_rows, -1, np.int64)))
+        counted = pairs.group_by(keys, use_threads=False).aggregate([([], "count_all")]).rename_columns([*keys, "n"])
+        # A join would not match null keys: count each group together with one row of its own.
+        both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), _placeless(counted)])
+        joined = both.group_by(keys, use_threads=False).aggregate([("n", "max"), ("at", "max")]).sort_by("at_max")
+        return pc.max_element_wise(joined.column("n_max").combine_chunks(), pa.scalar(0, pa.int64()))
+
+
+def _placeless(counted: pa.Table) -> pa.Table:
+    return counted.append_column("at", pa.nulls(counted.num_rows, pa.int64()))

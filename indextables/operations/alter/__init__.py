@@ -1,0 +1,15 @@
+"""Commits that add no splits: raw actions, dropped partitions, skipped files, protocol upgrades."""
+
+from __future__ import annotations
+
+from indextables.operations.alter.actions import commit_actions
+from indextables.operations.alter.partitions import drop_partitions
+from indextables.operations.alter.protocol_upgrade import upgrade_protocol
+from indextables.operations.alter.skips import record_skipped_file
+
+__all__ = [
+    "commit_actions",
+    "drop_partitions",
+    "record_skipped_file",
+    "upgrade_protocol",
+]

@@ -1,0 +1,125 @@
+"""The low-level door: a commit of actions that the caller wrote, with the same checks as every other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, decode_actions
+from indextables.config import check_configuration
+from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
+from indextables.log import require_live, require_same_metadata
+from indextables.operations.checkpoint import after_commit
+from indextables.schema import from_spark_json
+from indextables.table import Draft, Snapshot, TableContext, check_writable, transact, version_of
+
+
+def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
+    """Typed actions, or dicts as the log spells them; InvalidArgument names what is neither, or is there twice."""
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{given!r} is not a list of actions")
+    parsed = [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
+    for kind, name in ((Protocol, "protocol"), (Metadata, "metaData"), (Txn, "txn")):
+        if sum(isinstance(action, kind) for action in parsed) > 1:
+            raise InvalidArgument(f"a commit has at most one {name}")
+    return parsed
+
+
+def _typed(action: Any) -> Action:
+    if not isinstance(action, Action) or isinstance(action, CommitInfo):
+        raise InvalidArgument(f"{action!r} is not an action that a commit may hold")
+    return action
+
+
+def _parsed(spelled: Mapping[str, Any]) -> Action:
+    try:
+        decoded = decode_actions(json.dumps(spelled, allow_nan=False).encode(), "action")
+    except (LogCorrupted, TypeError, ValueError) as error:
+        raise InvalidArgument(f"{str(spelled)[:200]} is not an action: {error}") from None
+    if decoded.unknown or len(decoded.actions) != 1 or len(spelled) != 1:
+        raise InvalidArgument(f"{str(spelled)[:200]} is not one known action")
+    return _typed(decoded.actions[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The same actions on every base, as long as what they remove is still there, and the metadata they replace is as it was."""
+
+    actions: Sequence[Action]
+    operation: str
+    sources: frozenset[str]  # of the removes, those that were live in what the caller saw, or are now
+    seen: Metadata  # by the caller
+    context: TableContext
+
+    def __call__(self, base: Snapshot) -> Draft:
+        if self.sources:
+            require_live(self.operation, sorted(self.sources), self.context.load(base).files, base.version)
+        for action in self.actions:
+            if isinstance(action, Protocol):
+                _check_protocol(action, base.protocol)
+            elif isinstance(action, Metadata):
+                _check_metadata(action, base)
+                require_same_metadata(self.operation, self.seen, base.metadata, base.version)
+        return Draft(self.actions)
+
+
+def commit_actions(
+    context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str
+) -> tuple[int | None, Snapshot]:
+    """Commits the actions on the newest version, which it gives. Paths are checked before anything is written.
+
+    With a `txn` among them it is committed once, whoever retries (A-02): later ones get the first one's version, while that is known.
+    """
+    parsed = parse_actions(actions)
+    if not parsed:
+        raise InvalidArgument("a commit needs at least one action")
+    if not isinstance(operation, str) or not operation:
+        raise InvalidArgument(f"operation {operation!r} is not a name")
+    base = context.newest(known)
+    removed = {_checked_path(context, a) for a in parsed if isinstance(a, Remove)}
+    for action in parsed:
+        if isinstance(action, Add | Skip):
+            _checked_path(context, action)
+    live = (context.load(known).files, context.load(base).files) if removed else ()
+    sources = frozenset(path for path in removed if any(path in files for files in live))
+    build = _Given(parsed, operation, sources, known.metadata, context)
+    txn = next((action for action in parsed if isinstance(action, Txn)), None)
+    outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
+    if outcome.version is None:
+        return version_of(context.log, txn, outcome.snapshot.version) if txn is not None else None, outcome.snapshot
+    return outcome.version, after_commit(context, outcome.snapshot)[0]
+
+
+def _checked_path(context: TableContext, action: Add | Remove | Skip) -> str:
+    try:
+        return context.root.relative(action.path)
+    except UnsafePath as error:
+        raise UnsafePath(str(error).replace(" in the log", " of the commit")) from None
+
+
+def _check_protocol(new: Protocol, old: Protocol) -> None:
+    check_writable(new)
+    if new.min_reader_version < old.min_reader_version or new.min_writer_version < old.min_writer_version:
+        raise InvalidArgument(
+            f"protocol {new.min_reader_version}/{new.min_writer_version} is below the table's"
+            f" {old.min_reader_version}/{old.min_writer_version}, and versions only go up"
+        )
+    lost = {*(old.reader_features or ()), *(old.writer_features or ())} - {*(new.reader_features or ()), *(new.writer_features or ())}
+    if lost:
+        raise InvalidArgument(f"the protocol leaves out {', '.join(sorted(lost))}, which the table has, and features only come")
+
+
+def _check_metadata(new: Metadata, base: Snapshot) -> None:
+    """The schema and partitioning of a table stay, and so does its id; its name, description and configuration may change (C-29)."""
+    old = base.metadata
+    try:
+        same_schema = new.schema_string == old.schema_string or from_spark_json(new.schema_string) == base.schema
+    except LogCorrupted as error:
+        raise InvalidArgument(f"the metaData of the commit is not usable: {error}") from None
+    if not same_schema or new.partition_columns != old.partition_columns:
+        raise SchemaMismatch("a commit cannot change the table's schema or partition columns")
+    if new.id != old.id:
+        raise InvalidArgument(f"a commit cannot change the table's id from {old.id!r} to {new.id!r}")
+    check_configuration(dict(new.configuration.items() - old.configuration.items()))

@@ -1,0 +1,52 @@
+"""Drop partitions: their splits leave the table in one commit; purge deletes the files later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.actions import Remove
+from indextables.errors import InvalidArgument
+from indextables.operations.checkpoint import after_commit
+from indextables.operations.report import Report, Status, reporter
+from indextables.predicates import Predicate, parse_predicate
+from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_of_partitions, transact
+
+
+@dataclass(frozen=True, slots=True)
+class _Drop:
+    """What the predicate names when the commit is made: rows that come to those partitions meanwhile are dropped too."""
+
+    predicate: Predicate
+    context: TableContext
+
+    def __call__(self, base: Snapshot) -> Draft:
+        check_owned(base.protocol)
+        view = self.context.load(base, self.predicate)
+        adds = list(view.adds(rows_of_partitions(view, self.predicate)))
+        now = self.context.clock.now_ms()
+        metrics = {
+            "partitions_dropped": len({tuple(sorted(add.partition_values.items())) for add in adds}),
+            "files_removed": len(adds),
+            "bytes_removed": sum(add.size for add in adds),
+            "rows_removed": sum(add.num_records or 0 for add in adds),
+        }
+        return Draft([Remove.of(add, now, data_change=True) for add in adds], metrics)
+
+
+def drop_partitions(context: TableContext, known: Snapshot, where: str) -> tuple[Report, Snapshot]:
+    """Removes every split of the partitions that `where` names. InvalidArgument, InvalidPredicate if it is missing or names others."""
+    report = reporter("drop_partitions", str(context.root), context.clock)
+    if not isinstance(where, str) or not where.strip():
+        raise InvalidArgument(f"drop_partitions needs a predicate on partition columns, not {where!r}")
+    base = context.newest(known)
+    if not base.partition_columns:
+        raise InvalidArgument(f"the table {context.root} is not partitioned")
+    predicate = parse_predicate(where, base.schema, allowed=base.partition_columns, purpose="drop_partitions (partition columns only)")
+    bound = context.for_table(base)
+    outcome = transact(context.log, base, "drop_partitions", _Drop(predicate, bound), config=bound.config, clock=context.clock)
+    assert outcome.draft is not None
+    if outcome.version is None:
+        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot
+    snapshot, warnings = after_commit(bound, outcome.snapshot)
+    metrics = outcome.draft.metrics
+    return report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings), snapshot

@@ -1,0 +1,49 @@
+"""Record a skipped file: a commit of its own that keeps a split out of merges for a while; its rows stay readable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from indextables.actions import Skip
+from indextables.errors import InvalidArgument
+from indextables.operations.checkpoint import after_commit
+from indextables.table import Draft, Outcome, Snapshot, TableContext, log_recorded, new_skip, protocol_for_skips, transact
+
+_LONGEST_HOURS = 24 * 366 * 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """Counts on from what the newest base knows, so that two at once do not share a number."""
+
+    path: str
+    reason: str
+    operation: str
+    now_ms: int
+    cooldown_hours: float
+    context: TableContext
+
+    def __call__(self, base: Snapshot) -> Draft:
+        add = self.context.load(base).files.get(self.path)
+        if add is None:
+            raise InvalidArgument(f"{self.path!r} is not a live file of the table at version {base.version}")
+        return Draft([*protocol_for_skips(base), new_skip(base, add, self.reason, self.operation, self.now_ms, self.cooldown_hours)])
+
+
+def record_skipped_file(
+    context: TableContext, known: Snapshot, path: str, reason: str, operation: str, cooldown_hours: float | None = None
+) -> Outcome:
+    """Commits one `mergeskip` for a live split; the cooldown is `skippedFiles.cooldownDuration` unless given."""
+    for name, text in (("path", path), ("reason", reason), ("operation", operation)):
+        if not isinstance(text, str) or not text:
+            raise InvalidArgument(f"{name} {text!r} of a skipped file is not a text")
+    base = context.newest(known)
+    bound = context.for_table(base)
+    hours = bound.config.get("skippedFiles.cooldownDuration") if cooldown_hours is None else cooldown_hours
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= _LONGEST_HOURS:
+        raise InvalidArgument(f"cooldown_hours {cooldown_hours!r} is not a number of hours from 0 to {_LONGEST_HOURS}")
+    build = _Record(context.root.relative(path), reason, operation, context.clock.now_ms(), hours, context)
+    outcome = transact(context.log, base, "record_skipped_file", build, config=bound.config, clock=context.clock)
+    assert outcome.draft is not None
+    log_recorded(action for action in outcome.draft.actions if isinstance(action, Skip))
+    return replace(outcome, snapshot=after_commit(context, outcome.snapshot)[0])

@@ -1,0 +1,50 @@
+"""What follows a commit before its verb returns: a checkpoint, once enough versions have passed since the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from indextables import interrupts, logs
+from indextables.config import Config
+from indextables.operations.checkpoint import run as checkpoint
+from indextables.table import Snapshot, TableContext, is_foreign
+
+
+def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
+    """The snapshot, and warnings: whatever goes wrong here, the commit stands (CON-11).
+
+    Where splits were `merged`, the state they stood in is made anew without them (CMP-05).
+    """
+    with interrupts.after(snapshot.version):
+        return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
+
+
+def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> tuple[Snapshot, list[str]]:
+    try:
+        compact = merged and _is_compacted(bound, snapshot)
+        if not compact and not _is_due(bound, snapshot):
+            return snapshot, []
+        ready, _ = checkpoint.prepare(bound, snapshot)
+        report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
+    except Exception as error:
+        what = f"the checkpoint after version {snapshot.version} failed"
+        logs.warn_of(error, what)
+        return snapshot, [f"{what}: {error}"]
+    return replace(ready, checkpoint=ready.version), list(report.warnings)
+
+
+def is_reached(config: Config, version: int, last: int | None) -> bool:
+    """Pure. Whether so many versions came after the last checkpoint; one that was missed is made up by the next commit (C-16)."""
+    return bool(config.get("checkpoint.enabled")) and version - (last or 0) >= config.get("checkpoint.interval")
+
+
+def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
+    """The folder is looked at only where the base of the snapshot is old: others may have made a newer one."""
+    if not is_reached(context.config, snapshot.version, snapshot.checkpoint) or is_foreign(snapshot.protocol):
+        return False
+    return is_reached(context.config, snapshot.version, max(context.log.look(snapshot.checkpoint).bases, default=None))
+
+
+def _is_compacted(context: TableContext, snapshot: Snapshot) -> bool:
+    wanted = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
+    return bool(wanted) and context.config.get("state.format") == "avro" and bool(context.log.look(snapshot.checkpoint).states)

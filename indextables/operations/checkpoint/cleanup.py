@@ -1,0 +1,234 @@
+"""Clean-up after a checkpoint: versions, checkpoints and states that have expired. It costs one listing of the log folder.
+
+Ages are the files' own times. A file is never older than its commit says by more than clocks differ, and one that was copied or restored
+looks younger, so it stays longer; purge, which reads the versions anyway, goes by their commits. Manifests are left to purge: which of them
+are in use only shows when every state is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from indextables.errors import IndexTablesError, LogCorrupted, StorageError, UnsafePath
+from indextables.log import LogListing, TransactionLog, names
+from indextables.operations.deletion import Deleted, delete
+from indextables.operations.executor import in_threads
+from indextables.state import (
+    Deletion,
+    Facts,
+    File,
+    FileLoader,
+    Format,
+    Inventory,
+    Kind,
+    Plan,
+    Policy,
+    is_whole,
+    manifest_path,
+    read_checkpoint,
+    read_state_manifest,
+    retention,
+    state_metadata,
+    state_protocol,
+    unchecked_base,
+    verified_manifests,
+)
+from indextables.table import Snapshot, TableContext
+
+SHOWN = 20  # paths of a dry run in one line
+logger = logging.getLogger("indextables")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupResult:
+    metrics: dict[str, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.metrics.values())
+
+
+def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
+    """After the checkpoint of `snapshot` was written and read back. A failure is a warning, or raised under `cleanup.failurePolicy=fail`;
+    what the checkpoint or a commit before it did stands in either case."""
+    if not context.config.get("cleanup.enabled"):
+        return CleanupResult()
+    try:
+        context.config.check()  # a retention that cannot be understood may be longer than the default
+        deletions = _deletions(context, snapshot.version)
+        if context.config.get("cleanup.dryRun"):
+            return _preview(deletions)
+        deleted = delete(context, deletions)
+        if deleted.problems:
+            raise StorageError(f"clean-up after checkpoint {snapshot.version} is not complete: {'; '.join(deleted.problems)}")
+    except IndexTablesError as error:
+        if context.config.get("cleanup.failurePolicy") == "fail":
+            raise
+        logger.warning("%s", error, extra={"event": "cleanup_failed", "table": str(context.root)})
+        return CleanupResult(warnings=[str(error)])
+    if deleted.done:
+        context.log.invalidate_cache("versions")
+    return CleanupResult(counts(deleted))
+
+
+def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
+    found = due(context, version)
+    for doubt in found.doubts:
+        logger.info("%s", doubt, extra={"event": "cleanup_held_back", "table": str(context.root)})
+    return found.deletions
+
+
+def due(context: TableContext, version: int) -> Plan:
+    """What has expired now, where `version` is the one of the newest checkpoint."""
+    facts, listing = gather(context.log, version)
+    return _planned(context, facts, listing)
+
+
+def foreseen(context: TableContext, version: int, *, is_state: bool) -> Plan:
+    """What the clean-up would delete after a checkpoint of `version` that is not written yet."""
+    if not context.config.get("cleanup.enabled") or context.config.get("cleanup.dryRun"):
+        return Plan([])
+    try:
+        facts, listing = gather(context.log, version)
+        return _planned(context, with_checkpoint(facts, version, is_state=is_state), listing)
+    except IndexTablesError as error:
+        if context.config.get("cleanup.failurePolicy") == "fail":
+            raise
+        return Plan([], [str(error)])
+
+
+def _planned(context: TableContext, facts: Facts, listing: LogListing) -> Plan:
+    log, policy, now_ms = context.log, _policy(context), context.clock.now_ms()
+
+    def is_base(version: int) -> bool:
+        """Read to its last byte: what goes could not be told again from anything else."""
+        is_alone = version == facts.current or stands_alone(log, listing, version)
+        return is_alone and (version not in listing.states or is_whole(log, version, verified_manifests(log)))
+
+    return retention.plan(with_bases(facts, policy, now_ms, is_base), policy, now_ms)
+
+
+def with_bases(facts: Facts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> Facts:
+    """The facts with all bases that a plan depends on; `is_base` reads them."""
+    while (version := unchecked_base(facts, policy, now_ms)) is not None:
+        facts = replace(facts, is_base={**facts.is_base, version: is_base(version)})
+    return facts
+
+
+def with_checkpoint(facts: Facts, version: int, *, is_state: bool) -> Facts:
+    """Pure. The log as it is once `version` has a checkpoint. A new state is assumed to name the manifests of the newest one."""
+    inventory, references = facts.inventory, facts.references
+    made = {version: ()} if version not in inventory.bases else {}
+    newest = max((state for state in references or {} if state < version), default=None)
+    if made and is_state and references is not None:
+        references = {**references, version: () if newest is None else references[newest]}
+    inventory = replace(
+        inventory,
+        versions={version: File(names.version_path(version), 0, None), **inventory.versions},
+        checkpoints=inventory.checkpoints if is_state else {**inventory.checkpoints, **made},
+        states={**inventory.states, **made} if is_state else inventory.states,
+        has_pointer=True,
+    )
+    return replace(facts, inventory=inventory, latest=version, references=references, is_base={**facts.is_base, version: True})
+
+
+def _policy(context: TableContext) -> Policy:
+    config = context.config
+    return Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
+
+
+def gather(log: TransactionLog, version: int) -> tuple[Facts, LogListing]:
+    """The facts without their bases (`with_bases`), and the listing that they are from. No version file is read."""
+    listing = log.look()
+    inventory = Inventory.of(listing.stamps)
+    facts = Facts(
+        inventory=inventory,
+        current=version,
+        latest=version if version in listing.bases else None,
+        times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
+        is_base={},
+        leaning=_leaning(log, inventory),
+    )
+    return facts, listing
+
+
+def stands_alone(log: TransactionLog, listing: LogListing, version: int, *, thorough: bool = False) -> bool:
+    """Whether the checkpoint of a version is valid and needs no older file.
+
+    A state is believed if it names manifests that are there, so that the cost does not grow with the table; `thorough` reads them too,
+    from the store: this machine's cache of decoded manifests does not show damage.
+    """
+    try:
+        if version in listing.states and not thorough and version not in listing.checkpoints:
+            state = read_state_manifest(log.store, version)
+            present = all(listing.stamp(manifest_path(info.path, version)) is not None for info in state.manifests)
+            return present and state_metadata(state) is not None and state_protocol(state) is not None
+        replay, form = read_checkpoint(log, listing, version)
+        if thorough and form is Format.AVRO and not is_whole(log, version):
+            return False
+        if thorough:
+            FileLoader(log).load(replay.files())  # decodes every entry
+    except UnsafePath:
+        raise
+    except LogCorrupted:
+        return False
+    return replay.metadata is not None and (form is not Format.AVRO or replay.protocol is not None)
+
+
+def _leaning(log: TransactionLog, inventory: Inventory) -> list[int]:
+    """States that leave something to older files. They find it in the versions after a base, or in a base that is a state; only in a log
+    that has checkpoints of other formats too might it have been in what goes."""
+    return [version for version in inventory.states if is_leaning(log, version)] if inventory.checkpoints else []
+
+
+def is_leaning(log: TransactionLog, version: int) -> bool:
+    try:
+        state = read_state_manifest(log.store, version)
+        return state_metadata(state) is None or state_protocol(state) is None
+    except UnsafePath:
+        raise
+    except LogCorrupted:
+        return False  # it is no base of anything
+
+
+def named_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int, Collection[str]], dict[int, str]]:
+    """The paths of the manifests that each state names; and, of the states that cannot be read, why."""
+    named: dict[int, Collection[str]] = {}
+    unreadable: dict[int, str] = {}
+    states = sorted(inventory.states)
+    for version, found in zip(states, in_threads(lambda state: _named_by(log, state), states), strict=True):
+        if isinstance(found, str):
+            unreadable[version] = found
+        else:
+            named[version] = found
+    return named, unreadable
+
+
+def _named_by(log: TransactionLog, version: int) -> Collection[str] | str:
+    try:
+        return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
+    except UnsafePath:
+        raise
+    except LogCorrupted as error:
+        return str(error)
+
+
+def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
+    if not deletions:
+        return CleanupResult()
+    paths = [file.path for deletion in deletions for file in deletion.files]
+    shown = ", ".join(paths[:SHOWN]) + (", …" if len(paths) > SHOWN else "")
+    text = f"clean-up would delete {len(paths)} files: {shown}"
+    logger.info("%s", text, extra={"event": "cleanup_dry_run", "files": len(paths)})
+    return CleanupResult(warnings=[text])
+
+
+def counts(deleted: Deleted) -> dict[str, int]:
+    return {
+        "versions_deleted": deleted.count(Kind.VERSION),
+        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
+        "states_deleted": deleted.count(Kind.STATE),
+    }

@@ -1,0 +1,280 @@
+"""Checkpoint: the table at its newest version in files of their own, so that readers need not replay the whole log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from indextables.actions import Action, LayeredFiles, Protocol
+from indextables.log import names
+from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, foreseen
+from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
+from indextables.operations.deletion import Deleted
+from indextables.operations.report import Report, Status, reporter
+from indextables.state import (
+    NEEDED,
+    Contents,
+    FileLoader,
+    Kind,
+    ManifestDamaged,
+    Plan,
+    Registry,
+    StateOptions,
+    Written,
+    column_values,
+    is_valid_checkpoint,
+    needed_protocol,
+    read_pointer,
+    registered,
+    state_path,
+    write_checkpoint,
+    write_pointer,
+)
+from indextables.table import (
+    Draft,
+    Snapshot,
+    TableContext,
+    check_writable,
+    has_registry,
+    is_foreign,
+    on_newest_state,
+    on_sound_base,
+    raised,
+    taken_over,
+    transact,
+    without_broken_states,
+)
+
+logger = logging.getLogger("indextables")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepare:
+    """What the table must say before the checkpoint of its files can be written: nothing, most of the time."""
+
+    context: TableContext
+
+    def __call__(self, base: Snapshot) -> Draft:
+        context = self.context
+        options = options_of(context, base)
+        retention = int(context.config.get("transaction.txnRetention"))
+        needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
+        protocol = _claimed(base.protocol, base.protocol if needed is None else raised(base.protocol, needed), options)
+        metadata = base.metadata
+        if has_registry(protocol):
+            known = {} if base.layers.base is None else base.layers.base.mappings  # a state of another program has them to itself
+            metadata = registered(metadata, known)
+            registry = Registry.of(metadata)
+            metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
+            protocol = protocol if metadata is base.metadata else raised(protocol, NEEDED)
+        news: list[Action] = [] if protocol is base.protocol else [protocol]
+        return Draft(news if metadata is base.metadata else [*news, metadata])
+
+
+def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
+    """Another program's table gets states that it reads, too: it knows them by `_manifest.avro` (C-40)."""
+    return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
+
+
+def _claimed(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
+    """A table that a checkpoint of ours raises, or whose program does not know the format, is ours from then on: a program that could not
+    read it whole is to refuse it, not to miss rows. Its Avro states, with splits that are its own, another program reads (field-notes 7).
+    """
+    is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
+    return new if is_read else taken_over(new)
+
+
+def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> tuple[Snapshot, int | None]:
+    """The snapshot to make a checkpoint of. One that needs a newer protocol commits the upgrade first, as a version of its own (PRT-08);
+    then also the version before that.
+
+    An Avro state goes on from the newest one before it, unless that one is damaged and the new one is to stand `alone`.
+    """
+    if snapshot.checkpoint == snapshot.version:
+        return snapshot, None
+    snapshot = _on_newest_state(context, snapshot, alone=alone)
+    outcome = transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock)
+    return outcome.snapshot, None if outcome.version is None else outcome.base_version
+
+
+def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) -> Snapshot:
+    is_avro = StateOptions.of(context.config).format == "avro"
+    return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
+
+
+def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
+    """The plan with this table's options, now; mappings that the table knows are referred to (SDD-05, SDD-06)."""
+    totals, retention = context.totals(snapshot), int(context.config.get("transaction.txnRetention"))
+    contents = plan_checkpoint(snapshot, totals, context.clock.now_ms(), retention)
+    if contents is None:
+        return None
+    registry = Registry.of(contents.metadata)
+    renamed = _renamed(context, snapshot, registry)
+    files = _without_base(context, snapshot, renamed.keys()) if renamed else contents.files
+    return replace(contents, files=registry.normalised(files, renamed))
+
+
+def _renamed(context: TableContext, snapshot: Snapshot, registry: Registry) -> dict[str, str]:
+    """Refs of live files that are to become hashes (SDD-05). The files are loaded only where the registry has refs that are none."""
+    threshold = int(context.config.get("state.schema.renormalizeThreshold"))
+    if not registry.outdated(threshold):
+        return {}
+    return registry.renamed(column_values(context.load(snapshot).files.all_parts, "doc_mapping_ref"), threshold)
+
+
+def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[str]) -> LayeredFiles:
+    """The files of the snapshot; where its state has entries with one of these refs it is no base any more, and all files are loaded.
+
+    What else lies in a state was seen to when that was written.
+    """
+    stored = on_sound_base(context.log, snapshot, lambda sound: FileLoader(context.log).parts(sound.layers))
+    if set(refs).isdisjoint(column_values(stored, "doc_mapping_ref")):
+        return snapshot.layers
+    return LayeredFiles(context.load(snapshot).files)
+
+
+def run(
+    context: TableContext,
+    snapshot: Snapshot,
+    contents: Contents | None,
+    *,
+    compact: bool = False,
+    clean: bool = True,
+    before: int | None = None,
+) -> Report:
+    """`before` is the version that an upgrade was committed on, and null where there was none."""
+    report = reporter("checkpoint", str(context.root), context.clock)
+    versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
+    metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
+    if contents is None:
+        cleaned = cleanup(context, snapshot) if clean else CleanupResult()
+        status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
+        return report(status, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+    started = context.clock.now_ms()
+    written = _written(context, snapshot, contents, compact=compact)
+    context.log.invalidate_cache()
+    write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
+    metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
+    cleaned = cleanup(context, snapshot) if clean else CleanupResult()
+    return report(Status.SUCCESS, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+
+
+def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
+    """Where the state that it would continue turns out to be damaged, it is written from an older base and the versions after it."""
+    options = options_of(context, snapshot)
+    try:
+        return write_checkpoint(context.log, contents, options, compact=compact)
+    except ManifestDamaged:
+        loaded = context.load(snapshot).files
+        whole = replace(contents, files=LayeredFiles(loaded), totals=loaded.totals)
+        return write_checkpoint(context.log, whole, options, compact=compact)
+
+
+def version_of(report: Report) -> int:
+    """Of which version a checkpoint is that was made."""
+    version = report.base_version if report.version is None else report.version
+    assert version is not None
+    return version
+
+
+def _measured(context: TableContext, written: Written, duration_ms: int) -> dict[str, int]:
+    """Logs and counts the checkpoint (OBS-01, 02, 05)."""
+    context.metrics.checkpoint_created(duration_ms, written.size, written.compression_percent)
+    measures = {"duration_ms": duration_ms, "size_bytes": written.size, "compression_percent": written.compression_percent}
+    logger.info(
+        "Created checkpoint at version %s: %s entries, %.2fMB",
+        written.version,
+        written.num_actions,
+        written.size / 1_000_000,
+        extra={"event": "checkpoint_created", "table": str(context.root), "version": written.version, **measures},
+    )
+    return measures
+
+
+def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
+    version = snapshot.version
+    listing = context.log.look(version - 1)
+    options = options_of(context, snapshot)
+    if options.format == "avro":
+        form = "avro" if options.both_manifest_forms else options.manifest_format  # what another program wrote is left as it is
+        return listing.stamp(state_path(version, form)) is not None
+    return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
+
+
+def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
+    """Which version the next checkpoint would be of: one after the newest where the table has to say something before (PRT-08)."""
+    if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
+        return snapshot.version
+    return snapshot.version + bool(_Prepare(context)(snapshot).actions)
+
+
+def _is_pointed_to(context: TableContext, version: int) -> bool:
+    """As one of the format that is asked for."""
+    pointer = read_pointer(context.store)
+    return pointer is not None and pointer.version == version and pointer.family == context.config.get("state.format")
+
+
+def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = True, dry_run: bool = False) -> Report:
+    """Of the newest version, read afresh: a broken checkpoint of it, a broken state that the new one would lean on, and a pointer that is
+    missing, broken or names another version or format are mended.
+
+    With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
+    expired is deleted after it, unless the table is another program's. A dry run reports both and changes nothing.
+    """
+    context.log.invalidate_cache()
+    snapshot = context.snapshot()
+    snapshot.require_no_gap()
+    check_writable(snapshot.protocol)
+    bound = context.for_table(snapshot)
+    is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
+    only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
+    is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, remembering=is_new)
+    whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
+    if whole.checkpoint == whole.version and (is_broken or only is None):
+        whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
+    if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
+        whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
+    if compact and bound.config.get("state.format") == "avro":
+        whole = replace(whole, checkpoint=None)
+    if dry_run:
+        return _foreseen(bound, whole, alone=is_broken, clean=clean)
+    ready, before = prepare(bound, whole, alone=is_broken)
+    clean = clean and not is_foreign(ready.protocol)
+    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean, before=before)
+
+
+def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
+    """The report of a dry run. How many bytes and manifests a checkpoint takes only shows when it is written, so they are left out."""
+    report = reporter("checkpoint", str(context.root), context.clock)
+    steps: list[dict[str, Any]] = []
+    version, protocol = snapshot.version, snapshot.protocol
+    if snapshot.checkpoint != version:
+        actions = _Prepare(context)(_on_newest_state(context, snapshot, alone=alone)).actions
+        protocol = next((action for action in actions if isinstance(action, Protocol)), protocol)
+        version += bool(actions)
+        if actions:
+            reason = f"the checkpoint needs a newer {'protocol' if protocol is not snapshot.protocol else 'schema registry'}"
+            steps.append({"action": "commit", "path": names.version_path(version), "kind": str(Kind.VERSION), "reason": reason})
+        steps.append(_written_file(context, snapshot, version))
+    form = context.config.get("state.format")
+    planned = foreseen(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
+    steps += [{"action": "delete", **line} for deletion in planned.deletions for line in deletion.describe()]
+    return report(
+        Status.SUCCESS if steps else Status.NO_ACTION,
+        {"num_files": context.totals(snapshot).num_files, **counts(Deleted(planned.deletions, []))},
+        base_version=snapshot.version,
+        dry_run=True,
+        warnings=planned.doubts,
+        plan=steps,
+    )
+
+
+def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> dict[str, Any]:
+    """The file that makes the checkpoint, as a step of a plan."""
+    form = context.config.get("state.format")
+    avro = "avro" if is_foreign(snapshot.protocol) else context.config.get("state.manifestFormat")
+    paths = {"json": names.checkpoint_path(version), "parquet": names.parquet_metadata_path(version), "avro": state_path(version, avro)}
+    kind = Kind.STATE if form == "avro" else Kind.CHECKPOINT
+    return {"action": "write", "path": paths[form], "kind": str(kind), "reason": f"version {version} has no valid {form} checkpoint"}

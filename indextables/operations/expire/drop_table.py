@@ -1,0 +1,52 @@
+"""Drop: deletes a table with its log, states and splits; files of other kinds in its folder stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.log import LogListing, names
+from indextables.operations.executor import in_many_threads
+from indextables.operations.expire.folder_listing import Listed
+from indextables.operations.report import Report, Status, reporter
+from indextables.paths import LOG_FOLDER, is_our_split
+from indextables.state import File
+from indextables.table import TableContext
+
+
+def drop(context: TableContext, *, confirm: bool) -> Report:
+    """InvalidArgument unless `confirm` is True. One that was interrupted can be repeated, and leaves no table of which parts are gone."""
+    report = reporter("drop", str(context.root), context.clock)
+    if confirm is not True:
+        raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
+    if context.log.look().is_empty:
+        raise TableNotFound(f"no transaction log found at {context.root}")
+    listed = Listed.of(context.store.list(""))
+    splits = [file for row, path in listed if is_our_split(path) for file in listed.with_side_file(listed.file(row))]
+    log = [File.of(f"{LOG_FOLDER}/{name}", *listed.log[name]) for name in sorted(listed.log)]
+    first, last = _parted(log)
+    for path in first:
+        context.store.delete(path)
+    in_many_threads(context.store.delete, [file.path for file in splits])
+    for path in last:
+        context.store.delete(path)
+    context.log.close()
+    metrics = {
+        "files_deleted": sum(is_our_split(file.path) for file in splits),
+        "bytes_deleted": sum(file.size for file in [*splits, *log]),
+    }
+    result: Report = report(Status.SUCCESS, metrics, base_version=None)
+    return result
+
+
+def _parted(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
+    """What makes it a table goes before the splits: version 0, then checkpoints and states, the newest last. Until then the table is whole,
+    and afterwards there is none. The rest goes behind them: as long as a version, or the last checkpoint, is there, one can drop again."""
+    paths = dict.fromkeys(file.path for file in log)
+    listing = LogListing.of(path.removeprefix(LOG_FOLDER + "/") for path in paths)
+    heads = [names.pointer_path(), names.version_path(0), *(path for version in listing.bases for path in names.head_paths(version))]
+    first = [path for path in heads if path in paths]
+    mark = [names.version_path(version) for version in listing.versions if version > 0] or [first.pop()]
+    for path in (*first, *mark):
+        del paths[path]
+    return first, [*paths, *mark]

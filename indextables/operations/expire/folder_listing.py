@@ -1,0 +1,74 @@
+"""What lies in a table's folder, from one listing. A million files are columns: an object for each would take a gigabyte."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from indextables.paths import LOG_FOLDER, is_our_temporary
+from indextables.state import File, side_file
+from indextables.storage import Entry
+
+_OWN_LOG = f"{LOG_FOLDER}/"
+_INNER_LOG = f"/{LOG_FOLDER}/"
+
+
+@dataclass(slots=True)
+class Listed:
+    """The files beside the log in columns, row by row in the order of the listing, and the stamps of the log's own."""
+
+    paths: list[str] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))  # ms, by the store's clock
+    log: dict[str, tuple[int, int]] = field(default_factory=dict)  # size and time by path in the log folder
+    side_files: dict[str, File] = field(default_factory=dict)  # by their own paths; those of splits only
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Listed:
+        """All but the files of another table that lies in a folder of this one: its splits are none of ours."""
+        listed, inner = cls(), set()
+        for entry in entries:
+            path = entry.path
+            if path.startswith(_OWN_LOG):
+                listed.log[path.removeprefix(_OWN_LOG)] = entry.size, entry.modified_ms
+                continue
+            if _INNER_LOG in path:
+                inner.add(path.partition(_INNER_LOG)[0] + "/")
+            listed.paths.append(path)
+            listed.sizes.append(entry.size)
+            listed.times.append(entry.modified_ms)
+            if path.endswith(".split.crc"):
+                listed.side_files[path] = File.of(path, entry.size, entry.modified_ms)
+        return listed._without(tuple(inner)) if inner else listed
+
+    def _without(self, folders: tuple[str, ...]) -> Listed:
+        kept = [row for row, path in enumerate(self.paths) if not path.startswith(folders)]
+        return Listed(
+            [self.paths[row] for row in kept],
+            array("q", (self.sizes[row] for row in kept)),
+            array("q", (self.times[row] for row in kept)),
+            self.log,
+            {path: file for path, file in self.side_files.items() if not path.startswith(folders)},
+        )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Row and path of each."""
+        return enumerate(self.paths)
+
+    def file(self, row: int) -> File:
+        return File.of(self.paths[row], self.sizes[row], self.times[row])
+
+    def temporaries(self) -> Iterator[File]:
+        """What writers left that were killed; also of one that is at work."""
+        yield from (self.file(row) for row, path in self if is_our_temporary(path))
+        log = ((_OWN_LOG + name, stamp) for name, stamp in self.log.items())
+        yield from (File.of(path, *stamp) for path, stamp in log if is_our_temporary(path))
+
+    def with_side_file(self, file: File) -> tuple[File, ...]:
+        """A file, and the checksum that Hadoop left beside it."""
+        side = self.side_files.get(side_file(file.path))
+        return (file,) if side is None else (file, side)

@@ -1,0 +1,135 @@
+"""What purge plans with: everything that lies in the table's folder, and what the log says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from indextables.actions import Action, Add, AddBlock, CommitInfo, Remove
+from indextables.errors import LogCorrupted, UnsafePath
+from indextables.log import LogListing, TransactionLog, VersionFile, names
+from indextables.operations.checkpoint import is_leaning, named_manifests, stands_alone, with_bases
+from indextables.operations.expire.folder_listing import Listed
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, RetainedSplits, unlisted_bases
+from indextables.paths import LOG_FOLDER, TableRoot
+from indextables.state import Facts, FileLoader, Inventory, read_checkpoint
+from indextables.table import Snapshot, TableContext, commit_time
+
+_AT_A_TIME = 64  # version files
+
+
+def gather_purge_facts(context: TableContext) -> PurgeFacts:
+    """Lists first, reads the log last; raises on a gap, an unreadable version or a hostile path, and nothing is deleted then.
+
+    Before it is planned with them, the facts have to be `settled`.
+    """
+    listed = Listed.of(context.store.list(""))
+    context.log.invalidate_cache()
+    snapshot = context.snapshot()
+    snapshot.require_no_gap()
+    listing = context.log.listing()
+    told = _told(context, [v for v in listing.versions if v <= snapshot.version], listed)
+    return PurgeFacts(
+        listed=listed,
+        live=frozenset(context.load(snapshot).files.paths()),
+        snapshot=snapshot,
+        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(listed.log), told.times), told.times),
+        removed_at=told.removed_at,
+        added=told.added,
+        listing=listing,
+    )
+
+
+def settled(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
+    """With what a plan of these options depends on besides: which checkpoints are bases, and the splits that old ones list."""
+    log, listing = context.log, facts.listing
+    judged = with_bases(facts.log, options.policy, now_ms, lambda version: stands_alone(log, listing, version, thorough=True))
+    facts = replace(facts, log=judged)
+    missing = unlisted_bases(facts, options, now_ms)
+    return replace(facts, retained=_with_splits(log, listing, facts.retained, missing)) if missing else facts
+
+
+def _with_splits(log: TransactionLog, listing: LogListing, known: RetainedSplits, bases: Collection[int]) -> RetainedSplits:
+    paths = None if known.paths is None else set(known.paths)
+    for base in bases:
+        found = None if paths is None else _paths_of(log, listing, base)
+        paths = None if paths is None or found is None else paths | found
+    return RetainedSplits(known.bases | frozenset(bases), None if paths is None else frozenset(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What version files say."""
+
+    times: dict[int, int] = field(default_factory=dict)
+    removed_at: dict[str, int] = field(default_factory=dict)
+    added: set[str] = field(default_factory=set)
+
+    def hear(self, file: VersionFile, modified_ms: int, root: TableRoot) -> None:
+        time = self.times[file.version] = commit_time(file, modified_ms)
+        actions = [item for item in file.items if not isinstance(item, AddBlock)]
+        for path, moment in _removals(actions, time, root):
+            self.removed_at[path] = max(moment, self.removed_at.get(path, 0))
+        if file.version > 0:
+            self.added.update(root.relative(action.path) for action in actions if isinstance(action, Add))
+            for item in file.items:
+                if isinstance(item, AddBlock):
+                    self.added.update(item.texts)  # their paths are plain
+
+
+def _told(context: TableContext, versions: Sequence[int], listed: Listed) -> _Told:
+    """A few files at a time: all of them may take more memory than the rest of the table's facts."""
+    told = _Told()
+    for start in range(0, len(versions), _AT_A_TIME):
+        for file in context.log.read_present(versions[start : start + _AT_A_TIME]):
+            # A version that came after the listing is young: its age is not known, so it is now.
+            name = names.version_path(file.version).removeprefix(LOG_FOLDER + "/")
+            told.hear(file, listed.log.get(name, (0, context.clock.now_ms()))[1], context.root)
+    return told
+
+
+def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventory:
+    """Version files that another purge took since the listing are not there to be thought about."""
+    versions = {version: file for version, file in inventory.versions.items() if version in times}
+    return Inventory(
+        versions,
+        inventory.checkpoints,
+        inventory.states,
+        inventory.manifests,
+        inventory.loose_parts,
+        inventory.side_files,
+        inventory.has_pointer,
+    )
+
+
+def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> Facts:
+    named, unreadable = named_manifests(log, inventory)
+    return Facts(
+        inventory=inventory,
+        current=snapshot.version,
+        latest=snapshot.checkpoint,
+        times={version: time for version, time in times.items() if time > 0},
+        is_base={},
+        references=named,
+        unreadable=unreadable,
+        leaning=[version for version in named if is_leaning(log, version)],
+    )
+
+
+def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> frozenset[str] | None:
+    try:
+        replay, _ = read_checkpoint(log, listing, version)
+        return frozenset(FileLoader(log).load(replay.files()).paths())
+    except UnsafePath:
+        raise
+    except LogCorrupted:
+        return None
+
+
+def _removals(actions: Sequence[Action], time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
+    """Path and time of every removal in a version. Where the commit does not say when it was made, the remove itself does."""
+    signed = any(isinstance(action, CommitInfo) for action in actions)
+    for action in actions:
+        if isinstance(action, Remove):
+            own = action.deletion_timestamp
+            yield root.relative(action.path), max(time_ms, own or 0) if signed or own is None else own

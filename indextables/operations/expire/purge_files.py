@@ -1,0 +1,99 @@
+"""Purge: deletes versions, checkpoints, states and manifests that have expired, and splits that were dead for long enough. Nothing else.
+
+A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a leftover)
+goes by its age alone, as does a temporary file of a writer that was killed. Only names that our writers give are ever touched, and splits
+of other programs that the log says were removed; symbolic links are neither followed nor deleted. Every doubt stops what it touches, and
+the report says why.
+"""
+
+from __future__ import annotations
+
+from indextables import limits
+from indextables.config import parse_duration
+from indextables.errors import InvalidArgument
+from indextables.operations.deletion import Deleted, delete, still_unused
+from indextables.operations.executor import Executor, in_many_threads
+from indextables.operations.expire.purge_facts import gather_purge_facts, settled
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
+from indextables.operations.report import Report, Status, reporter
+from indextables.state import HOUR, Kind, Plan, Policy
+from indextables.table import TableContext, check_owned
+
+
+def purge_options(context: TableContext, older_than: str | None, log_retention: str | None) -> PurgeOptions:
+    """InvalidArgument for what is no duration, or too short to be safe."""
+    config = context.config
+    older_than = limits.OLDER_THAN if older_than is None else older_than
+    age, floor = parse_duration(older_than), limits.ORPHAN_HOURS * HOUR
+    checked = config.get("purge.retentionCheckEnabled")
+    if checked and age < floor:
+        raise InvalidArgument(
+            f"older_than {older_than!r} is less than {limits.ORPHAN_HOURS}h: readers and writers at work may need what was live then; "
+            "set purge.retentionCheckEnabled=false if there are none"
+        )
+    hours: int = config.get("purge.txLogRetentionHours")
+    log = hours * HOUR if log_retention is None else parse_duration(log_retention)
+    # The floor of clean-up is its own default; one that somebody chose holds here too.
+    keep = config.get("checkpoint.retention") if config.is_set("checkpoint.retention") else 0
+    return PurgeOptions(
+        age, max(age, floor) if checked else age, config.get("purge.maxFilesToDelete"), Policy.of(config, log=log, keep_versions=keep)
+    )
+
+
+def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor = in_many_threads) -> Report:
+    """The log's files here; manifests after a second look; splits wherever the executor works."""
+    report = reporter("purge", str(context.root), context.clock)
+    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
+    deleted = delete(context, [*by_kind[Kind.VERSION], *by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE], *by_kind[Kind.TEMPORARY]])
+    manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[Kind.MANIFEST])
+    warnings[:0] = planned.doubts
+    deleted += delete(context, manifests) + delete(context, by_kind[Kind.SPLIT], executor)
+    context.log.invalidate_cache()
+    status = Status.NO_ACTION if not planned.deletions else Status.PARTIAL if deleted.problems else Status.SUCCESS
+    return report(status, metrics_of(deleted), base_version=facts.snapshot.version, warnings=[*warnings, *deleted.problems])
+
+
+def metrics_of(deleted: Deleted) -> dict[str, int]:
+    return {
+        "files_deleted": deleted.count(Kind.SPLIT),
+        "bytes_deleted": sum(deletion.size for deletion in deleted.done),
+        "versions_deleted": deleted.count(Kind.VERSION),
+        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
+        "states_deleted": deleted.count(Kind.STATE),
+        "manifests_deleted": deleted.count(Kind.MANIFEST),
+    }
+
+
+def purge(
+    context: TableContext,
+    older_than: str | None = None,
+    log_retention: str | None = None,
+    dry_run: bool = False,
+    executor: Executor = in_many_threads,
+) -> Report:
+    """Plan, then run; a dry run is the plan alone and changes nothing. Without `older_than` it is
+    `limits.OLDER_THAN`, without `log_retention` `purge.txLogRetentionHours`.
+    """
+    for text in (older_than, log_retention):
+        if text is not None:
+            parse_duration(text)  # before anything is listed
+    facts = gather_purge_facts(context)
+    check_owned(facts.snapshot.protocol)
+    bound = context.for_table(facts.snapshot)
+    bound.config.check()  # a retention that cannot be understood may be longer than the default
+    options, now_ms = purge_options(bound, older_than, log_retention), context.clock.now_ms()
+    facts = settled(bound, facts, options, now_ms)
+    planned = plan_purge(facts, options, now_ms)
+    if not dry_run:
+        return run(bound, facts, planned, executor)
+    report = reporter("purge", str(context.root), context.clock)
+    status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
+    result: Report = report(
+        status,
+        metrics_of(Deleted(planned.deletions, [])),
+        base_version=facts.snapshot.version,
+        dry_run=True,
+        warnings=planned.doubts,
+        plan=[line for deletion in planned.deletions for line in deletion.describe()],
+    )
+    return result

@@ -1,0 +1,158 @@
+"""What a purge deletes, decided from values alone: a listing of the folder, and what the log says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from indextables import limits
+from indextables.log import LogListing
+from indextables.operations.expire.folder_listing import Listed
+from indextables.paths import is_our_split, is_split
+from indextables.state import HOUR, Deletion, Facts, File, Kind, NotGathered, Plan, Policy, retention
+from indextables.table import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeOptions:
+    older_than_ms: int
+    orphan_ms: int  # what no version knows is kept at least this long
+    most_splits: int
+    policy: Policy  # of the log
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedSplits:
+    """What the checkpoints and states of these versions list."""
+
+    bases: frozenset[int] = frozenset()
+    paths: frozenset[str] | None = frozenset()  # None: one of them cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFacts:
+    """The files were listed before the log was read: what was committed in between is live."""
+
+    listed: Listed
+    live: frozenset[str]  # paths, of the newest version
+    snapshot: Snapshot
+    log: Facts
+    removed_at: Mapping[str, int]  # ms, the last removal of every path the retained versions removed
+    added: Collection[str]  # paths that the retained versions after 0 added
+    listing: LogListing  # of the log, as it was read
+    retained: RetainedSplits = RetainedSplits()
+
+    def is_dead_split(self, path: str) -> bool:
+        """Whether a listed file is a split of this table that is not live: by its name, or, of another program's, by its removal."""
+        return path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path)))
+
+
+def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
+    """Pure. Version files first, then checkpoints, states, manifests, temporary files, then splits, the largest first."""
+    log = retention.plan(facts.log, options.policy, now_ms)
+    splits = _dead_splits(facts, log, options, now_ms)
+    found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
+    cut = []
+    if len(found) > options.most_splits:
+        cut.append(
+            f"{options.most_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
+        )
+    temporaries = _temporaries(facts, options, now_ms)
+    return Plan([*log.deletions, *temporaries, *found[: options.most_splits]], [*log.doubts, *splits.doubts, *cut])
+
+
+def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
+    """Never a young one, whatever is asked: its writer may be at work."""
+    end = now_ms - max(options.orphan_ms, options.policy.loose_parts)
+    old = [file for file in facts.listed.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
+    return [Deletion(Kind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
+
+
+def unlisted_bases(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[int]:
+    """Pure. Versions whose checkpoints and states `plan` has to know the splits of; none while no split is in doubt."""
+    bases = _bases_below(facts, retention.plan(facts.log, options.policy, now_ms))
+    if not bases or not _are_unknown_removals_old(facts, now_ms - options.older_than_ms):
+        return []
+    dead = (facts.listed.file(row) for row, path in facts.listed if facts.is_dead_split(path))
+    is_any = any(_is_in_no_version(facts, file, now_ms - options.orphan_ms) for file in dead)
+    return [base for base in bases if base not in facts.retained.bases] if is_any else []
+
+
+def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
+    """Live is what the newest version holds, and what was removed lately. What a retained version added, or a retained checkpoint lists,
+    without a removal that we know of, is kept too: another program may have deleted the version that removed it."""
+    cutoff = now_ms - options.older_than_ms
+    forgotten = _are_unknown_removals_old(facts, cutoff)
+    dead, unknown, ageless = [], [], 0
+    for row, path in facts.listed:
+        if not facts.is_dead_split(path):
+            continue
+        file = facts.listed.file(row)
+        if file.modified_ms is None:
+            ageless += 1
+        elif path in facts.removed_at:
+            if max(facts.removed_at[path], file.modified_ms) <= cutoff:
+                dead.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "removed from the table"))
+        elif forgotten and _is_in_no_version(facts, file, now_ms - options.orphan_ms):
+            unknown.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "in no version of the table"))
+    doubts = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
+    if not unknown:
+        return Plan(dead, doubts)
+    listed = _listed_below(facts, log)
+    if listed is None:
+        return Plan(dead, [*doubts, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"])
+    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in listed)], doubts)
+
+
+def _is_in_no_version(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
+    """Whether no retained version added or removed it, and it is not younger than that."""
+    is_old = file.modified_ms is not None and file.modified_ms <= latest_ms
+    return is_old and file.path not in facts.removed_at and file.path not in facts.added
+
+
+def _are_unknown_removals_old(facts: PurgeFacts, cutoff_ms: int) -> bool:
+    """A removal may have stood in a version that has expired: then it is at least as old as the oldest version we have."""
+    oldest = _oldest_unbroken(facts)
+    return oldest <= 1 or facts.log.times.get(oldest, cutoff_ms + 1) <= cutoff_ms
+
+
+def _oldest_unbroken(facts: PurgeFacts) -> int:
+    """Every version from this one to the newest is there; one more than the newest where not even that is."""
+    oldest = facts.snapshot.version + 1
+    while oldest - 1 in facts.log.inventory.versions:
+        oldest -= 1
+    return oldest
+
+
+def _listed_below(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
+    """Splits listed by checkpoints and states that stay and may have been removed in versions that are missing. None: one is unreadable."""
+    for base in _bases_below(facts, log):
+        if base not in facts.retained.bases:
+            raise NotGathered(base)
+    return facts.retained.paths
+
+
+def _bases_below(facts: PurgeFacts, log: Plan) -> list[int]:
+    """Versions of checkpoints and states that stay, older than the versions that are there without a gap.
+
+    Compared file by file: version and kind do not tell the parts of an unfinished checkpoint from a finished one of the same version."""
+    gone = {file.path for deletion in log.deletions for file in deletion.files}
+    inventory, end = facts.log.inventory, _oldest_unbroken(facts) - 1
+    found = []
+    for base in (base for base in inventory.bases if base < end):
+        files = (*inventory.checkpoints.get(base, ()), *inventory.states.get(base, ()))
+        if not all(file.path in gone for file in files):
+            found.append(base)
+    return found
+
+
+def unknown_splits(facts: PurgeFacts) -> Iterator[File]:
+    """Those that are in no version that is retained: neither live nor removed."""
+    for row, path in facts.listed:
+        if facts.is_dead_split(path) and path not in facts.removed_at:
+            yield facts.listed.file(row)
+
+
+def is_fresh(file: File, now_ms: int) -> bool:
+    """Whether it may belong to a write that is not committed yet."""
+    return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR

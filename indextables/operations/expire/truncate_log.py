@@ -1,0 +1,96 @@
+"""Truncate history: the newest version stays, in a checkpoint of its own; everything that only older versions need goes from the log.
+
+Version 0 stays too (C-20), and splits are never touched: purge deletes those that no version has any more. The checkpoint is written and
+read back before anything goes, and versions go oldest first, so that the table can be read at every moment. What others commit meanwhile
+comes after the checkpoint, and nothing after it is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from indextables.errors import CheckpointValidationError
+from indextables.operations.checkpoint import checkpoint, gather, named_manifests, stands_alone, version_of, version_to_be, with_checkpoint
+from indextables.operations.deletion import Deleted, delete, still_unused
+from indextables.operations.expire.truncate_plan import plan_truncation
+from indextables.operations.report import Report, Status, reporter
+from indextables.state import ANY_AGE, HOUR, Facts, Kind, Plan, Policy
+from indextables.table import Snapshot, TableContext, check_owned
+
+
+def _policy(context: TableContext) -> Policy:
+    unused = context.config.get("state.gc.minManifestAgeHours") * HOUR
+    return Policy(log=ANY_AGE, keep_versions=0, checkpoints=ANY_AGE, keep_states=0, states=ANY_AGE, manifests=unused)
+
+
+def _facts(context: TableContext, version: int) -> Facts:
+    """With `version` as the only base that counts, which was seen to be one."""
+    facts, _ = gather(context.log, version)
+    named, unreadable = named_manifests(context.log, facts.inventory)
+    is_base = {base: base == version for base in facts.inventory.bases}
+    return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
+
+
+def _expected(context: TableContext) -> tuple[Facts, Snapshot]:
+    """What would be there if the checkpoint had been made, and the table now. The new state is taken to name what the newest one does."""
+    snapshot = context.snapshot()
+    snapshot.require_no_gap()
+    bound = context.for_table(snapshot)
+    version = version_to_be(bound, snapshot)
+    is_state = bound.config.get("state.format") == "avro"
+    return with_checkpoint(_facts(context, version), version, is_state=is_state), snapshot
+
+
+def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
+    return {
+        "checkpoint_version": version,
+        "versions_deleted": deleted.count(Kind.VERSION),
+        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
+        "states_deleted": deleted.count(Kind.STATE),
+        "manifests_deleted": deleted.count(Kind.MANIFEST),
+        "bytes_deleted": sum(deletion.size for deletion in deleted.done),
+        "files_preserved": live,
+    }
+
+
+def run(context: TableContext, made: Report) -> Report:
+    """Deletes what the checkpoint that was `made` stands for."""
+    report = reporter("truncate_history", str(context.root), context.clock)
+    version = version_of(made)
+    context.log.invalidate_cache()
+    if not stands_alone(context.log, context.log.look(), version, thorough=True):
+        raise CheckpointValidationError(version, "it leaves something to older files, so nothing was deleted")
+    facts = _facts(context, version)
+    planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
+    deleted, warnings = _delete(context, facts, planned)
+    context.log.invalidate_cache()
+    done = Status.SUCCESS if planned.deletions or made.status is Status.SUCCESS else Status.NO_ACTION
+    metrics = _metrics(deleted, version, made.metrics["num_files"])
+    warnings = [*made.warnings, *planned.doubts, *warnings, *deleted.problems]
+    status = Status.PARTIAL if deleted.problems else done
+    return report(status, metrics, base_version=made.base_version, version=made.version, warnings=warnings)
+
+
+def _delete(context: TableContext, facts: Facts, planned: Plan) -> tuple[Deleted, list[str]]:
+    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
+    deleted = delete(context, by_kind[Kind.VERSION])
+    if deleted.problems:  # versions that are left need the older checkpoints
+        return deleted, []
+    deleted += delete(context, [*by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE]])
+    manifests, warnings = still_unused(context.log, facts.inventory, by_kind[Kind.MANIFEST])
+    return deleted + delete(context, manifests), warnings
+
+
+def truncate_history(context: TableContext, dry_run: bool = False) -> Report:
+    """A checkpoint of the newest version, if it has none, and then the rest goes. A dry run writes nothing at all."""
+    context.log.invalidate_cache()
+    check_owned(context.snapshot().protocol)
+    if not dry_run:
+        return run(context, checkpoint(context, clean=False))
+    report = reporter("truncate_history", str(context.root), context.clock)
+    facts, now = _expected(context)
+    planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
+    status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
+    steps = [line for deletion in planned.deletions for line in deletion.describe()]
+    metrics = _metrics(Deleted(planned.deletions, []), facts.current, context.totals(now).num_files)
+    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.doubts, plan=steps)

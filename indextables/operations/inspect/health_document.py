@@ -1,0 +1,106 @@
+"""Health: what doctor finds and the figures of the table, as one document that dashboards read.
+
+Its keys stay what they are; more may come. Figures are null where they cannot be known. Times are ISO 8601, UTC.
+
+- `table`, `checked_at`, `status`: `ok`, or the worst severity among the findings: `info`, `warning`, `error`
+- `version`, `num_records`, `num_files`, `size_bytes`: of the newest version
+- `num_small_files`, `small_file_ratio`: splits so small that a merge takes them, and their share of all
+- `num_dead_files`, `dead_bytes`: splits on disk that are not live; of those purge would now delete `num_purgeable_files`, `purgeable_bytes`
+- `num_skipped_files`: splits that merges leave alone for now, since one could not use them
+- `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`, `versions_since_checkpoint`
+- `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: as far as the history is retained. A purge commits nothing, so
+  that the log does not know of it: what it has left to do is `num_purgeable_files`
+- `state`: the newest checkpoint, as DESCRIBE STATE has it
+- `findings`: as doctor gives them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from indextables.clock import iso_ms
+from indextables.operations.findings import worst
+from indextables.operations.inspect.doctor_checks import Examination, examine
+from indextables.operations.inspect.state_summary import describe_state
+from indextables.operations.report import Report, Status, reporter
+from indextables.state import Kind, base_time
+from indextables.table import HistoryEntry, TableContext, files_in_cooldown, read_history
+
+FIGURES = (
+    "version", "num_records", "num_files", "size_bytes", "num_small_files", "small_file_ratio", "num_dead_files", "dead_bytes",
+    "num_purgeable_files", "purgeable_bytes", "num_skipped_files", "num_versions", "last_checkpoint", "last_checkpoint_at",
+    "versions_since_checkpoint", "last_commit_at", "last_operation", "last_write_at", "last_merge_at", "state",
+)  # fmt: skip
+_WRITES = ("append", "overwrite")
+
+
+def health(context: TableContext) -> dict[str, Any]:
+    """The document. Nothing is changed; TableNotFound where there is no table."""
+    findings, examination = examine(context)
+    figures = dict.fromkeys(FIGURES)
+    if examination is not None:
+        figures |= _figures(examination) | _on_disk(examination)
+    head = {"table": str(context.root), "checked_at": iso_ms(context.clock.now_ms()), "status": worst(findings)}
+    return {**head, **figures, "findings": [finding.to_dict() for finding in findings]}
+
+
+def health_report(context: TableContext) -> Report:
+    """The document in a report, as jobs hand it on: its numbers are the metrics, its findings the warnings."""
+    report = reporter("health", str(context.root), context.clock)
+    document = health(context)
+    metrics = {name: value for name, value in document.items() if isinstance(value, int)}
+    warnings = [f"{finding['code']}: {finding['message']}" for finding in document["findings"]]
+    made: Report = report(Status.SUCCESS, metrics, base_version=document["version"], warnings=warnings, health=document)
+    return made
+
+
+def _figures(examination: Examination) -> dict[str, Any]:
+    snapshot, context = examination.snapshot, examination.context
+    config = context.config
+    files = context.load(snapshot).files
+    sizes = files.table().column("size").to_numpy()
+    small = int((sizes < config.get("merge.skipSplitThreshold") * config.get("merge.targetSize")).sum())
+    history = read_history(context.log)
+    state = describe_state(context)
+    del state["table_path"]
+    return {
+        "version": snapshot.version,
+        "num_records": files.num_records,
+        "num_files": len(files),
+        "size_bytes": files.size,
+        "num_small_files": small,
+        "small_file_ratio": round(small / len(sizes), 4) if len(sizes) else 0.0,
+        "num_skipped_files": len(files_in_cooldown(snapshot, context.clock.now_ms())),
+        "num_versions": len(examination.listing.versions),
+        "last_checkpoint": snapshot.checkpoint,
+        "versions_since_checkpoint": snapshot.version - (snapshot.checkpoint or 0),
+        "last_commit_at": _last(history),
+        "last_operation": history[-1].operation if history else None,
+        "last_write_at": _last(history, _WRITES),
+        "last_merge_at": _last(history, ("merge_splits",)),
+        "state": state,
+    }
+
+
+def _last(history: Sequence[HistoryEntry], operations: Collection[str] | None = None) -> str | None:
+    times = [entry.timestamp_ms for entry in history if operations is None or entry.operation in operations]
+    return iso_ms(times[-1]) if times else None
+
+
+def _on_disk(examination: Examination) -> dict[str, Any]:
+    """Nothing of a log with a gap: what is live after it is not known."""
+    if examination.snapshot.gap_at is not None:
+        return {}
+    facts = examination.facts
+    dead = [facts.listed.sizes[row] for row, path in facts.listed if facts.is_dead_split(path)]
+    due = [deletion for deletion in examination.due if deletion.kind is Kind.SPLIT]
+    checkpoint = examination.snapshot.checkpoint
+    made = None if checkpoint is None else base_time(facts.log.inventory, checkpoint)
+    return {
+        "num_dead_files": len(dead),
+        "dead_bytes": sum(dead),
+        "num_purgeable_files": len(due),
+        "purgeable_bytes": sum(deletion.size for deletion in due),
+        "last_checkpoint_at": None if made is None else iso_ms(made),
+    }

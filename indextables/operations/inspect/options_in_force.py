@@ -1,0 +1,34 @@
+"""Every option with the value in force and where it comes from, as `indextables config` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from indextables.config import KEYS, PREFIX, TOKENIZER_PREFIX, TYPEMAP_PREFIX, Config
+from indextables.splits import MODES, TOKENIZERS
+
+# Of each column: what the key means, and which words it takes.
+_OF_COLUMNS = {
+    TYPEMAP_PREFIX: f"how this column is indexed: {', '.join(MODES)}",
+    TOKENIZER_PREFIX: f"how this text column is cut into words: {', '.join(TOKENIZERS)}",
+}
+
+
+def configured(options: Mapping[str, str], table: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One row for each key; those of columns once in general and once for each column. Bad values of the table are ignored."""
+    config = Config.of(options, table)
+    rows = []
+    for key in KEYS:
+        text, source = config.found(key)
+        rows.append(_row(key.name, key.kind.name, "(set)" if key.private and text else text, source, key.default, key.meaning))
+    for prefix, meaning in _OF_COLUMNS.items():
+        rows.append(_row(f"{prefix}<column>", "word", "", "default", "", meaning))
+        given = {name: (word, "table configuration") for name, word in config.table.items()}
+        given |= {name: (word, "option") for name, word in config.options.items()}
+        rows += [_row(name, "word", *found, "", meaning) for name, found in given.items() if name.startswith(prefix)]
+    return rows
+
+
+def _row(name: str, kind: str, value: str, source: str, default: str, meaning: str) -> dict[str, Any]:
+    return {"key": PREFIX + name, "type": kind, "value": value, "from": source, "default": default, "meaning": meaning}

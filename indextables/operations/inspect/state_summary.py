@@ -1,0 +1,64 @@
+"""Describe state: the newest checkpoint of a table in numbers that were read, not remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import LogCorrupted
+from indextables.state import Format, StateFigures, StateManifest, StateOptions, read_checkpoint, read_pointer, read_state_manifest, reason
+from indextables.table import TableContext
+
+NONE = "none"  # the format of a table without a checkpoint
+SCHEMA = pa.schema(
+    [
+        ("table_path", pa.string()),
+        ("format", pa.string()),
+        ("version", pa.int64()),
+        ("num_files", pa.int64()),
+        ("num_manifests", pa.int64()),
+        ("num_tombstones", pa.int64()),
+        ("tombstone_ratio", pa.float64()),
+        ("total_bytes", pa.int64()),
+        ("needs_compaction", pa.bool_()),
+        ("status", pa.string()),
+    ]
+)
+
+
+def describe_state(context: TableContext) -> dict[str, Any]:
+    """The keys of `SCHEMA`. Version, files and bytes are the checkpoint's, or the table's where it has none; manifests and tombstones are
+    those of an Avro state, and the ratio is of tombstones to live files (C-47)."""
+    context.log.invalidate_cache()
+    newest = context.snapshot()
+    base = newest.checkpoint
+    found = newest if base in (None, newest.version) else context.snapshot(base)
+    form, state = (NONE, None) if base is None else _form(context, base)
+    manifests, tombstones = (0, 0) if state is None else (len(state.manifests), len(state.tombstones or ()))
+    totals = context.totals(found)
+    live = totals.num_files
+    options = StateOptions.of(context.for_table(newest).config)
+    due = state is not None and bool(manifests) and reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
+    return {
+        "table_path": str(context.root),
+        "format": form,
+        "version": found.version,
+        "num_files": live,
+        "num_manifests": manifests,
+        "num_tombstones": tombstones,
+        "tombstone_ratio": tombstones / max(live, 1),
+        "total_bytes": totals.size,
+        "needs_compaction": due,
+        "status": "; ".join(newest.warnings) or ("no checkpoint" if base is None else "OK"),
+    }
+
+
+def _form(context: TableContext, version: int) -> tuple[str, StateManifest | None]:
+    """Where a version has checkpoints of several formats, the one that is pointed to."""
+    pointer, listing = read_pointer(context.store), context.log.look()
+    try:
+        _, form = read_checkpoint(context.log, listing, version, pointer.family if pointer and pointer.version == version else None)
+    except LogCorrupted:
+        _, form = read_checkpoint(context.log, listing, version)
+    return form.value, read_state_manifest(context.store, version) if form is Format.AVRO else None

@@ -1,0 +1,156 @@
+"""Verify: every live split against what the log says of it, and against its own checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from indextables.actions import Add
+from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, VersionNotFound
+from indextables.operations.executor import Executor, in_threads
+from indextables.operations.findings import Finding, Severity, command, unreadable
+from indextables.operations.inspect.log_damage import damaged_checkpoints
+from indextables.operations.search import missing
+from indextables.paths import is_our_split
+from indextables.rows import is_upstream
+from indextables.splits import ColumnStatistics, SplitReader, StatsCollector, is_upstream_split, verified_rows
+from indextables.storage import StoreSpec
+from indextables.table import Snapshot, TableContext
+from indextables.values import decode_value
+
+MISSING = "missing-split"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """One split at a time, on whatever machine."""
+
+    store: StoreSpec
+    deep: bool
+
+    def __call__(self, add: Add) -> list[Finding]:
+        try:
+            with self.store.open().fresh_copy(add.path, add.size) as path:
+                return [self._finding("split-differs", problem) for problem in self._problems(path, add)]
+        except FileNotFoundError:
+            return [self._finding(MISSING, f"split {add.path!r} is missing from the table")]
+        except SplitCorrupted as error:
+            message = str(error) if add.path in str(error) else f"split {add.path!r} is damaged: {error}"
+            return [self._finding("damaged-split", message)]
+        except IndexTablesError as error:  # whatever a hostile split provokes is told of that split; the others are looked at all the same
+            return [self._finding("unreadable-split", f"split {add.path!r} cannot be read: {error}")]
+
+    def _problems(self, path: Path, add: Add) -> list[str]:
+        """What the log says and the split does not confirm; SplitCorrupted where its own checksums do not match."""
+        size = path.stat().st_size
+        if is_upstream(add) and is_upstream_split(path):
+            return _basic_differences(add, size, verified_rows(path))
+        with SplitReader(path) as split:  # one of its own: a reader that others share has read parts of the file before
+            if is_our_split(add.path):
+                split.verify()
+            return [*_basic_differences(add, size, split.num_records), *self._differences(split, add)]
+
+    def _finding(self, code: str, message: str) -> Finding:
+        return Finding(code, Severity.ERROR, message, command("repair", str(self.store.root), "NEW_LOG"))
+
+    def _differences(self, split: SplitReader, add: Add) -> Iterator[str]:
+        """What else the log says and the split does not bear out."""
+        if not is_our_split(add.path):
+            return
+        info = split.info
+        said = {
+            "footerStartOffset": (add.footer_start_offset, info.footer_start),
+            "footerEndOffset": (add.footer_end_offset, info.footer_end),
+            "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start),
+            "hotcacheLength": (add.hotcache_length, info.hotcache_length),
+            "uncompressedSizeBytes": (add.uncompressed_size_bytes, info.uncompressed_size),
+            "timeRangeStart": (add.time_range_start, info.time_range_start),
+            "timeRangeEnd": (add.time_range_end, info.time_range_end),
+        }
+        for name, (logged, true) in said.items():
+            if logged is not None and logged != true:
+                yield f"split {add.path!r} has {name} {true} and the log says {logged}"
+        if self.deep:
+            yield from _decoded_differences(split, add)
+
+
+def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
+    found = [("bytes", size, add.size), ("rows", rows, add.num_records)]
+    return [f"split {add.path!r} has {true} {what} and the log says {said}" for what, true, said in found if said not in (None, true)]
+
+
+def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
+    """Decodes all rows, counts them, and compares their bounds with the log's."""
+    hotcache = split.footer.hotcache
+    stats = StatsCollector(split.schema, hotcache.stats_characters, hotcache.partition_columns)
+    rows = 0
+    for batch in split.batches():
+        rows += batch.num_rows
+        stats.add(batch)
+    if rows != split.num_records:
+        yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
+    statistics = stats.result()
+    for name in hotcache.partition_columns:
+        if not _is_partition(statistics[name], rows, add.partition_values.get(name), split.schema.field(name).type):
+            yield f"split {add.path!r} has rows whose {name!r} is not {add.partition_values.get(name)!r}, which the log says of all of them"
+    for name, true in statistics.items():
+        for kind, logged, found in (("min", add.min_values, true.min), ("max", add.max_values, true.max)):
+            if logged is not None and name in logged and logged[name] != found:
+                yield f"split {add.path!r} has {kind} {found!r} of {name!r} and the log says {logged[name]!r}"
+
+
+def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, kind: pa.DataType) -> bool:
+    """Whether all rows have the value that the log says; without bounds (a NaN) that is not known."""
+    if value is None or statistics.nulls:
+        return value is None and statistics.nulls == rows
+    if statistics.min is None or statistics.max is None:
+        return True
+    try:
+        return all(decode_value(bound, kind) == decode_value(value, kind) for bound in (statistics.min, statistics.max))
+    except ValueError:
+        return False
+
+
+def verify(context: TableContext, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
+    """Sizes, footers, checksums and row counts of all live splits; `deep` also decodes rows and bounds. Empty where all is well.
+
+    The log and the splits are read again from the store, whatever the snapshot or a cache holds of them.
+    """
+    stored = context.from_store()
+    try:
+        fresh = _read_again(stored, snapshot)
+        adds, damage = list(stored.load(fresh).adds()), list(_log_damage(stored, fresh))
+    except LogCorrupted as error:
+        return [unreadable(str(context.root), error)]
+    found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, deep), adds), strict=True))
+    absent = [add for add in adds if any(finding.code == MISSING for finding in found[add.path])]
+    live = stored.load(stored.snapshot()).files if absent else ()
+    purged = [add for add in absent if add.path not in live]
+    for add in purged:
+        del found[add.path]
+    return [*damage, *_purged(context, snapshot.version, purged), *(finding for findings in found.values() for finding in findings)]
+
+
+def _read_again(stored: TableContext, snapshot: Snapshot) -> Snapshot:
+    try:
+        return stored.snapshot(snapshot.version)
+    except VersionNotFound:  # it expired since the table was opened
+        return snapshot
+
+
+def _log_damage(stored: TableContext, snapshot: Snapshot) -> Iterator[Finding]:
+    """Of the checkpoint that the snapshot is read from, and of newer ones that could not be used."""
+    listing, first = stored.log.listing(), snapshot.checkpoint or 0
+    for damage in damaged_checkpoints(stored.log, listing, [base for base in listing.bases if first <= base <= snapshot.version]):
+        yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", str(stored.root)))
+
+
+def _purged(context: TableContext, version: int, splits: Sequence[Add]) -> Iterator[Finding]:
+    """That is no damage of the table, and nothing brings them back."""
+    if splits:
+        more = f", as were {len(splits) - 1} more of its splits" if len(splits) > 1 else ""
+        message = f"{missing(context, version, splits[0])}{more}; history lists the versions to read instead"
+        yield Finding("purged-version", Severity.WARNING, message, command("history", str(context.root)))

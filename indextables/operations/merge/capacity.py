@@ -1,0 +1,147 @@
+"""Whether the machine has the disk and the memory that merges need, said before they begin."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from indextables import limits
+from indextables.storage import StoreSpec, cache_folder
+
+
+class Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+Group = TypeVar("Group", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One file system, and what merges put on it for each byte of their sources."""
+
+    folder: str
+    free: int
+    while_merging: float
+    afterwards: float  # the merged split stays, and so do its sources until purge
+
+    def needed(self, sizes: Iterable[int], kept: int = 0) -> int:
+        """By merges of so many bytes at the same time, where results of others that have `kept` bytes are there too."""
+        return int((self.while_merging + self.afterwards) * sum(sizes) + self.afterwards * kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is free now. On other machines than this one only the table's own folder is known, where it is a shared one."""
+
+    disks: tuple[Disk, ...]
+    memory: int | None  # bytes; None: not known
+
+    @classmethod
+    def of(cls, store: StoreSpec, *, is_here: bool) -> Room:
+        uses: list[tuple[Path, float, float]] = []
+        if is_here:
+            uses.append((Path(tempfile.gettempdir()), limits.MERGE_DISK_RATIO, 0))
+        if store.root.is_local:
+            uses.append((Path(store.root.path), 0, 1))
+        elif is_here:
+            uses.append((cache_folder(), 1, 0))  # where sources are fetched to; it has a bound of its own
+        return cls(_disks(uses), free_memory() if is_here else None)
+
+    def shortage(self, sizes: Sequence[int], kept: int = 0) -> str | None:
+        """Why merges of these sizes cannot run at the same time after others whose results have `kept` bytes; None: they can."""
+        for disk in self.disks:
+            needed = disk.needed(sizes, kept)
+            if needed > disk.free:
+                return f"{needed} bytes of disk are needed in {disk.folder}, and {disk.free} are free"
+        memory = memory_needed(sizes)
+        if self.memory is not None and memory > self.memory:
+            return f"{memory} bytes of memory are needed, and {self.memory} are free"
+        return None
+
+
+def memory_needed(sizes: Sequence[int]) -> int:
+    return int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
+
+
+def fitting(groups: Sequence[Group], room: Room) -> tuple[list[Group], list[tuple[Group, str]]]:
+    """Pure. In their order, the groups that fit one after the other, and those that do not, each with the reason."""
+    fit: list[Group] = []
+    left: list[tuple[Group, str]] = []
+    kept = 0
+    for group in groups:
+        reason = room.shortage([group.size], kept)
+        if reason is None:
+            fit.append(group)
+            kept += group.size
+        else:
+            left.append((group, reason))
+    return fit, left
+
+
+def next_batch(groups: Sequence[Group], size: int, workers: int, room: Room) -> int:
+    """Pure. How many of the groups, from the first on, are merged before they are committed together; at least one.
+
+    `size` if it is given and not 0. Otherwise a batch ends when it has a group for every worker and a GiB of sources. Either way it
+    ends before the largest of its groups, as many as work at a time, no longer fit into the room.
+    """
+    sizes: list[int] = []
+    for group in groups:
+        if sizes and room.shortage(sorted([*sizes, group.size])[-workers:]) is not None:
+            break
+        sizes.append(group.size)
+        if len(sizes) == (size or limits.MERGE_BATCH_GROUPS) or (
+            not size and len(sizes) >= workers and sum(sizes) >= limits.MERGE_BATCH_BYTES
+        ):
+            break
+    return len(sizes)
+
+
+def free_disk(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def free_memory() -> int | None:
+    """What this process may still take: of the machine and of its control group. None where neither tells."""
+    found = [*_available("/proc/meminfo"), *_of_group()]
+    return min(found, default=None)
+
+
+def _available(file: str) -> list[int]:
+    try:
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", Path(file).read_text(), re.MULTILINE)
+    except OSError:
+        return []
+    return [int(match[1]) * 1024] if match else []
+
+
+def _of_group(group: Path = Path("/sys/fs/cgroup")) -> list[int]:
+    """A container sees its own control group there; what it has of files can be given back."""
+    try:
+        most, used = (group / "memory.max").read_text().strip(), int((group / "memory.current").read_text())
+        files = sum(int(n) for n in re.findall(r"^(?:in)?active_file (\d+)$", (group / "memory.stat").read_text(), re.MULTILINE))
+    except (OSError, ValueError):
+        return []
+    return [] if most == "max" else [max(0, int(most) - used + files)]
+
+
+def _disks(uses: Iterable[tuple[Path, float, float]]) -> tuple[Disk, ...]:
+    """Folders on one file system share what is free there."""
+    found: dict[int, Disk] = {}
+    for folder, while_merging, afterwards in uses:
+        existing = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))
+        device = os.stat(existing).st_dev
+        known = found.get(device)
+        if known is None:
+            found[device] = Disk(str(folder), free_disk(existing), while_merging, afterwards)
+        else:
+            both = f"{known.folder} and {folder}"
+            found[device] = Disk(both, known.free, known.while_merging + while_merging, known.afterwards + afterwards)
+    return tuple(found.values())

@@ -1,0 +1,72 @@
+"""The commit of a batch of merges: each group's sources go and its merged split comes, if all of them are still live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from indextables.actions import Action, Add, LiveFiles, Remove
+from indextables.errors import ConcurrentConflict, IndexTablesError
+from indextables.log import require_live
+from indextables.operations.merge.plan import MergeGroup
+from indextables.operations.merge.task import Merged
+from indextables.rows import described
+from indextables.table import Draft, Snapshot, TableContext, check_owned, is_foreign, new_skip, protocol_for_skips, taken_over
+
+
+@dataclass(slots=True)
+class BatchCommit:
+    """Drafts the replacement of every group whose sources are all still live; the others are dropped, so no row comes back or doubles.
+
+    A broken source that another commit removed meanwhile, and a purge deleted, was not broken.
+    """
+
+    results: Sequence[Merged]
+    context: TableContext
+    broken: list[tuple[Add, str]] = field(default_factory=list)  # of the draft that was made last, as are
+    lost: list[IndexTablesError] = field(default_factory=list)
+
+    def __call__(self, base: Snapshot) -> Draft:
+        check_owned(base.protocol, take_over=bool(self.context.config.get("storage.takeOver")))
+        live = self.context.load(base).files
+        self.broken = [(add, why) for result in self.results for add, why in result.broken if add.path in live]
+        valid, self.lost = self._still_live(live, base.version)
+        now = self.context.clock.now_ms()
+        removes = [Remove.of(add, now, data_change=False) for group, _ in valid for add in group.sources]
+        adds = [add for _, add in valid]
+        metrics = metrics_of([group for group, _ in valid], adds, len(self.broken))
+        taken = [taken_over(base.protocol)] if adds and is_foreign(base.protocol) else []
+        return Draft([*taken, *self._skips(base, now), *removes, *adds], metrics, new_paths=True)
+
+    def _still_live(self, live: LiveFiles, version: int) -> tuple[list[tuple[MergeGroup, Add]], list[IndexTablesError]]:
+        valid: list[tuple[MergeGroup, Add]] = []
+        lost: list[IndexTablesError] = []
+        for result in self.results:
+            if result.add is None:
+                continue
+            try:
+                require_live("merge_splits", (add.path for add in result.group.sources), live, version)
+                valid.append((result.group, result.add))
+            except ConcurrentConflict as conflict:
+                lost.append(ConcurrentConflict(f"{conflict}; {described([result.add.path])}"))
+        return valid, lost
+
+    def _skips(self, base: Snapshot, now_ms: int) -> list[Action]:
+        config = self.context.config
+        if not self.broken or not config.get("skippedFiles.trackingEnabled"):
+            return []
+        hours = config.get("skippedFiles.cooldownDuration")
+        skips = [new_skip(base, add, why, "merge_splits", now_ms, hours) for add, why in self.broken]
+        return [*protocol_for_skips(base), *skips]
+
+
+def metrics_of(groups: Sequence[MergeGroup], adds: Sequence[Add], skipped: int) -> dict[str, int]:
+    return {
+        "groups": len(groups),
+        "files_added": len(adds),
+        "files_removed": sum(len(group.sources) for group in groups),
+        "bytes_added": sum(add.size for add in adds),
+        "bytes_removed": sum(group.size for group in groups),
+        "rows": sum(group.rows for group in groups),
+        "files_skipped": skipped,
+    }

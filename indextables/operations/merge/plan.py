@@ -1,0 +1,183 @@
+"""What a merge would do, decided on columns: 140,000 splits are planned in less than a second, and only what is merged becomes objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import limits
+from indextables.actions import Add, strings_of
+from indextables.config import Config, parse_size
+from indextables.errors import InvalidArgument
+from indextables.predicates import Predicate, parse_predicate
+from indextables.rows import is_upstream
+from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, not_cooling, rows_of_partitions
+
+_COLUMNS = ["path", "partition_values", "size", "modification_time", "num_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    target_size: int
+    where: Predicate | None = None
+    max_dest_splits: int | None = None
+    max_source_splits: int = 1000
+    skip_threshold: float = 0.45  # of the target size: a split that large is not merged again
+    take_over: bool = False  # every split of another program is a source, also alone and whatever its size
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """Splits of one partition that are to become one, oldest first."""
+
+    partition_values: Mapping[str, str]
+    paths: tuple[str, ...]
+    at: tuple[int, ...]  # their rows in the files of the plan's view
+    rows: int
+    size: int
+    oldest: int  # modification time of the first
+
+    def describe(self) -> dict[str, Any]:
+        return {"partition": dict(self.partition_values), "sources": list(self.paths), "rows": self.rows, "bytes": self.size}
+
+
+@dataclass(frozen=True, slots=True)
+class MergeGroup:
+    """The same with all that the log says of the splits; picklable, goes to executors."""
+
+    partition_values: Mapping[str, str]
+    sources: tuple[Add, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(add.num_records or 0 for add in self.sources)
+
+    @property
+    def size(self) -> int:
+        return sum(add.size for add in self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    view: LoadedSnapshot  # perhaps without files of partitions that are not asked for
+    options: MergeOptions
+    groups: tuple[PlannedGroup, ...]  # most sources first, of as many the oldest
+
+    def with_sources(self, groups: Sequence[PlannedGroup]) -> list[MergeGroup]:
+        wanted = np.sort(np.fromiter((row for group in groups for row in group.at), np.int64))
+        adds = dict(zip(wanted.tolist(), self.view.adds(wanted), strict=True))
+        return [MergeGroup(group.partition_values, tuple(adds[row] for row in group.at)) for group in groups]
+
+
+def merge_options(
+    config: Config,
+    snapshot: Snapshot,
+    target_size: str | int | None = None,
+    where: str | None = None,
+    max_dest_splits: int | None = None,
+    max_source_splits: int | None = None,
+) -> MergeOptions:
+    """What is not given is the table's, or the default. Checked; InvalidArgument, InvalidPredicate."""
+    config = config.with_table(snapshot.metadata.configuration)
+    size = int(config.get("merge.targetSize")) if target_size is None else parse_size(target_size)
+    if size < limits.MIB:
+        raise InvalidArgument(f"target size {target_size!r} is below the minimum of 1M")
+    _check_whole("max_dest_splits", max_dest_splits, 1)
+    _check_whole("max_source_splits", max_source_splits, 2)
+    sources = int(config.get("merge.maxSourceSplitsPerMerge")) if max_source_splits is None else max_source_splits
+    allowed = snapshot.partition_columns
+    predicate = (
+        None if where is None else parse_predicate(where, snapshot.schema, allowed=allowed, purpose="merge (partition columns only)")
+    )
+    threshold, take_over = float(config.get("merge.skipSplitThreshold")), bool(config.get("storage.takeOver"))
+    return MergeOptions(size, predicate, max_dest_splits, sources, threshold, take_over)
+
+
+def _check_whole(name: str, given: Any, least: int) -> None:
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
+        raise InvalidArgument(f"{name} {given!r} is not a whole number from {least} on")
+
+
+def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, without: Collection[str] = ()) -> MergePlan:
+    """Pure. Splits of exactly one partition, oldest first, are packed up to the target size or the number of sources.
+
+    `view` has at least the files of the partitions that `options.where` names.
+    The groups with most sources come first, and of equally many that with the oldest source; `max_dest_splits` cuts the list there. Left
+    out are splits of `skip_threshold` times the target size and more, those in cooldown at `now_ms`, and those at paths of `without`.
+    """
+    chosen, upstream = _candidates(view, options)
+    files = view.files.take(chosen, _COLUMNS)
+    paths: list[str] = files.column("path").to_pylist()
+    kept = not_cooling(paths, files_in_cooldown(view, now_ms))
+    if without:
+        kept &= np.fromiter((path not in without for path in paths), bool, len(paths))
+    partition = _partitions(files.column("partition_values"))
+    order = _oldest_first(files, partition)
+    groups = [
+        _group(files, paths, chosen, members)
+        for members in _packed(order[kept[order]], partition, files.column("size").to_numpy(), options)
+        if len(members) > 1 or int(chosen[members[0]]) in upstream
+    ]
+    groups.sort(key=lambda group: (-len(group.paths), group.oldest, group.paths[0]))
+    return MergePlan(view, options, tuple(groups[: options.max_dest_splits]))
+
+
+def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, frozenset[int]]:
+    """Rows of the view's files that may be sources, and those that may be one alone: of another program, whose table is taken over."""
+    rows = rows_of_partitions(view, options.where)
+    small = view.files.take(rows, ["size"]).column("size").to_numpy() < options.skip_threshold * options.target_size
+    if not options.take_over:
+        return rows[small], frozenset()
+    upstream = np.fromiter((is_upstream(add) for add in view.adds(rows)), bool, len(rows))
+    return rows[small | upstream], frozenset(rows[upstream].tolist())
+
+
+def _partitions(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """A number for each row: equal ones have exactly the same partition values."""
+    numbers = np.zeros(len(values), np.int64)
+    keys = sorted({key for chunk in values.chunks for key in pc.unique(chunk.keys).to_pylist()})
+    for key in keys:
+        texts = strings_of(values, key).dictionary_encode()
+        codes = texts.indices.fill_null(-1).to_numpy() + 1
+        numbers = np.unique(numbers * (len(texts.dictionary) + 1) + codes, return_inverse=True)[1]
+    return numbers
+
+
+def _oldest_first(files: pa.Table, partition: npt.NDArray[np.int64]) -> Rows:
+    """Partition by partition."""
+    keys = [("partition", "ascending"), ("modification_time", "ascending"), ("path", "ascending")]
+    table = files.select(["modification_time", "path"]).append_column("partition", pa.array(partition))
+    found: Rows = pc.sort_indices(table, keys).to_numpy().astype(np.int64)
+    return found
+
+
+def _packed(order: Rows, partition: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], options: MergeOptions) -> Iterator[list[int]]:
+    members: list[int] = []
+    size, last = 0, -1
+    for row, number, bytes_ in zip(order.tolist(), partition[order].tolist(), sizes[order].tolist(), strict=True):
+        if members and (number != last or size + bytes_ > options.target_size or len(members) >= options.max_source_splits):
+            yield members
+            members, size = [], 0
+        members.append(row)
+        size, last = size + bytes_, number
+    if members:
+        yield members
+
+
+def _group(files: pa.Table, paths: Sequence[str], chosen: Rows, members: Sequence[int]) -> PlannedGroup:
+    first = members[0]
+    these = np.asarray(members)
+    return PlannedGroup(
+        dict(files.column("partition_values")[first].as_py() or ()),
+        tuple(paths[row] for row in members),
+        tuple(chosen[these].tolist()),
+        pc.sum(files.column("num_records").take(pa.array(these))).as_py() or 0,
+        pc.sum(files.column("size").take(pa.array(these))).as_py() or 0,
+        files.column("modification_time")[first].as_py(),
+    )

@@ -1,0 +1,201 @@
+"""Merge splits: many small files of a partition become few large ones, with the same rows.
+
+Groups are merged in batches, and each batch is a commit of its own: what a killed merge had committed stays, and no more than a batch
+is lost or in flight. A batch that fails does not stop the others. When all are through, it is planned anew on what they made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow.compute as pc
+
+from indextables import interrupts, logs
+from indextables.actions import Add, Skip
+from indextables.errors import LogCorrupted, StorageError
+from indextables.operations.checkpoint import after_commit
+from indextables.operations.executor import Executor, in_threads
+from indextables.operations.merge.capacity import Room, fitting, next_batch
+from indextables.operations.merge.commit import BatchCommit, metrics_of
+from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
+from indextables.operations.merge.task import Merged, MergeTask
+from indextables.operations.report import Report, Status, reporter
+from indextables.rows import named_on_failure, upstream_table
+from indextables.table import Snapshot, TableContext, check_owned, log_recorded, transact
+
+logger = logging.getLogger("indextables")
+
+
+def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
+    """Merges the groups of the plan, then plans and merges again until nothing is left to do, nothing works, or `merge.maxPasses` are done.
+
+    Sources that are broken stay as they are, and are recorded as skipped. Where nothing could be committed the first error is raised.
+    """
+    report = reporter("merge_splits", str(context.root), context.clock)
+    merging = _Merging(context, executor, merge_plan.view, merge_plan.view)
+    for _ in range(int(context.config.get("merge.maxPasses"))):
+        if not merge_plan.groups or not merging.run_pass(merge_plan):
+            break
+        merge_plan = merging.planned_anew(merge_plan)
+    return merging.finished(report)
+
+
+@dataclass(slots=True)
+class _Merging:
+    """What came of a merge so far."""
+
+    context: TableContext
+    executor: Executor
+    first: Snapshot  # what the merge began with
+    snapshot: Snapshot  # the newest that was seen
+    metrics: Counter[str] = field(default_factory=Counter)
+    base_version: int | None = None  # of the first commit
+    version: int | None = None  # of the last
+    errors: list[Exception] = field(default_factory=list)  # groups that could not be merged
+    warnings: list[str] = field(default_factory=list)  # the same, and sources that are broken
+    notes: list[str] = field(default_factory=list)  # of checkpoints between batches
+    made: set[str] = field(default_factory=set)  # merged splits that were committed
+    avoided: set[str] = field(default_factory=set)  # sources that are not tried again
+    is_unfinished: bool = False  # nothing has followed the last commit yet
+
+    def run_pass(self, merge_plan: MergePlan) -> bool:
+        """Whether a group was merged."""
+        before = self.metrics["groups"]
+        store, is_here = self.context.store.spec, self.executor.is_here
+        task = MergeTask(store, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
+        groups, left = fitting(merge_plan.groups, Room.of(store, is_here=is_here))
+        for group, reason in left:
+            self._fail(StorageError(_left_out(group, reason)), group.paths)
+        while groups:
+            size = int(self.context.config.get("merge.batchSize"))
+            count = next_batch(groups, size, self.executor.workers, Room.of(store, is_here=is_here))
+            self._run_batch(merge_plan, task, groups[:count])
+            groups = groups[count:]
+        return self.metrics["groups"] > before
+
+    def planned_anew(self, last: MergePlan) -> MergePlan:
+        most = last.options.max_dest_splits
+        rest = None if most is None else most - len(last.groups)
+        if rest is not None and rest <= 0:
+            return replace(last, groups=())
+        avoided = self.avoided | self._others()
+        view = self.context.load(self.snapshot, last.options.where)
+        return plan_merge(view, replace(last.options, max_dest_splits=rest), self.context.clock.now_ms(), avoided)
+
+    def _others(self) -> set[str]:
+        """Splits that came meanwhile. They wait for the next merge: each would have a large split written again for a few rows."""
+        files = self.context.load(self.snapshot).files_table().select(["path", "added_at_version"])
+        news = files.filter(pc.greater(files.column("added_at_version"), self.first.version))
+        return set(news.column("path").to_pylist()) - self.made
+
+    def finished(self, report: Callable[..., Report]) -> tuple[Report, Snapshot]:
+        if self.version is None and self.errors:
+            raise self.errors[0]
+        if self.is_unfinished:
+            self._follow(merged=True)
+        status = Status.PARTIAL if self.warnings else Status.NO_ACTION if self.version is None else Status.SUCCESS
+        base = self.snapshot.version if self.base_version is None else self.base_version
+        metrics = metrics_of([], [], 0) | self.metrics
+        return report(status, metrics, base_version=base, version=self.version, warnings=[*self.warnings, *self.notes]), self.snapshot
+
+    def _run_batch(self, merge_plan: MergePlan, task: MergeTask, groups: Sequence[PlannedGroup]) -> None:
+        """Whatever goes wrong is this batch's alone, unless it is the log that is wrong."""
+        try:
+            if self.is_unfinished:
+                self._follow(merged=False)
+            with interrupts.after(self.version):
+                results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
+            with named_on_failure([result.add.path for result in results if result.add is not None]):
+                self._commit(results)
+        except LogCorrupted:
+            raise
+        except Exception as error:
+            logs.warn_of(error, f"a batch of {len(groups)} merges failed")
+            self._fail(error, (path for group in groups for path in group.paths))
+
+    def _commit(self, results: Sequence[Merged]) -> None:
+        context, commit = self.context, BatchCommit(results, self.context)
+        outcome = transact(context.log, self.snapshot, "merge_splits", commit, config=context.config, clock=context.clock)
+        assert outcome.draft is not None
+        log_recorded(action for action in outcome.draft.actions if isinstance(action, Skip))
+        self.snapshot = outcome.snapshot
+        for result in results:
+            if result.error is not None:
+                self._fail(result.error, (add.path for add in result.group.sources))
+        for add, why in commit.broken:
+            self._warn(why)
+            self.avoided.add(add.path)
+        for conflict in commit.lost:
+            self._fail(conflict, ())
+        if outcome.version is None:
+            return
+        self.base_version = outcome.base_version if self.base_version is None else self.base_version
+        self.version, self.is_unfinished = outcome.version, True
+        self.metrics.update(outcome.draft.metrics)
+        self.metrics["commits"] += 1
+        self.made.update(action.path for action in outcome.draft.actions if isinstance(action, Add))
+        measures = dict(outcome.draft.metrics)
+        logger.info(
+            "Merged %s splits into %s at version %s",
+            measures["files_removed"],
+            measures["files_added"],
+            outcome.version,
+            extra={"event": "splits_merged", "table": str(context.root), "version": outcome.version, **measures},
+        )
+
+    def _follow(self, *, merged: bool) -> None:
+        """A checkpoint, if one is due. The state is made anew without what was merged once, at the end (CMP-05)."""
+        self.snapshot, late = after_commit(self.context, self.snapshot, merged=merged)
+        self.notes += late
+        self.is_unfinished = False
+
+    def _fail(self, error: Exception, sources: Iterable[str]) -> None:
+        self.errors.append(error)
+        self._warn(str(error))
+        self.avoided.update(sources)
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def _left_out(group: PlannedGroup, reason: str) -> str:
+    return f"the {len(group.paths)} splits from {group.paths[0]!r} on are left as they are: {reason}"
+
+
+def merge_splits(
+    context: TableContext,
+    snapshot: Snapshot,
+    target_size: str | int | None = None,
+    where: str | None = None,
+    max_dest_splits: int | None = None,
+    max_source_splits: int | None = None,
+    dry_run: bool = False,
+    executor: Executor = in_threads,
+) -> tuple[Report, Snapshot]:
+    """Plan, then run; a dry run is the plan of the first pass alone, with warnings of what would not fit on disk or in memory."""
+    options = merge_options(context.config, snapshot, target_size, where, max_dest_splits, max_source_splits)
+    merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
+    if not dry_run:
+        snapshot.require_no_gap()
+        check_owned(snapshot.protocol, take_over=options.take_over)
+        bound = context.for_table(snapshot)
+        bound.config.check()
+        return run_merge(bound, merge_plan, executor)
+    report = reporter("merge_splits", str(context.root), context.clock)
+    groups = merge_plan.groups
+    status = Status.SUCCESS if groups else Status.NO_ACTION
+    metrics = metrics_of([], [], 0) | {
+        "groups": len(groups),
+        "files_added": len(groups),
+        "files_removed": sum(len(group.paths) for group in groups),
+        "bytes_removed": sum(group.size for group in groups),
+        "rows": sum(group.rows for group in groups),
+    }
+    _, left = fitting(groups, Room.of(context.store.spec, is_here=executor.is_here))
+    warnings = [_left_out(group, reason) for group, reason in left]
+    steps = [group.describe() for group in groups]
+    return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

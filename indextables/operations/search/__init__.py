@@ -1,0 +1,31 @@
+"""Reading a snapshot: `scan` and `count` over rows, `search` over the full-text index, `explain_filter` for what either would read."""
+
+from __future__ import annotations
+
+from indextables.operations.search.rows import (
+    SCORE,
+    bind,
+    bound_query,
+    check_columns,
+    count,
+    explain_filter,
+    missing,
+    reader,
+    scan,
+    scan_split,
+)
+from indextables.operations.search.run import search
+
+__all__ = [
+    "SCORE",
+    "bind",
+    "bound_query",
+    "check_columns",
+    "count",
+    "explain_filter",
+    "missing",
+    "reader",
+    "scan",
+    "scan_split",
+    "search",
+]

@@ -1,0 +1,292 @@
+"""Search over the live splits of a snapshot, pruned first: the best rows of all of them, scored as if they were one split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import limits
+from indextables.actions import Add
+from indextables.errors import InvalidArgument
+from indextables.operations.executor import in_threads
+from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns, check_rows, missing, split_place
+from indextables.predicates import Predicate, typed_array
+from indextables.process_cache import ProcessCache
+from indextables.schema import is_nested
+from indextables.splits import (
+    GAP,
+    DocMapping,
+    Group,
+    Highlighter,
+    Hits,
+    ParsedQuery,
+    SplitPlace,
+    View,
+    beginning,
+    join_hits,
+    known_view,
+    open_view,
+    parallel,
+)
+from indextables.table import Snapshot, TableContext, live_files, whole_files
+
+SNIPPET = "_snippet"
+_FEW_ROWS = 32
+_FIRST_PAGE = 1000  # hits that are looked at first where `where` chooses among them
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A checked search: what every split is asked."""
+
+    query: ParsedQuery
+    mapping: DocMapping
+    schema: pa.Schema  # of the result, without `_score` and `_snippet`
+    predicate: Predicate | None
+    limit: int
+    offset: int
+    order_by: tuple[str, bool] | None  # column, descending
+    snippets: tuple[str, ...]
+
+    @property
+    def top(self) -> int:
+        return self.limit + self.offset
+
+
+def search(
+    context: TableContext,
+    snapshot: Snapshot,
+    query: str,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int = 10,
+    order_by: str | None = None,
+    offset: int = 0,
+    snippets: Sequence[str] | None = None,
+) -> pa.Table:
+    """The best `limit` rows after `offset`, with `_score`, and with `_snippet` where snippets of columns are asked for.
+
+    Scores are BM25 with the statistics of all splits that are searched (splits/view.py): a merge of splits does not change them, and
+    they are the same as in one split with all these rows. Equal scores come in the order of the log, then of the rows. With `order_by`
+    nulls come last, and equal values best score first.
+    """
+    request = _search_request(context, snapshot, query, columns, where, limit, order_by, offset, snippets)
+    files = live_files(context.load(snapshot, request.predicate), request.predicate)
+    view = _view(context, snapshot.version, files)
+    hits = _best_hits(view, request, _Filter(view, request.predicate, files, snapshot))
+    return _result(view, request, hits.take(np.arange(request.offset, len(hits))))
+
+
+def _view(context: TableContext, version: int, files: Sequence[Add]) -> View:
+    """The splits as one index. Where their files are is looked up once: that costs more than a search."""
+    key = (str(context.root), *(add.path for add in files))
+    known = _PATHS.get(key)
+    if known is not None and (view := known_view(known)) is not None:
+        return view
+    partly = len(files) <= limits.PARTIAL_SPLITS
+    paths = [split_place(context, version, add, partly) for add in files]
+    try:
+        view = open_view(paths)
+    except FileNotFoundError as error:
+        raise missing(context, version, next(add for add in files if add.path == str(error))) from None
+    for add, split in zip(files, view.readers, strict=True):
+        check_rows(add, split)
+    _PATHS.pop(key)
+    _PATHS.put(key, paths)
+    return view
+
+
+_PATHS: ProcessCache[tuple[str, ...], list[SplitPlace]] = ProcessCache(lambda: (limits.OPEN_VIEWS,))
+
+
+class _Filter:
+    """Which hits match the predicate; a split whose partition decides it is not read for that."""
+
+    def __init__(self, view: View, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
+        self._view = view
+        self._predicate = predicate
+        whole = whole_files(predicate, files, snapshot)
+        self._undecided = {number for number, add in enumerate(files) if add.path not in whole}
+
+    @property
+    def passes_all(self) -> bool:
+        return not self._undecided
+
+    def matching(self, hits: Hits) -> Hits:
+        if self._predicate is None or self.passes_all:
+            return hits
+        predicate = self._predicate
+        keep = np.ones(len(hits), bool)
+
+        def judge(number: int) -> None:
+            places = np.flatnonzero(hits.splits == number)
+            rows = self._view.readers[number].take(hits.rows[places], sorted(predicate.columns))
+            keep[places] = np.asarray(predicate.mask(rows), dtype=bool)
+
+        in_threads(judge, [int(number) for number in np.unique(hits.splits) if number in self._undecided])
+        return hits.take(keep)
+
+
+def _best_hits(view: View, request: SearchRequest, matching: _Filter) -> Hits:
+    """The best `top` hits that match, in their order."""
+    if request.order_by is None and matching.passes_all:
+        return view.search(request.query, request.top)
+    best = _best_scored if request.order_by is None else _best_ordered
+    joined = join_hits(in_threads(lambda group: best(view, group, request, matching), view.groups))
+    if request.order_by is None:
+        return joined.take(np.arange(min(request.top, len(joined))))
+    return _ordered(view, joined, request)
+
+
+def _best_scored(view: View, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+    parts: list[Hits] = []
+    for page in group.pages(request.query, max(_FIRST_PAGE, 4 * request.top)):
+        parts.append(matching.matching(page))
+        if sum(map(len, parts)) >= request.top:
+            break
+    return join_hits(parts)
+
+
+def _best_ordered(view: View, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+    best = join_hits([])
+    for page in group.pages(request.query, limits.SEARCH_PAGE):
+        best = _ordered(view, join_hits([best, matching.matching(page)]), request)
+    return best
+
+
+def _ordered(view: View, hits: Hits, request: SearchRequest) -> Hits:
+    """The first `top` hits by the column of `order_by`; nulls last, NaN above all numbers, equal values best first."""
+    assert request.order_by is not None  # the caller looked
+    name, descending = request.order_by
+    direction = "descending" if descending else "ascending"
+    keys = {"key": _fetched(view, hits, [name]).column(name), "place": pa.array(np.arange(len(hits)))}
+    sort_keys = [("key", direction), ("place", "ascending")]
+    if pa.types.is_floating(keys["key"].type):
+        keys["nan"] = pc.is_nan(keys["key"])
+        sort_keys.insert(0, ("nan", direction))
+    order = pc.sort_indices(pa.table(keys), sort_keys=sort_keys)
+    return hits.take(order.to_numpy()[: request.top])
+
+
+def _result(view: View, request: SearchRequest, hits: Hits) -> pa.Table:
+    names = [*request.schema.names, *(name for name in request.snippets if name not in request.schema.names)]
+    fetched = _fetched(view, hits, names)
+    found = fetched.select(request.schema.names) if len(hits) else request.schema.empty_table()
+    if found.schema != request.schema:
+        found = found.cast(request.schema)
+    # Not appended: a table without columns has no rows, and the score may be all that is asked for.
+    scores = typed_array(hits.scores.tolist(), pa.float64())
+    found = pa.table([*found.columns, scores], schema=request.schema.append(pa.field(SCORE, pa.float64())))
+    if request.snippets:
+        found = found.append_column(SNIPPET, _snippets(request, fetched))
+    return found.combine_chunks()
+
+
+def _fetched(view: View, hits: Hits, columns: Sequence[str]) -> pa.Table:
+    """The rows of the hits, in the order of the hits."""
+    if not len(hits):
+        return pa.table({name: pa.nulls(0) for name in columns})
+    numbers = np.unique(hits.splits)
+    places = [np.flatnonzero(hits.splits == number) for number in numbers]
+    wanted = [(view.readers[number], hits.rows[at]) for number, at in zip(numbers.tolist(), places, strict=True)]
+    back = np.empty(len(hits), np.int64)
+    back[np.concatenate(places)] = np.arange(len(hits))
+    waits = any(split.is_partial for split, _ in wanted)
+    if waits or len(hits) > _FEW_ROWS:
+        parts = parallel(lambda part: part[0].take(part[1], columns), wanted, waits)
+        return pa.concat_tables(parts).take(pa.array(back))
+    # Threads, and Arrow's take, would cost more than they save.
+    rows = [part.slice(at, 1) for split, numbers in wanted for part in [split.take(numbers, columns)] for at in range(part.num_rows)]
+    return pa.concat_tables([rows[at] for at in back])
+
+
+def _snippets(request: SearchRequest, rows: pa.Table) -> pa.Array:
+    """Per row the best piece of each column that has one, else the beginning of the first that is not null."""
+    highlighters = [Highlighter(request.query, name, request.mapping) for name in request.snippets]
+    shown: list[str | None] = []
+    for texts in zip(*(rows.column(name).to_pylist() for name in request.snippets), strict=True):
+        known = [(lighter, text) for lighter, text in zip(highlighters, texts, strict=True) if text is not None]
+        pieces = [piece for lighter, text in known if (piece := lighter.snippet(text)) is not None]
+        shown.append(f" {GAP} ".join(pieces) if pieces else beginning(known[0][1]) if known else None)
+    return pa.array(shown, pa.string())
+
+
+# --- the request
+
+
+def _search_request(
+    context: TableContext,
+    snapshot: Snapshot,
+    query: str,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int,
+    order_by: str | None,
+    offset: int,
+    snippets: Sequence[str] | None,
+) -> SearchRequest:
+    for name, value, low in (("limit", limit, 1), ("offset", offset, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise InvalidArgument(f"{name} {value!r} is not a whole number from {low} on")
+    if limit + offset > limits.SEARCH_LIMIT:
+        raise InvalidArgument(f"limit and offset together are {limit + offset}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+    parsed, mapping = bound_query(context, snapshot, query)
+    wanted = _result_columns(snapshot.schema, columns)
+    return SearchRequest(
+        query=parsed,
+        mapping=mapping,
+        schema=pa.schema([snapshot.schema.field(name) for name in wanted]),
+        predicate=bind(snapshot, where),
+        limit=limit,
+        offset=offset,
+        order_by=_parse_order(snapshot.schema, order_by),
+        snippets=_snippet_columns(snapshot.schema, snippets),
+    )
+
+
+def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+    """Of the table; `_score` may be among those asked for, and comes anyway."""
+    if columns is None or isinstance(columns, str) or SCORE in schema.names or SCORE not in columns:
+        return check_columns(schema, columns)
+    others = [name for name in columns if name != SCORE]
+    return check_columns(schema, others) if others else []
+
+
+def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> tuple[str, ...]:
+    if snippets is None:
+        return ()
+    names = check_columns(schema, snippets)
+    for name in names:
+        if not pa.types.is_string(schema.field(name).type):
+            raise InvalidArgument(f"snippets are of string columns, and {name!r} has type {schema.field(name).type}")
+    return tuple(names)
+
+
+def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | None:
+    """`column`, `-column`, `column desc`, `column asc`."""
+    if order_by is None:
+        return None
+    if not isinstance(order_by, str):
+        raise InvalidArgument(f"order_by {order_by!r} is not a column's name")
+    name, descending = _ordered_column(schema, order_by)
+    if is_nested(schema.field(name).type):
+        raise InvalidArgument(f"order_by {order_by!r} is for columns with an order, and {name!r} has type {schema.field(name).type}")
+    return name, descending
+
+
+def _ordered_column(schema: pa.Schema, order_by: str) -> tuple[str, bool]:
+    if order_by in schema.names:  # also one with a space in its name
+        return order_by, False
+    name, _, direction = order_by.strip().rpartition(" ")
+    if direction.lower() not in ("asc", "desc"):
+        name, direction = order_by.strip(), "desc" if order_by.strip().startswith("-") else "asc"
+        name = name.removeprefix("-")
+    if name.strip() not in schema.names:
+        raise InvalidArgument(
+            f"order_by {order_by!r} is not a column, optionally followed by asc or desc; the table has {', '.join(schema.names)}"
+        )
+    return name.strip(), direction.lower() == "desc"

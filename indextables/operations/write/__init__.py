@@ -1,0 +1,15 @@
+"""Writing rows: create a table, append, overwrite, and the merge or purge that a table asks for after a write."""
+
+from __future__ import annotations
+
+from indextables.operations.write.create import new_metadata, write_version_zero
+from indextables.operations.write.run import PreparedWrite, commit_write, prepare_write, write_rows
+
+__all__ = [
+    "PreparedWrite",
+    "commit_write",
+    "new_metadata",
+    "prepare_write",
+    "write_rows",
+    "write_version_zero",
+]

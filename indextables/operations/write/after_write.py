@@ -1,0 +1,88 @@
+"""What a table may want after a write, before the verb returns: a merge (`mergeOnWrite`), then a purge (`purgeOnWrite`).
+
+The write has been committed by then: whatever goes wrong here is a warning in its report, never its failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from indextables import interrupts, logs
+from indextables.actions import CommitInfo
+from indextables.errors import VersionNotFound
+from indextables.operations.executor import Executor
+from indextables.operations.expire import purge
+from indextables.operations.merge import merge_options, plan_merge, run_merge
+from indextables.operations.report import Report
+from indextables.table import Snapshot, TableContext
+
+WRITES = ("append", "overwrite")
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came after a commit, and where it left the table."""
+
+    snapshot: Snapshot
+    metrics: Mapping[str, int] = field(default_factory=dict)  # `merge_groups`, `purge_files_deleted` …: those of the verb's own report
+    warnings: tuple[str, ...] = ()
+
+    def reported(self, verb: str, report: Report) -> Followed:
+        metrics = {f"{verb}_{name}": count for name, count in report.metrics.items()}
+        warnings = [f"{verb} after the write: {warning}" for warning in report.warnings]
+        return replace(self, metrics={**self.metrics, **metrics}, warnings=(*self.warnings, *warnings))
+
+
+def after_write(context: TableContext, done: Followed, version: int, executor: Executor) -> Followed:
+    """`context` has the table's configuration; `version` is what the write committed."""
+    merged = done
+    with interrupts.after(version):
+        if context.config.get("mergeOnWrite.enabled"):
+            merged = _attempt("merge", done, lambda: _merge(context, done, executor))
+        if context.config.get("purgeOnWrite.enabled"):
+            return _attempt("purge", merged, lambda: _purge(context, merged, version))
+    return merged
+
+
+def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Followed:
+    try:
+        return work()
+    except Exception as error:
+        logs.warn_of(error, f"the {verb} after version {before.snapshot.version} failed")
+        return replace(before, warnings=(*before.warnings, f"the {verb} after the write failed: {error}"))
+
+
+def _merge(context: TableContext, done: Followed, executor: Executor) -> Followed:
+    options = merge_options(context.config, done.snapshot, target_size=int(context.config.get("mergeOnWrite.targetSize")))
+    planned = plan_merge(context.load(done.snapshot), options, context.clock.now_ms())
+    if sum(len(group.paths) for group in planned.groups) < context.config.get("mergeOnWrite.minSourceSplits"):
+        return done
+    report, snapshot = run_merge(context, planned, executor)
+    return replace(done, snapshot=snapshot).reported("merge", report)
+
+
+def _purge(context: TableContext, done: Followed, version: int) -> Followed:
+    config = context.config
+    after_merge = config.get("purgeOnWrite.triggerAfterMerge") and done.metrics.get("merge_groups", 0) > 0
+    if not after_merge and not _is_due(context, version, int(config.get("purgeOnWrite.triggerAfterWrites"))):
+        return done
+    splits, log = config.get("purgeOnWrite.splitRetentionHours"), config.get("purgeOnWrite.txLogRetentionHours")
+    return done.reported("purge", purge(context, f"{splits}h", f"{log}h"))
+
+
+def _is_due(context: TableContext, version: int, interval: int) -> bool:
+    """Whether this is the first write at or past a version that `interval` divides. Only the log is asked, so all writers share the count.
+
+    Versions that are no writes count too, and where one takes the number itself the next write is due.
+    """
+    start = version // interval * interval if interval else 0
+    return start > 0 and not any(_is_write(context, earlier) for earlier in range(version - 1, start - 1, -1))
+
+
+def _is_write(context: TableContext, version: int) -> bool:
+    try:
+        actions = context.log.read(version).actions
+    except VersionNotFound:  # expired
+        return False
+    return any(isinstance(action, CommitInfo) and action.operation in WRITES for action in actions)

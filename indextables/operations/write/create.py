@@ -1,0 +1,67 @@
+"""Create: version 0, which holds the protocol and what the table is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables import interrupts
+from indextables.actions import Action, Metadata
+from indextables.config import PREFIX, Config, table_options
+from indextables.errors import SchemaMismatch, TableExists
+from indextables.predicates import has_keys
+from indextables.schema import canonical_schema, to_spark_json
+from indextables.splits import DocMapping
+from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, created
+
+
+def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
+    """Checked: what cannot work is said now, and nothing is written."""
+    columns = canonical_schema(schema)
+    check_partition_columns(columns, partition_by)
+    configuration = table_options(options)
+    config = Config.of(configuration)
+    DocMapping.for_table(columns, partition_by, config.typemap(), config.tokenizers())
+    return Metadata(
+        id=context.clock.new_id(),
+        schema_string=to_spark_json(columns),
+        partition_columns=list(partition_by),
+        configuration={PREFIX + name: text for name, text in configuration.items()},
+        created_time=context.clock.now_ms(),
+    )
+
+
+def write_version_zero(context: TableContext, metadata: Metadata) -> Snapshot:
+    """The new table; TableExists if there is one, or the remains of one."""
+    made = initialise(context, metadata)
+    if made is None:
+        raise TableExists(f"there is a table at {context.root} already")
+    return made
+
+
+def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
+    """The table, if this call made version 0. Where there is one, or the remains of a log, nothing is written (INI-03)."""
+    config = Config.of(context.config.options, metadata.configuration)
+    protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
+    compress = bool(config.get("transaction.compression.enabled"))
+    actions: list[Action] = [protocol, metadata]
+    with interrupts.held_back() as versions:
+        is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
+        if is_made:
+            versions.append(0)
+    return created(context.log, actions) if is_made else None
+
+
+def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    missing = [name for name in partition_by if name not in schema.names]
+    if missing:
+        raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema; it has {', '.join(schema.names)}")
+    for name in partition_by:
+        if not has_keys(schema.field(name).type):
+            raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot name partitions")
+    if len(set(partition_by)) < len(partition_by):
+        raise SchemaMismatch(f"partition columns {', '.join(partition_by)} name a column twice")
+    if len(partition_by) == len(schema.names):
+        raise SchemaMismatch("a table needs at least one column that is not a partition column")

@@ -1,0 +1,244 @@
+"""Write: append and overwrite. Rows become splits wherever they are; the commit is made in one place."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.actions import Add, Metadata, Remove, Txn
+from indextables.config import COLUMN_PREFIXES
+from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
+from indextables.log import is_already_committed, require_same_columns
+from indextables.operations.checkpoint import after_commit
+from indextables.operations.executor import Executor, in_threads
+from indextables.operations.report import Report, Status, reporter
+from indextables.operations.write.after_write import Followed, after_write
+from indextables.operations.write.create import new_metadata, write_version_zero
+from indextables.predicates import Predicate, parse_predicate
+from indextables.rows import SplitTask, check_columns, described, named_on_failure, to_batches
+from indextables.schema import from_spark_json
+from indextables.splits import DocMapping
+from indextables.table import (
+    Draft,
+    Outcome,
+    Snapshot,
+    TableContext,
+    check_owned,
+    is_foreign,
+    rows_of_partitions,
+    taken_over,
+    transact,
+    version_of,
+)
+
+MODES = ("append", "overwrite")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """A write that was checked before any work: `task` goes to where the rows are, `commit` is called with what came back."""
+
+    context: TableContext
+    base: Snapshot | None  # None: the table is made with the first commit
+    metadata: Metadata
+    task: SplitTask
+    mode: str
+    txn: Txn | None
+
+    @property
+    def is_done(self) -> bool:
+        """An earlier attempt committed this txn: there is nothing to write."""
+        return self.base is not None and self.txn is not None and is_already_committed(self.txn, self.base.txns)
+
+
+def prepare_write(
+    context: TableContext,
+    source: pa.Schema | None = None,
+    *,
+    mode: str = "append",
+    where: str | None = None,
+    txn: tuple[str, int] | None = None,
+    known: Snapshot | None = None,
+    create: bool = False,
+    partition_by: Sequence[str] | None = None,
+    table_options: Mapping[str, Any] | None = None,
+) -> PreparedWrite:
+    """Checks everything that can be checked before rows are touched.
+
+    `source` is the schema of the rows where it is known up front. With `create` a missing table is made from it at the commit;
+    `partition_by` must agree with a table that exists.
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode {mode!r} is neither append nor overwrite")
+    if where is not None and mode != "overwrite":
+        raise InvalidArgument("a where goes with mode overwrite only")
+    base = _base(context, known, create)
+    metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
+    schema = from_spark_json(metadata.schema_string)
+    if base is not None:
+        check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
+        base.require_no_gap()
+        if source is not None:
+            check_columns(source, schema)
+    if partition_by is not None and list(partition_by) != metadata.partition_columns:
+        has = ", ".join(metadata.partition_columns) or "nothing"
+        raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
+    config = context.config.with_table(metadata.configuration)
+    config.check()
+    mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
+    if base is not None:
+        _check_typemap(context, base)
+    predicate = _replace_where(where, schema, metadata) if where is not None else None
+    task = SplitTask(
+        context.store.spec,
+        schema,
+        tuple(metadata.partition_columns),
+        mapping,
+        stats_length=int(config.get("stats.truncation.maxLength")),
+        split_bytes=int(config.get("write.targetSplitSize")),
+        split_rows=int(config.get("write.targetSplitRows")),
+        compression=str(config.get("split.rowStore.compression")),
+        within=predicate,
+        mark=uuid.uuid4().hex[:8],
+    )
+    return PreparedWrite(replace(context, config=config), base, metadata, task, mode, _txn(txn, context))
+
+
+def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
+    """The whole write in this process."""
+    started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
+    if prepared.is_done:
+        return commit_write(prepared, [], started)
+    return commit_write(prepared, prepared.task.write(to_batches(data, prepared.task.schema)), started)
+
+
+def commit_write(
+    prepared: PreparedWrite, adds: Sequence[Add], started: Any = None, executor: Executor = in_threads
+) -> tuple[Report, Snapshot]:
+    """Makes the splits part of the table; an append of no rows commits nothing. Where it fails, the error names them.
+
+    What the table wants after a write follows at once, and is done by the executor.
+    """
+    context = prepared.context
+    report = started or reporter(prepared.mode, str(context.root), context.clock)
+    with named_on_failure([add.path for add in adds]):
+        base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
+        outcome = transact(
+            context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
+        )
+    if outcome.draft is None:
+        return _done_before(report, outcome, prepared, adds), outcome.snapshot
+    if outcome.version is None:
+        warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
+        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
+    snapshot, warnings = after_commit(context, outcome.snapshot)
+    followed = after_write(context, Followed(snapshot, warnings=tuple(warnings)), outcome.version, executor)
+    metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
+    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
+    return made, followed.snapshot
+
+
+def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
+    """Another attempt committed the txn, maybe while this one wrote its splits."""
+    txn = prepared.txn
+    assert txn is not None
+    warnings = [f"{txn.app_id} {txn.version} was committed before", *([described([add.path for add in adds])] if adds else [])]
+    first = version_of(prepared.context.log, txn, outcome.snapshot.version)
+    result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """An overwrite replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
+
+    prepared: PreparedWrite
+    adds: Sequence[Add]
+
+    def __call__(self, base: Snapshot) -> Draft:
+        take_over = bool(self.prepared.context.config.get("storage.takeOver"))
+        check_owned(base.protocol, take_over=take_over)
+        require_same_columns(self.prepared.mode, self.prepared.metadata, base.metadata, base.version)
+        removes = self._removes(base) if self.prepared.mode == "overwrite" else []
+        draft = _draft(removes, self.adds)
+        if draft.actions and is_foreign(base.protocol):
+            return replace(draft, actions=[taken_over(base.protocol), *draft.actions])
+        return draft
+
+    def _removes(self, base: Snapshot) -> list[Remove]:
+        where = self.prepared.task.within
+        view = self.prepared.context.load(base, where)
+        old = view.adds(None if where is None else rows_of_partitions(view, where))
+        now = self.prepared.context.clock.now_ms()
+        return [Remove.of(add, now, data_change=True) for add in old]
+
+
+def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:
+    return Draft([*removes, *adds], _metrics(removes, adds), new_paths=True)
+
+
+def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
+    return {
+        "rows_written": sum(add.num_records or 0 for add in adds),
+        "files_added": len(adds),
+        "files_removed": len(removes),
+        "bytes_added": sum(add.size for add in adds),
+        "bytes_removed": sum(remove.size or 0 for remove in removes),
+    }
+
+
+def _check_typemap(context: TableContext, base: Snapshot) -> None:
+    """Splits of one table are indexed in one way: a search would miss rows of those that are not."""
+    table = context.for_table(base).config.table
+    for key, word in context.config.options.items():
+        if key.startswith(COLUMN_PREFIXES) and table.get(key) != word:
+            raise ConfigError(f"option {key} = {word!r} differs from the table's, which was settled when it was created")
+
+
+def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:
+    try:
+        return context.newest(known)
+    except TableNotFound:
+        if not create:
+            raise
+        return None
+
+
+def _create(context: TableContext, metadata: Metadata) -> Snapshot:
+    """Another writer may make the same table at the same moment: then its table is the one, if the rows fit."""
+    try:
+        return write_version_zero(context, metadata)
+    except TableExists:
+        snapshot = context.snapshot()
+        same = (metadata.schema_string, metadata.partition_columns) == (
+            snapshot.metadata.schema_string,
+            snapshot.metadata.partition_columns,
+        )
+        if not same:
+            raise SchemaMismatch(f"another writer made a different table at {context.root} meanwhile") from None
+        return snapshot
+
+
+def _required(source: pa.Schema | None) -> pa.Schema:
+    if source is None:
+        raise InvalidArgument("a schema is needed to make a table")
+    return source
+
+
+def _txn(given: tuple[str, int] | None, context: TableContext) -> Txn | None:
+    if given is None:
+        return None
+    match given:
+        case (str(app_id), int(version)) if app_id and not isinstance(version, bool) and -(2**63) <= version < 2**63:
+            pass
+        case _:
+            raise InvalidArgument(f"txn {given!r} is not an application's name and a whole number of 64 bits")
+    return Txn(app_id=app_id, version=version, last_updated=context.clock.now_ms())
+
+
+def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
+    return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")

@@ -1,0 +1,182 @@
+"""JSON Lines, one object a line, with the types of a schema: whatever a scan writes as jsonl is read back as it was.
+
+Dates and times are ISO 8601, binaries hex, maps objects; decimals may be texts, and floats NaN, Infinity and -Infinity too. Arrow's own
+reader knows neither dates nor maps by name nor the value that it stumbles over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import IO, Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import SchemaMismatch, SourceUnreadable
+from indextables.rows.dicts import from_dicts
+from indextables.rows.offending_rows import cast_column
+from indextables.schema import is_nested
+from indextables.values import decode_value
+
+_ROWS = 10_000
+_LINE = 16 << 20  # bytes; also of the lines that are in memory at a time, but for the last
+_SPECIAL = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+
+
+def _exact(text: str) -> Decimal:
+    """In the range of floats, as where no column is a decimal: 1e30000000 as an integer would take minutes, and then memory."""
+    with suppress(InvalidOperation):
+        if not math.isinf(float(text)):
+            return Decimal(text)
+    raise ValueError("Number out of range")
+
+
+# At import: msgspec learns a type at first use, and two threads that do so at once crash the process.
+_PLAIN = msgspec.json.Decoder(dict[str, Any])
+_EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=_exact)
+
+Convert = Callable[[Any], Any]
+
+
+def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """SchemaMismatch names a value that is not of its column's type, SourceUnreadable a line that is no object."""
+    decoder = _EXACT if any(_has_decimals(field.type) for field in schema) else _PLAIN
+    spelled = pa.schema([pa.field(field.name, _spelled_type(field.type)) for field in schema])
+    converters = {field.name: convert for field in schema if (convert := _converter(field.type)) is not None}
+    row = 0
+    for lines in _chunks(file, source):
+        rows = [_object(line, number, decoder, source) for number, line in lines]
+        for number, values in enumerate(rows, start=row):
+            _convert(values, converters, schema, number)
+        batch = from_dicts(rows, spelled, row)
+        columns = [cast_column(column, field.type, field.name, row) for column, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+        row += len(rows)
+
+
+def check_lines(file: IO[bytes], source: str) -> None:
+    """SourceUnreadable for the first line that is no object."""
+    for lines in _chunks(file, source):
+        for number, line in lines:
+            _object(line, number, _PLAIN, source)
+
+
+def _chunks(file: IO[bytes], source: str) -> Iterator[list[tuple[int, bytes]]]:
+    """Lines with their numbers, from 1 on; empty ones are left out."""
+    chunk: list[tuple[int, bytes]] = []
+    size = 0
+    for number, line in enumerate(iter(lambda: file.readline(_LINE + 1), b""), start=1):
+        if len(line) > _LINE:
+            raise SourceUnreadable(f"{source!r} cannot be read: line {number} has more than {_LINE >> 20} MiB")
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if text.strip():
+            chunk.append((number, text))
+            size += len(text)
+        if len(chunk) >= _ROWS or size >= _LINE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _object(line: bytes, number: int, decoder: msgspec.json.Decoder[dict[str, Any]], source: str) -> dict[str, Any]:
+    try:
+        return decoder.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        is_spread = line.lstrip()[:1] == b"[" or line.strip() == b"{"
+        why = "one object a line is expected, neither an array nor one over several lines" if is_spread else error
+        raise SourceUnreadable(f"{source!r} cannot be read: line {number} is not a JSON object: {why}") from error
+
+
+def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.Schema, row: int) -> None:
+    for name, convert in converters.items():
+        value = values.get(name)
+        if value is not None:
+            try:
+                values[name] = convert(value)
+            except (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException) as error:
+                kind = schema.field(name).type
+                raise SchemaMismatch(f"row {row}, column {name!r}: {value!r:.80} is not a value of type {kind}") from error
+
+
+# --- types
+
+
+def _spelled_type(kind: pa.DataType) -> pa.DataType:
+    """In which a column is built: times and decimals as texts, which Arrow casts all at once."""
+    return pa.string() if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) else kind
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if is_nested(kind):
+        return any(_has_decimals(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_decimal(kind))
+
+
+def _converter(kind: pa.DataType) -> Convert | None:
+    """From what JSON gives to what a column is built from; None where that is the same."""
+    if pa.types.is_decimal(kind):
+        return _decimal_text
+    return _text if pa.types.is_temporal(kind) else _inner(kind)
+
+
+def _inner(kind: pa.DataType) -> Convert | None:
+    """The same inside of other values, where Arrow casts also what is behind a null."""
+    if pa.types.is_floating(kind):
+        return _float
+    if pa.types.is_decimal(kind):
+        return lambda value: Decimal(_decimal_text(value))
+    if pa.types.is_temporal(kind):
+        return lambda value: pa.scalar(_text(value)).cast(kind).as_py()
+    if pa.types.is_binary(kind):
+        return bytes.fromhex
+    if pa.types.is_list(kind):
+        element = _inner(kind.value_type)
+        return None if element is None else lambda value: [_kept(element, item) for item in _list(value)]
+    if pa.types.is_struct(kind):
+        fields = {field.name: _inner(field.type) for field in kind}
+        return lambda value: {name: _kept(fields.get(name), item) for name, item in value.items()}
+    if pa.types.is_map(kind):
+        key, item = _key(kind.key_type), _inner(kind.item_type)
+        return lambda value: [] if value == [] else [(key(name), _kept(item, found)) for name, found in value.items()]
+    return None
+
+
+def _kept(convert: Convert | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or (isinstance(value, str) and value not in _SPECIAL):
+        raise ValueError(value)
+    return float(_SPECIAL[value] if isinstance(value, str) else value)
+
+
+def _decimal_text(value: Any) -> str:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return value if isinstance(value, str) else str(Decimal(value))
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _key(kind: pa.DataType) -> Convert:
+    """The names of an object are texts, whatever the keys of the map."""
+    if pa.types.is_binary(kind):
+        return bytes.fromhex
+    if is_nested(kind):
+        raise SchemaMismatch(f"JSON has no maps by {kind}")
+    return lambda text: decode_value(text, kind)

@@ -1,0 +1,218 @@
+"""Rows into splits: the part of a write that runs where the rows are, in this process or on a Spark executor."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import limits
+from indextables.actions import Add
+from indextables.errors import ReplaceWhereViolation, SchemaMismatch, UnsafePath
+from indextables.paths import partition_folder, split_path
+from indextables.predicates import Predicate
+from indextables.rows.ingest import conform
+from indextables.rows.uncommitted_splits import named_on_failure
+from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
+from indextables.storage import Store, StoreSpec
+from indextables.values import Scalar, encode_value
+
+_STEP_ROWS = 16 * limits.ROW_BATCH
+PartitionKey = tuple[Scalar | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTask:
+    """All that a place with rows needs to know; picklable."""
+
+    store: StoreSpec
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    stats_length: int = limits.STATS_CHARACTERS
+    split_bytes: int = limits.SPLIT_BYTES  # of row store: a split that has as many is finished, and the next one begun
+    split_rows: int = limits.SPLIT_ROWS  # likewise
+    compression: str = "lz4"  # of the row store
+    within: Predicate | None = None  # on partition columns: a row outside is refused
+    mark: str = ""  # up to 8 hex digits with which the names of all splits of one write begin
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
+        """Writes the rows as splits under names no one else uses and tells what to commit.
+
+        Nothing reaches the table's folder before every row was accepted, so bad rows leave it as it was.
+        """
+        with tempfile.TemporaryDirectory(prefix="indextables-write-") as folder:
+            router = _Router(self, Path(folder))
+            try:
+                row = 0
+                for batch in batches:
+                    checked = conform(batch, self.schema, row)
+                    refuse_unindexable(checked, self.mapping, row)
+                    router.write(checked)
+                    row += batch.num_rows
+                router.finish_all()
+                self._check_places(router)
+            finally:
+                router.discard()
+            return self._published(router)
+
+    def _published(self, router: _Router) -> list[Add]:
+        store = self.store.open()
+        adds: list[Add] = []
+        paths: list[str] = []
+        with named_on_failure(paths):
+            for key, file, info in router.finished:
+                adds.append(publish_split(store, self.partition_columns, self.partition_values(key), file, info, mark=self.mark))
+                paths.append(adds[-1].path)
+        return adds
+
+    def _check_places(self, router: _Router) -> None:
+        """Every partition has a folder name and a spelling, and may be written to: said now, since nothing was published yet."""
+        for key in dict.fromkeys(key for key, _, _ in router.finished):
+            values = self.partition_values(key)
+            self._refuse_outside(key, values)
+            folders = [partition_folder(name, values.get(name)) for name in self.partition_columns]
+            try:
+                split_path(folders, "0")
+            except UnsafePath:
+                raise SchemaMismatch(
+                    f"partition {'/'.join(folders)[:200]!r} would lead out of the table if its name were decoded"
+                ) from None
+            long = [folder for folder in folders if len(folder.encode()) > limits.FOLDER_BYTES]
+            if long:
+                raise SchemaMismatch(f"partition {long[0][:40]!r} … makes a folder name of more than {limits.FOLDER_BYTES} bytes")
+
+    def _refuse_outside(self, key: PartitionKey, values: dict[str, str]) -> None:
+        if self.within is not None and not self.within.matches(dict(zip(self.partition_columns, key, strict=True))):
+            shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in self.partition_columns)
+            raise ReplaceWhereViolation(f"a row with {shown} is outside of {self.within.text!r}; the table stays as it is")
+
+    def partition_values(self, key: PartitionKey) -> dict[str, str]:
+        """As the log spells them; a null has no entry."""
+        kinds = [self.schema.field(name).type for name in self.partition_columns]
+        named = zip(self.partition_columns, key, kinds, strict=True)
+        return {name: encode_value(value, kind) for name, value, kind in named if value is not None}
+
+
+def publish_split(
+    store: Store,
+    partition_columns: tuple[str, ...],
+    values: dict[str, str],
+    file: Path,
+    info: SplitInfo,
+    *,
+    num_merge_ops: int = 0,
+    mark: str = "",
+) -> Add:
+    """Puts a finished split into the table's folder and says what it is."""
+    unique = mark + str(uuid.uuid4())[len(mark) :]
+    path = split_path([partition_folder(name, values.get(name)) for name in partition_columns], unique)
+    modified = store.upload(file, path)
+    return Add(
+        path=path,
+        partition_values=values,
+        size=info.size,
+        modification_time=modified,
+        data_change=num_merge_ops == 0,
+        min_values=info.min_values,
+        max_values=info.max_values,
+        num_records=info.num_records,
+        time_range_start=info.time_range_start,
+        time_range_end=info.time_range_end,
+        footer_start_offset=info.footer_start,
+        footer_end_offset=info.footer_end,
+        hotcache_start_offset=info.hotcache_start,
+        hotcache_length=info.hotcache_length,
+        has_footer_offsets=True,
+        num_merge_ops=num_merge_ops,
+        doc_mapping_json=info.doc_mapping_json,
+        uncompressed_size_bytes=info.uncompressed_size,
+    )
+
+
+@dataclass(slots=True)
+class _Router:
+    """Sends rows to the writer of their partition; writers roll over when full, and the largest gives way when too many are open."""
+
+    task: SplitTask
+    folder: Path
+    open: dict[PartitionKey, SplitWriter] = field(default_factory=dict)
+    finished: list[tuple[PartitionKey, Path, SplitInfo]] = field(default_factory=list)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for key, rows in _by_partition(batch, self.task.partition_columns):
+            self._write(key, rows)
+
+    def _write(self, key: PartitionKey, rows: pa.RecordBatch) -> None:
+        """In steps, so that no split gets more rows than it is to have, nor much more bytes, however large the batch."""
+        while rows.num_rows:
+            writer = self._writer(key)
+            step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
+            writer.write(rows.slice(0, step))
+            rows = rows.slice(step)
+            if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
+                self._finish(key)
+
+    def finish_all(self) -> None:
+        for key in list(self.open):
+            self._finish(key)
+
+    def discard(self) -> None:
+        for writer in self.open.values():
+            writer.discard()
+        self.open.clear()
+
+    def _writer(self, key: PartitionKey) -> SplitWriter:
+        if key not in self.open:
+            if len(self.open) >= limits.OPEN_WRITERS:
+                self._finish(max(self.open, key=lambda k: self.open[k].num_rows))
+            task = self.task
+            self.open[key] = SplitWriter(
+                task.schema,
+                task.mapping,
+                self.folder,
+                stats_length=task.stats_length,
+                partition_columns=task.partition_columns,
+                compression=task.compression,
+            )
+        return self.open[key]
+
+    def _finish(self, key: PartitionKey) -> None:
+        target = self.folder / f"{len(self.finished)}.split"
+        self.finished.append((key, target, self.open[key].finish(target)))
+        del self.open[key]
+
+
+def _by_partition(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+    """The rows of each combination of partition values, in their order; nothing for a batch without rows."""
+    if batch.num_rows == 0:
+        return
+    if not columns:
+        yield (), batch
+        return
+    codes = np.zeros(batch.num_rows, dtype=np.int64)
+    for name in columns:
+        encoded = batch.column(name).dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        part = batch.take(pa.array(rows))
+        yield tuple(_partition_value(part, name) for name in columns), part
+
+
+def _partition_value(part: pa.RecordBatch, name: str) -> Scalar | None:
+    value = part.column(name)[0]
+    try:
+        found: Scalar | None = value.as_py()
+    except (OverflowError, ValueError):
+        raise SchemaMismatch(
+            f"partition column {name!r} has {value.value} as {value.type}; the log spells the years 1 to 9999 only"
+        ) from None
+    return found

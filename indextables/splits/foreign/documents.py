@@ -1,0 +1,191 @@
+"""Stored documents to rows: what the child process of upstream_worker.py runs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables import limits
+from indextables.errors import IndexTablesError, SplitCorrupted, StorageError
+from indextables.splits.foreign.worker import Answer, Job, serve
+from indextables.splits.format import scratch_folder
+from indextables.splits.index import DocMapping, translated
+from indextables.splits.writer import SplitWriter
+from indextables.values import decode_value
+
+_ARRAY = "_values"  # upstream wraps an array in an object with this one key, since tantivy's JSON fields take objects only
+_CHUNK = limits.ROW_BATCH
+_EXACT = Context(prec=76)  # decimal's own has 28 digits, and refuses more
+
+
+def work(job: Job) -> Answer:
+    try:
+        _bound_memory(os.path.getsize(job.source))
+        with scratch_folder("indextables-upstream-") as folder:
+            _translate(job, folder)
+    except (SplitCorrupted, MemoryError) as error:
+        return Answer(str(error) or "its documents take more memory than is allowed", damaged=True)
+    except (OSError, IndexTablesError) as error:
+        return Answer(str(error))
+    return Answer()
+
+
+def _bound_memory(size: int) -> None:
+    """By the size of the split: its documents expand, and its index is built in memory; a bomb expands more."""
+    most = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def _translate(job: Job, folder: Path) -> None:
+    index = folder / "index"
+    index.mkdir()
+    _extract(job, index)
+    schema = pa.ipc.read_schema(pa.BufferReader(job.schema))
+    writer = SplitWriter(
+        schema,
+        DocMapping.from_json(job.mapping),
+        folder,
+        stats_length=job.stats_length,
+        partition_columns=job.partition_columns,
+        compression=job.compression,
+    )
+    with translated(SplitCorrupted, "its documents do not decode"):
+        searcher = tantivy.Index.open(str(index)).searcher()
+        for documents in _documents(searcher, job, index):
+            writer.write(_batch(documents, schema, job))
+    if writer.num_rows == 0:
+        raise SplitCorrupted("it has no documents")
+    writer.finish(Path(job.target))
+
+
+def _extract(job: Job, folder: Path) -> None:
+    with open(job.source, "rb") as source:
+        for name, (start, end) in job.files.items():
+            source.seek(start)
+            with (folder / name).open("wb") as file:
+                for place in range(start, end, limits.MIB):
+                    file.write(source.read(min(limits.MIB, end - place)))
+
+
+def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """All that are alive, segment after segment, in bounded numbers."""
+    expected = sum(count for _, count, _ in job.documents)
+    if searcher.num_segments != len(job.documents) or searcher.num_docs > expected:
+        raise SplitCorrupted(f"its index has {searcher.num_docs} documents, not {expected}")
+    for segment, (stem, count, opstamp) in enumerate(job.documents):
+        alive = np.arange(count) if opstamp is None else _alive(folder / f"{stem}.{opstamp}.del", count)
+        for start in range(0, len(alive), _CHUNK):
+            addresses = [tantivy.DocAddress(segment, int(number)) for number in alive[start : start + _CHUNK]]
+            yield [searcher.doc(address).to_dict() for address in addresses]
+
+
+def _alive(file: Path, count: int) -> np.ndarray:
+    """The documents that tantivy's deletion file leaves: a bit for each, after their number (u32)."""
+    data = file.read_bytes()
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, (count + 7) // 8, 4), bitorder="little")[:count]
+    return np.flatnonzero(bits)
+
+
+# --- values
+
+
+def _batch(documents: list[dict[str, Any]], schema: pa.Schema, job: Job) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        if field.name in job.partition_columns:
+            text = job.partition_values.get(field.name)
+            values = [None if text is None else decode_value(text, field.type)] * len(documents)
+        else:
+            convert = _converter(field.type, outermost=True)
+            values = [_stored(document.get(field.name), convert) for document in documents]
+        try:
+            columns.append(pa.array(values, field.type))
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as cause:
+            raise SplitCorrupted(f"a document has a value in {field.name!r} that is not of type {field.type}: {cause}") from cause
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _stored(values: list[Any] | None, convert: Callable[[Any], Any]) -> Any:
+    if not values:
+        return None
+    if len(values) > 1:
+        raise SplitCorrupted(f"a document has {len(values)} values for one column")
+    return None if values[0] is None else convert(values[0])
+
+
+def _converter(kind: pa.DataType, outermost: bool = False) -> Callable[[Any], Any]:
+    """From what tantivy gives to what Arrow takes; what is inside of JSON has lost its type, and gets it back."""
+    if pa.types.is_list(kind):
+        element = _nullable(_converter(kind.value_type))
+        return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
+    if pa.types.is_struct(kind):
+        fields = {field.name: _nullable(_converter(field.type)) for field in kind}
+        return lambda value: {name: convert(value.get(name)) for name, convert in fields.items()}
+    if pa.types.is_map(kind):
+        key, item = _converter(kind.key_type), _nullable(_converter(kind.item_type))
+        return lambda value: [(key(name), item(found)) for name, found in value.items()]
+    return _scalar(kind)
+
+
+def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_string(kind):
+        return _text
+    if pa.types.is_boolean(kind):
+        return lambda value: value if isinstance(value, bool) else decode_value(_text(value), kind)
+    if pa.types.is_integer(kind):
+        return lambda value: value if isinstance(value, int) else int(value)
+    if pa.types.is_floating(kind):
+        return float
+    if pa.types.is_decimal(kind):
+        return lambda value: Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
+    if pa.types.is_binary(kind):
+        return lambda value: value if isinstance(value, bytes) else str(value).encode()
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return lambda value: _moment(value, kind)
+    return lambda value: value
+
+
+def _nullable(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _text(value: Any) -> str:
+    """Inside of JSON tantivy keeps a string that looks like a moment as one: it is spelled again."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return value if isinstance(value, str) else str(value)
+
+
+def _moment(value: Any, kind: pa.DataType) -> Any:
+    moment = value if isinstance(value, datetime) else decode_value(str(value), kind)
+    if isinstance(moment, datetime):
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if pa.types.is_date(kind):
+            return aware.astimezone(UTC).date()
+        return aware if kind.tz else aware.astimezone(UTC).replace(tzinfo=None)
+    assert isinstance(moment, date)  # what decode_value gives for a date column
+    return moment
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but answers goes there
+    try:
+        serve(sys.stdin.buffer, answers, work)
+    except StorageError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

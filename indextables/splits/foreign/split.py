@@ -1,0 +1,161 @@
+"""Splits of upstream's writers (Quickwit's envelope around an index with stored documents): their rows, as one of our splits.
+
+Such an index opens here, but its terms cannot be searched: their dictionary is of another kind. So the split is written anew, once, rows
+and index, and everything else works on that. Nothing in the file is believed: the envelope, the names, the checksum that tantivy keeps
+in each of its files, and `meta.json` against the table's schema are checked here; documents are decoded by a child process
+(upstream_worker.py), because stored bytes that are crafted can abort the process that decodes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables import limits
+from indextables.errors import SplitCorrupted, StorageError
+from indextables.splits.foreign.worker import Job, decode
+from indextables.splits.format import INDEX_META, Range, check_body, has_our_hotcache, parts_of, read_files
+from indextables.splits.index import DocMapping, IndexMeta, parse_meta
+
+_FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
+_UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # without a footer of tantivy's
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTable:
+    """What the log says of the table the split is of; picklable."""
+
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    stats_length: int = limits.STATS_CHARACTERS
+    compression: str = "lz4"
+
+
+def is_upstream_split(path: Path) -> bool:
+    """Whether the file is a split without our hotcache, sound or not; SplitCorrupted where it is no split at all."""
+    data = _mapped(path)
+    if has_our_hotcache(data, path):
+        return False
+    refuse_our_files(data, path)
+    return True
+
+
+def refuse_our_files(data: memoryview, path: Path) -> None:
+    """SplitCorrupted where a split without our hotcache has other files than upstream's: such as ours, whose hotcache is damaged."""
+    bundle_start, hot_start, _ = parts_of(data, path)
+    odd = [name for name in read_files(data[bundle_start : hot_start - 4], path) if not _FILE_NAME.fullmatch(name)]
+    if odd:
+        raise SplitCorrupted(f"split {path} is damaged: it holds a file named {odd[0][:80]!r}, and its footer is not ours")
+
+
+def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
+    """Write the rows of an upstream split as one of ours; SplitCorrupted names what is wrong with it. Nothing is left on a failure."""
+    data = _mapped(path)
+    files = _files(data, path)
+    meta = _checked_meta(data, files, path)
+    _check_fields(meta, table, path)
+    job = Job(
+        source=str(path),
+        files={name: (where.start, where.end) for name, where in files.items()},
+        documents=[(segment.stem, segment.max_doc, segment.deletes.opstamp if segment.deletes else None) for segment in meta.segments],
+        target=str(target),
+        schema=table.schema.serialize().to_pybytes(),
+        mapping=table.mapping.to_json(),
+        partition_columns=list(table.partition_columns),
+        partition_values=dict(partition_values),
+        stats_length=table.stats_length,
+        compression=table.compression,
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    decode(job)
+
+
+def verified_rows(path: Path) -> int:
+    """The number of rows of an upstream split whose envelope and checksums are right; SplitCorrupted names what is not."""
+    data = _mapped(path)
+    meta = _checked_meta(data, _files(data, path), path)
+    return sum(segment.max_doc - (segment.deletes.num_deleted_docs if segment.deletes else 0) for segment in meta.segments)
+
+
+def _mapped(path: Path) -> memoryview:
+    try:
+        if path.stat().st_size == 0:
+            raise SplitCorrupted(f"split {path} is damaged: it is empty")
+        return memoryview(pa.memory_map(str(path)).read_buffer())
+    except FileNotFoundError as cause:
+        raise SplitCorrupted(f"split {path} is missing") from cause
+    except OSError as cause:
+        raise StorageError(f"split {path} cannot be read: {cause}") from cause
+
+
+def _files(data: memoryview, path: Path) -> dict[str, Range]:
+    """Where the files are: names of the pattern (they become paths), ranges within the file that do not overlap, checksums right."""
+    bundle_start, hot_start, _ = parts_of(data, path)
+    files = read_files(data[bundle_start : hot_start - 4], path)
+    position = 0
+    for name, where in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
+        if not _FILE_NAME.fullmatch(name):
+            raise SplitCorrupted(f"split {path} is damaged: it holds a file named {name[:80]!r}")
+        if not position <= where.start <= where.end <= bundle_start:
+            raise SplitCorrupted(f"split {path} is damaged: its file {name} lies at {where.start} to {where.end}")
+        position = where.end
+        if name not in _UNCHECKED:
+            try:
+                check_body(data[where.start : where.end])
+            except ValueError as cause:
+                raise SplitCorrupted(f"split {path} is damaged: of its file {name} {cause}") from cause
+    if INDEX_META not in files:
+        raise SplitCorrupted(f"split {path} is damaged: its files are {', '.join(files)[:200] or 'none'}")
+    return files
+
+
+def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> IndexMeta:
+    where = files[INDEX_META]
+    try:
+        meta = parse_meta(data[where.start : where.end])
+    except (ValueError, RecursionError) as cause:
+        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index does not read: {cause}") from cause
+    missing = [segment.stem for segment in meta.segments if f"{segment.stem}.store" not in files or segment.max_doc < 1]
+    stems = [segment.stem for segment in meta.segments]
+    if missing or not stems or len(set(stems)) < len(stems):
+        raise SplitCorrupted(f"split {path} is damaged: its index has the segments {', '.join(stems)[:200] or 'none'}")
+    return meta
+
+
+def _check_fields(meta: IndexMeta, table: UpstreamTable, path: Path) -> None:
+    """Every column has its field, of the type that upstream gives it: else a column would read as null, or as something else."""
+    found = {str(field.get("name")): str(field.get("type")) for field in meta.schema}
+    for field in table.schema:
+        if field.name not in table.partition_columns and found.get(field.name) not in stored_types(field.type):
+            has = found.get(field.name, "none")
+            raise SplitCorrupted(f"split {path} is damaged: its field for column {field.name!r} of type {field.type} is {has[:40]!r}")
+
+
+def stored_types(kind: pa.DataType) -> Sequence[str]:
+    """tantivy's types that may hold a column of Spark's type."""
+    if pa.types.is_string(kind):
+        return ("text", "ip_addr", "json_object")
+    if pa.types.is_integer(kind):
+        return ("i64", "u64")
+    if pa.types.is_floating(kind):
+        return ("f64",)
+    if pa.types.is_boolean(kind):
+        return ("bool",)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return ("date",)
+    if pa.types.is_binary(kind):
+        return ("bytes",)
+    return ("f64", "text") if pa.types.is_decimal(kind) else ("json_object",)
+
+
+def fingerprint(table: UpstreamTable, partition_values: Mapping[str, str]) -> bytes:
+    """Differs where the translation of the same file would."""
+    values: list[Any] = [table.schema.to_string(), table.mapping.to_json(), sorted(partition_values.items()), table.stats_length]
+    return msgspec.json.encode([limits.UPSTREAM_FORM, *values, table.partition_columns])

@@ -1,0 +1,126 @@
+"""The child process that decodes the stored documents of upstream's splits, and how this one talks to it.
+
+One process serves a parent, job after job, as one JSON line each way; it is started with the first job and ends with the parent. What it
+decodes may be crafted: it bounds its own memory, and if it dies, or takes too long, the job is at fault, and the next one gets a new
+process.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import IO, Any
+
+import msgspec
+
+from indextables import limits
+from indextables.errors import SplitCorrupted, StorageError
+from indextables.process_cache import ProcessCache
+
+
+class Job(msgspec.Struct, frozen=True):
+    source: str
+    files: dict[str, tuple[int, int]]
+    documents: list[tuple[str, int, int | None]]  # of each segment: stem of its files, number of documents, opstamp of deletions
+    target: str
+    schema: bytes  # Arrow's
+    mapping: str
+    partition_columns: list[str]
+    partition_values: dict[str, str]
+    stats_length: int
+    compression: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    error: str | None = None
+    damaged: bool = False  # the split is at fault, not the machine
+
+
+# At import, for the reason in splits/bundle.py.
+_JOB = msgspec.json.Decoder(Job)
+_ANSWER = msgspec.json.Decoder(Answer)
+
+
+def decode(job: Job) -> None:
+    """Have a job done: its target is a whole split then. SplitCorrupted, StorageError."""
+    answer = _workers.get_or_make("documents", _Worker).ask(job)
+    if isinstance(answer, int):
+        raise SplitCorrupted(f"split {job.source} is damaged: the process that decoded its documents ended with {answer}")
+    if answer.error is not None:
+        if answer.damaged:
+            raise SplitCorrupted(f"split {job.source} is damaged: {answer.error}")
+        raise StorageError(f"split {job.source} could not be read: {answer.error}")
+
+
+class _Worker:
+    """The process, started when it is needed; it does one job at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, job: Job) -> Answer | int:
+        """The answer; the exit code where the process ended without one."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._process = _start()
+            answer = None
+            try:
+                answer = _ask(self._process, msgspec.json.encode(job))
+            finally:
+                if answer is None:
+                    process, self._process = self._process, None
+                    code = _end(process)
+        return code if answer is None else answer
+
+
+_workers: ProcessCache[str, _Worker] = ProcessCache()  # one; a child of a fork has its own, since both would read its answers
+
+
+def _ask(worker: subprocess.Popen[bytes], line: bytes) -> Answer | None:
+    """None where there is no answer: the process died, or was too slow."""
+    assert worker.stdin is not None  # both are pipes
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(line + b"\n")
+        worker.stdin.flush()
+    except BrokenPipeError:
+        return None
+    received = bytearray()
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(worker.stdout, selectors.EVENT_READ)
+        while not received.endswith(b"\n"):
+            if not waiting.select(limits.UPSTREAM_SECONDS):
+                return None
+            part = os.read(worker.stdout.fileno(), 65_536)
+            if not part:
+                return None
+            received += part
+    return _ANSWER.decode(received)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> int:
+    worker.kill()
+    with suppress(OSError):  # what was not sent cannot be flushed
+        worker.communicate()
+    return worker.wait()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    command = [sys.executable, "-P", "-m", "indextables.splits.foreign.documents"]
+    try:
+        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError as cause:
+        raise StorageError(f"the process that decodes documents could not be started: {cause}") from cause
+
+
+def serve(jobs: IO[bytes], answers: IO[bytes], work: Any) -> None:
+    """The child's side: `work(job)` for each line, until there are no more."""
+    for line in jobs:
+        answers.write(msgspec.json.encode(work(_JOB.decode(line))) + b"\n")
+        answers.flush()

@@ -1,0 +1,48 @@
+"""The split file: the bundle, its row store, its column statistics, and the footers of tantivy's files."""
+
+from __future__ import annotations
+
+from indextables.splits.format.bundle import (
+    FORMAT_VERSION,
+    INDEX_META,
+    ROW_STORE,
+    ColumnStatistics,
+    Footer,
+    Hotcache,
+    Range,
+    RowStoreSections,
+    has_our_hotcache,
+    parts_of,
+    read_files,
+    read_footer,
+    write_bundle,
+)
+from indextables.splits.format.file_footers import FOOTER_MAGIC, body_end, check_body
+from indextables.splits.format.rowstore import RowStore, RowStoreWriter
+from indextables.splits.format.scratch import remove, scratch_folder
+from indextables.splits.format.stats import StatsCollector, merge_statistics
+
+__all__ = [
+    "FOOTER_MAGIC",
+    "FORMAT_VERSION",
+    "INDEX_META",
+    "ROW_STORE",
+    "ColumnStatistics",
+    "Footer",
+    "Hotcache",
+    "Range",
+    "RowStore",
+    "RowStoreSections",
+    "RowStoreWriter",
+    "StatsCollector",
+    "body_end",
+    "check_body",
+    "has_our_hotcache",
+    "merge_statistics",
+    "parts_of",
+    "read_files",
+    "read_footer",
+    "remove",
+    "scratch_folder",
+    "write_bundle",
+]

@@ -1,0 +1,249 @@
+"""The rows of a split: an Arrow IPC file, lz4 or zstd, in batches of exactly ROW_BATCH rows (the last may be shorter)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import limits
+from indextables.errors import InvalidArgument, SplitCorrupted, StorageError
+from indextables.splits.format.block_cache import keep_block, known_block
+from indextables.splits.format.bundle import RowStoreSections
+
+_FEW = 16  # rows that are taken one by one
+_PROJECTIONS = 100  # that a row store remembers
+_NUMBERS = count()  # of row stores, for their blocks
+
+
+class RowStoreWriter:
+    """Batches of any size in, batches of ROW_BATCH rows out. Opens its file with the first full batch, so that many may wait at once."""
+
+    def __init__(self, path: Path, schema: pa.Schema, compression: str = "lz4") -> None:
+        self.path = path
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self.num_rows = 0
+        self._schema = schema
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchFileWriter | None = None
+        self._ends: list[int] = []
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far; rows that wait for a full batch are not in it."""
+        return self._ends[-1] if self._ends else 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.num_rows += batch.num_rows
+        offset = 0
+        while self._pending_rows + batch.num_rows - offset >= limits.ROW_BATCH:
+            length = limits.ROW_BATCH - self._pending_rows
+            self._pending.append(batch.slice(offset, length))
+            offset += length
+            self._flush()
+        if offset < batch.num_rows:
+            self._pending.append(batch.slice(offset))
+            self._pending_rows += batch.num_rows - offset
+
+    def finish(self) -> RowStoreSections:
+        """Complete the file and cut it into checksummed sections."""
+        self._flush()
+        writer, sink = self._open()
+        writer.close()
+        sink.close()
+        self._ends.append(self.path.stat().st_size)
+        data = memoryview(pa.memory_map(str(self.path)).read_buffer())
+        starts = [0, *self._ends[:-1]]
+        sums = [zlib.crc32(data[start:end]) for start, end in zip(starts, self._ends, strict=True)]
+        return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
+
+    def discard(self) -> None:
+        """Close and remove the file; may be repeated."""
+        self._pending.clear()
+        if self._sink is not None:
+            self._sink.close()
+        self.path.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        writer, sink = self._open()
+        batch = self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending)
+        writer.write_batch(batch)
+        self._ends.append(sink.tell())
+        self._pending = []
+        self._pending_rows = 0
+
+    def _open(self) -> tuple[pa.RecordBatchFileWriter, pa.NativeFile]:
+        if self._writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._sink = pa.OSFile(str(self.path), "wb")
+            self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+            self._ends.append(self._sink.tell())
+        return self._writer, self._sink
+
+
+@dataclass(frozen=True, slots=True)
+class _Projection:
+    included: list[int]  # numbers of the columns that are decoded, ascending; none stands for all
+    schema: pa.Schema  # of what is decoded
+    in_order: bool  # and is what was asked for as it comes
+
+
+class RowStore:
+    """Reads a row store in a buffer (normally a slice of a memory-mapped split). Safe to use from several threads.
+
+    Each section's checksum is compared before its bytes are first decoded; SplitCorrupted names the file.
+    """
+
+    def __init__(
+        self,
+        data: pa.Buffer,
+        schema: pa.Schema,
+        sections: RowStoreSections,
+        num_rows: int,
+        path: Path,
+        provide: Callable[[Sequence[int]], None] | None = None,
+    ) -> None:
+        """`provide` fetches sections that are about to be read, where the buffer does not have them all."""
+        self._data = data
+        self._provide = provide
+        self._schema = schema
+        self._sections = sections
+        self._num_rows = num_rows
+        self._path = path
+        self._number = next(_NUMBERS)
+        self._checked: set[int] = set()
+        self._projections: dict[tuple[str, ...] | None, _Projection] = {}
+
+    @property
+    def num_batches(self) -> int:
+        return len(self._sections.ends) - 2
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order; only `columns` are decompressed, in the order given."""
+        return self._read(range(self.num_batches), columns)
+
+    def take(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers, in the given order; a number may come twice."""
+        if columns is not None and not columns:  # a take of no columns would forget how many rows it took
+            return self.take(rows, self._schema.names[:1]).select([])
+        wanted = np.asarray(rows, dtype=np.int64)
+        if not wanted.size:
+            return self._selected(columns).empty_table()
+        low, high = int(wanted.min()), int(wanted.max())
+        if low < 0 or high >= self._num_rows:
+            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}, and not {low if low < 0 else high}")
+        if wanted.size <= _FEW:
+            return self._take_few(wanted.tolist(), columns)
+        order = np.argsort(wanted, kind="stable")
+        ascending = wanted[order]
+        numbers, starts = np.unique(ascending // self._sections.batch_rows, return_index=True)
+        ends = [*starts[1:], len(ascending)]
+        parts = [
+            batch.take(pa.array(ascending[start:end] - number * self._sections.batch_rows))
+            for number, start, end, batch in zip(numbers, starts, ends, self._read(numbers.tolist(), columns), strict=True)
+        ]
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.Table.from_batches(parts, self._selected(columns)).take(pa.array(back))
+
+    def _take_few(self, rows: list[int], columns: Sequence[str] | None) -> pa.Table:
+        """Slices of the batches: less work than Arrow's take, which pays off for many rows only."""
+        size = self._sections.batch_rows
+        numbers = sorted({row // size for row in rows})
+        wanted = None if columns is None else tuple(columns)
+        batches = {number: block for number in numbers if (block := known_block((self._number, wanted, number))) is not None}
+        missing = [number for number in numbers if number not in batches]
+        for number, block in zip(missing, self._read(missing, columns, threads=False) if missing else (), strict=True):
+            keep_block((self._number, wanted, number), block)
+            batches[number] = block
+        return pa.Table.from_batches([batches[row // size].slice(row % size, 1) for row in rows])
+
+    def verify(self) -> None:
+        for section in range(len(self._sections.ends)):
+            self._check(section)
+
+    def _selected(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self._schema if columns is None else pa.schema([self._schema.field(self._index(name)) for name in columns])
+
+    def _index(self, name: str) -> int:
+        index = self._schema.get_field_index(name)
+        if index < 0:
+            raise InvalidArgument(f"split {self._path} has no column {name!r}")
+        return int(index)
+
+    def _projection(self, columns: Sequence[str] | None) -> _Projection:
+        """How these columns are read; remembered, since a search reads few rows of many splits."""
+        key = None if columns is None else tuple(columns)
+        known = self._projections.get(key)
+        if known is None:
+            # Arrow takes no included field for all of them: a count of rows decodes one column and drops it.
+            included = [] if columns is None else sorted({self._index(name) for name in columns}) or [0]
+            schema = pa.schema([self._schema.field(index) for index in included]) if included else self._schema
+            known = _Projection(included, schema, columns is None or schema.names == list(columns))
+            if len(self._projections) < _PROJECTIONS:
+                self._projections[key] = known
+        return known
+
+    def _read(self, numbers: Iterable[int], columns: Sequence[str] | None, threads: bool = True) -> Iterator[pa.RecordBatch]:
+        ends = (0, len(self._sections.ends) - 1)
+        ahead = self._ahead(numbers, ends)
+        first = next(ahead, [])
+        for section in ends:
+            self._check(section)
+        projection = self._projection(columns)
+        options = pa.ipc.IpcReadOptions(included_fields=projection.included, use_threads=threads)
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(self._data), options=options)
+            if reader.num_record_batches != self.num_batches:
+                raise SplitCorrupted(f"split {self._path} is damaged: {reader.num_record_batches} batches, not {self.num_batches}")
+            for number in chain(first, chain.from_iterable(ahead)):
+                self._check(1 + number)
+                batch = reader.get_batch(number)
+                self._check_shape(number, batch, projection.schema)
+                batch.validate(full=True)  # 4 % of a scan: who forges checksums may forge offsets too, which would end the process
+                yield batch if columns is None or projection.in_order else batch.select(list(columns))
+        except MemoryError as cause:
+            raise StorageError(f"there is not enough memory for {limits.ROW_BATCH} rows of split {self._path}: {cause}") from cause
+        except (pa.ArrowException, OSError) as cause:
+            raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
+
+    def _ahead(self, numbers: Iterable[int], ends: Sequence[int]) -> Iterator[Iterable[int]]:
+        """The batches in groups that are fetched together, the first with the ends of the file; one group where all is here."""
+        if self._provide is None:
+            yield numbers
+            return
+        group: list[int] = []
+        size = 0
+        needed = list(ends)
+        for number in numbers:
+            size += self._sections.ends[1 + number] - self._sections.ends[number]
+            group.append(number)
+            if size >= limits.FETCH_AHEAD_BYTES:
+                self._provide([*needed, *(1 + n for n in group)])
+                yield group
+                group, size, needed = [], 0, []
+        self._provide([*needed, *(1 + n for n in group)])
+        yield group
+
+    def _check_shape(self, number: int, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        rows = min(self._sections.batch_rows, self._num_rows - number * self._sections.batch_rows)
+        if batch.num_rows != rows or not batch.schema.equals(schema):
+            raise SplitCorrupted(f"split {self._path} is damaged: batch {number} of its rows is not what its footer says")
+
+    def _check(self, section: int) -> None:
+        if section in self._checked:
+            return
+        start = self._sections.ends[section - 1] if section else 0
+        data = memoryview(self._data)[start : self._sections.ends[section]]
+        if zlib.crc32(data) != self._sections.crc32[section]:
+            raise SplitCorrupted(f"split {self._path} is damaged: the checksum of its rows (section {section}) does not fit")
+        self._checked.add(section)

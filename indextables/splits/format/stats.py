@@ -1,0 +1,110 @@
+"""Smallest and largest value of each column, gathered batch by batch. The bounds never exclude a row that is there.
+
+Nulls do not count. Binaries, arrays, maps and structs have no bounds. A float column with a NaN has none either, since NaN has no place
+between numbers; nor has a column with a moment outside the years 1 to 9999, which the log cannot spell. Strings compare by code point,
+which is the order of their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.schema import has_order
+from indextables.splits.format.bundle import ColumnStatistics
+from indextables.values import Scalar, decode_value, encode_value
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+class _Column:
+    """Bounds of one column; temporal values are kept as Arrow's integers, so that none is out of range while they are compared."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self.nulls = 0
+        self.bounded = has_order(kind)
+        self.low: Any = None
+        self.high: Any = None
+
+    def add(self, values: pa.Array) -> None:
+        self.nulls += values.null_count
+        if not self.bounded or values.null_count == len(values):
+            return
+        if pa.types.is_floating(self.kind) and pc.any(pc.is_nan(values)).as_py():
+            self.bounded = False
+            return
+        if pa.types.is_temporal(self.kind):
+            values = values.view(pa.int32() if pa.types.is_date32(self.kind) else pa.int64())
+        bounds = pc.min_max(values).as_py()
+        self.low = bounds["min"] if self.low is None else min(self.low, bounds["min"])
+        self.high = bounds["max"] if self.high is None else max(self.high, bounds["max"])
+
+    def result(self, length: int | None) -> ColumnStatistics:
+        if not self.bounded or self.low is None:
+            return ColumnStatistics(self.nulls)
+        if isinstance(self.low, str):
+            return ColumnStatistics(self.nulls, self.low[:length], cut_maximum(self.high, length))
+        try:
+            low, high = (encode_value(self._value(bound), self.kind) for bound in (self.low, self.high))
+        except OverflowError:
+            return ColumnStatistics(self.nulls)
+        return ColumnStatistics(self.nulls, low, high)
+
+    def _value(self, bound: Any) -> Scalar:
+        if pa.types.is_date(self.kind):
+            return date(1970, 1, 1) + timedelta(days=bound)
+        if pa.types.is_timestamp(self.kind):
+            moment = _EPOCH + timedelta(microseconds=bound)
+            return moment.replace(tzinfo=UTC) if self.kind.tz else moment
+        value: Scalar = bound
+        return value
+
+
+class StatsCollector:
+    """Statistics of all columns of a schema; strings are cut to `length` characters, except of partition columns."""
+
+    def __init__(self, schema: pa.Schema, length: int, partition_columns: Sequence[str] = ()) -> None:
+        self._columns = {field.name: _Column(field.type) for field in schema}
+        self._lengths = {name: None if name in partition_columns else length for name in schema.names}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        for column, values in zip(self._columns.values(), batch.columns, strict=True):
+            column.add(values)
+
+    def result(self) -> dict[str, ColumnStatistics]:
+        return {name: column.result(self._lengths[name]) for name, column in self._columns.items()}
+
+
+def cut_maximum(value: str, length: int | None) -> str | None:
+    """A string of at most `length` characters that is not below `value`; None where there is none."""
+    if length is None or len(value) <= length:
+        return value
+    for end in range(length, 0, -1):
+        point = ord(value[end - 1])
+        if point < 0x10FFFF:
+            # The code points D800 to DFFF are surrogates, which no string may hold.
+            return value[: end - 1] + chr(0xE000 if point == 0xD7FF else point + 1)
+    return None
+
+
+def merge_statistics(schema: pa.Schema, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
+    """Bounds of the union of `parts`, each a number of rows and their statistics."""
+    return {field.name: _merge_column(field, parts) for field in schema}
+
+
+def _merge_column(field: pa.Field, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]) -> ColumnStatistics:
+    columns = [(rows, part[field.name]) for rows, part in parts]
+    nulls = sum(column.nulls for _, column in columns)
+    filled = [column for rows, column in columns if column.nulls < rows]  # what has only nulls has no say
+    lows = [column.min for column in filled if column.min is not None]
+    highs = [column.max for column in filled if column.max is not None]
+    return ColumnStatistics(
+        nulls,
+        min(lows, key=lambda text: decode_value(text, field.type)) if lows and len(lows) == len(filled) else None,
+        max(highs, key=lambda text: decode_value(text, field.type)) if highs and len(highs) == len(filled) else None,
+    )

@@ -1,0 +1,59 @@
+"""The tantivy index of a split: how columns map to fields, how text becomes words, how segments are merged."""
+
+from __future__ import annotations
+
+from indextables.splits.index import mapping
+from indextables.splits.index.analyzers import GRAM, analyzer, grams
+from indextables.splits.index.documents import prepared, refuse_unindexable
+from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping
+from indextables.splits.index.schema import (
+    NULLS,
+    ROW,
+    Numbers,
+    all_rows,
+    build_index,
+    found_by,
+    index_schema,
+    numbers_at,
+    numbers_by,
+    open_searcher,
+    row_at,
+    translated,
+)
+from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta
+
+__all__ = [
+    "DATE",
+    "DECIMAL",
+    "DEFAULT",
+    "FLOAT",
+    "GRAM",
+    "INTEGER",
+    "MODES",
+    "NULLS",
+    "ROW",
+    "TOKENIZERS",
+    "DocMapping",
+    "IndexMeta",
+    "Numbers",
+    "Segment",
+    "all_rows",
+    "analyzer",
+    "build_index",
+    "combine_metas",
+    "found_by",
+    "grams",
+    "index_files",
+    "index_schema",
+    "load_meta",
+    "mapping",
+    "merge_segments",
+    "numbers_at",
+    "numbers_by",
+    "open_searcher",
+    "parse_meta",
+    "prepared",
+    "refuse_unindexable",
+    "row_at",
+    "translated",
+]

@@ -1,0 +1,163 @@
+"""Column values on their way into tantivy's documents, and which of them cannot get there."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Callable, Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tantivy
+
+from indextables import limits
+from indextables.errors import SchemaMismatch
+from indextables.splits.index import mapping as kinds
+from indextables.splits.index.analyzers import analyzer, gram_tokens
+from indextables.splits.index.mapping import DocMapping
+from indextables.values import python_value
+
+# tantivy leaves out words of more than 65,530 bytes. Cut above the length of any query they are found by every prefix, and equal none.
+_CUT = limits.QUERY_CHARACTERS + 1
+_SHORT = 20_000  # bytes that cannot be too long, also when lowercase takes more of them
+_MOST_INTEGER = 2**63
+
+Add = Callable[[Any, str, Any], None]
+_ADD: dict[str, Add] = {
+    kinds.TEXT: tantivy.Document.add_text,
+    kinds.STRING: tantivy.Document.add_text,
+    kinds.IP: tantivy.Document.add_ip_addr,
+    kinds.INTEGER: tantivy.Document.add_integer,
+    kinds.FLOAT: tantivy.Document.add_float,
+    kinds.DECIMAL: tantivy.Document.add_integer,
+    kinds.BOOLEAN: tantivy.Document.add_boolean,
+    kinds.DATE: tantivy.Document.add_integer,
+}
+
+
+def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, list[Any]]:
+    """The values of a column as the index takes them, and the way they get into a document; None where only nulls matter."""
+    if kind == kinds.STORED:
+        return None, pc.if_else(column.is_valid(), True, None).to_pylist() if column.null_count else []
+    if kind in (kinds.TEXT, kinds.STRING):
+        return _prepared_text(column, kind, tokenizer)
+    if kind == kinds.JSON:
+        return tantivy.Document.add_json, [None if value is None else _json_object(value) for value in _as_python(column)]
+    if kind == kinds.INTEGER:
+        column = column.cast(pa.int64())
+    elif kind == kinds.FLOAT:
+        column = column.cast(pa.float64())
+        # One spelling each of zero (Spark: -0.0 = 0.0) and NaN (above all numbers, as in Spark).
+        column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan")), pc.add(column, pa.scalar(0.0)))
+    elif kind == kinds.DECIMAL:
+        column = _unscaled(column)
+    elif kind == kinds.DATE:
+        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    return _ADD[kind], column.to_pylist()
+
+
+def refuse_unindexable(batch: pa.RecordBatch, mapping: DocMapping, first_row: int) -> None:
+    """SchemaMismatch names the first value that the index cannot take: said while rows come in, not when the split is finished."""
+    for name, kind in mapping.fields:
+        if kind == kinds.IP:
+            for row, text in enumerate(batch.column(name).to_pylist(), start=first_row):
+                if text is not None and not _is_address(text):
+                    raise SchemaMismatch(f"row {row}, column {name!r}: {text[:80]!r} is not an IP address")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return "%" not in text and bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+
+
+def _unscaled(column: pa.Array) -> pa.Array:
+    """Decimals of at most 18 digits without their point: the lower half of their 128 bits."""
+    halves = np.frombuffer(column.buffers()[1], "<i8")
+    lower = halves[2 * column.offset : 2 * (column.offset + len(column)) : 2]
+    return pa.array(lower, pa.int64(), mask=column.is_null().to_numpy(zero_copy_only=False))
+
+
+# --- text
+
+
+def _prepared_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, list[Any]]:
+    several = pa.types.is_list(column.type)
+    texts = column.flatten() if several else column
+    short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SHORT
+    add: Add
+    if tokenizer == kinds.NGRAM:
+        add = _add_grams
+    elif short:
+        add = _ADD[kind]
+    else:
+        add = _add_long_string if kind == kinds.STRING or tokenizer == kinds.RAW else partial(_add_long_text, tokenizer)
+    return (partial(_add_each, add) if several else add), column.to_pylist()
+
+
+def _add_each(add: Add, document: Any, name: str, values: Iterable[str | None]) -> None:
+    for value in values:
+        if value is not None:
+            add(document, name, value)
+
+
+def _add_grams(document: Any, name: str, value: str) -> None:
+    document.add_pre_tokenized_text(name, gram_tokens(value))
+
+
+def _add_long_string(document: Any, name: str, value: str) -> None:
+    document.add_text(name, value[:_CUT])
+
+
+def _add_long_text(tokenizer: str, document: Any, name: str, value: str) -> None:
+    words = analyzer(tokenizer)
+    if all(len(word) <= _CUT for word in words.analyze(value)):
+        document.add_text(name, value)
+        return
+    tokens = [
+        tantivy.Token(word.text[:_CUT], word.position, word.char_offset_from, word.char_offset_to)
+        for word in words.pre_tokenize(value).tokens
+    ]
+    document.add_pre_tokenized_text(name, tantivy.PreTokenizedString(value, tokens))
+
+
+# --- JSON
+
+
+def _as_python(column: pa.Array) -> list[Any]:
+    """A moment outside of Python's years is None: `where` finds it, a query does not."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [python_value(scalar, lambda _: None) for scalar in column]
+
+
+def _json_object(value: Any) -> dict[str, Any]:
+    """A struct or a map as tantivy takes it: what it would drop or turn into something else is a string, or left out."""
+    pairs = value.items() if isinstance(value, dict) else value
+    return {key: found for key, item in pairs if (found := _json_value(item)) is not None}
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, str):
+        # tantivy takes `2024-01-01T00:00:00Z` for a date, cut to seconds. A space in front changes no word.
+        return " " + value if value[:1].isdigit() else value
+    if isinstance(value, bool) or (isinstance(value, int) and -_MOST_INTEGER <= value < _MOST_INTEGER):
+        return value
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return _json_object(value)
+    if isinstance(value, list):
+        if value and all(isinstance(item, tuple) for item in value):  # a map
+            return _json_object([(str(key), item) for key, item in value])
+        return [found for item in value if (found := _json_value(item)) is not None]
+    if isinstance(value, Decimal):
+        return " " + format(value, "f")
+    return " " + value.isoformat() if isinstance(value, date | datetime) else None

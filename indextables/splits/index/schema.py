@@ -1,0 +1,199 @@
+"""The tantivy index of a split: how column values become fields, and how rows are fed to it.
+
+=========  ==================================================================================================================
+mapping    field
+=========  ==================================================================================================================
+text       indexed with positions, in words as its tokenizer cuts them (analyzers.py); words of 40 bytes and more stay, such as hashes
+string     indexed whole
+json       tantivy's JSON object, words as by default, dots in keys are steps; strings are never taken for dates
+ip         fast and indexed IPv6, in which IPv4 is mapped
+i64, f64   fast only, -0.0 as 0.0; a range query on the column answers `=` as well
+decimal    fast i64: the value without its point
+bool       indexed
+date       fast i64: days for dates, microseconds for timestamps, which unlike tantivy's date has room for every value
+stored     no field
+=========  ==================================================================================================================
+
+An array of strings is a field with several values. Words and strings are cut to one character more than a query may have. `_null` holds
+the names of the columns that are null in a document. `_row` is a fast i64: a random number at the first document, one more at each
+following, which tells after a merge where a document came from.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables import limits
+from indextables.errors import IndexTablesError, InvalidQuery, SplitCorrupted, StorageError
+from indextables.splits.index import mapping as kinds
+from indextables.splits.index.analyzers import analyzer_name, register
+from indextables.splits.index.documents import prepared
+from indextables.splits.index.mapping import DocMapping
+
+ROW = "_row"
+NULLS = "_null"
+_HEAP_PER_BYTE = 4  # of Arrow data, besides the least heap; without that, splits of 15,000 to 25,000 log lines had two segments
+_CHUNK = 65_536
+_DAMAGE = ("An IO error occurred", "Data corrupted", "File corrupted")  # how tantivy begins what is no fault of the query
+_TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip_addr"}
+
+
+@contextmanager
+def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
+    """Turn what tantivy raises into `error`. Its panics derive from BaseException, so that `except Exception` misses them."""
+    try:
+        yield
+    except IndexTablesError:
+        raise
+    except BaseException as cause:
+        if isinstance(cause, (ValueError, OSError, RuntimeError)) or type(cause).__name__ == "PanicException":
+            raise error(f"{message}: {cause}") from cause
+        raise
+
+
+@lru_cache(maxsize=64)
+def index_schema(mapping: DocMapping) -> Any:
+    """tantivy's schema for a mapping; the builder cannot express it all, its JSON form can."""
+    fields = [_field(name, kind, mapping.tokenizer(name)) for name, kind in mapping.fields if kind != kinds.STORED]
+    hidden = [_field(NULLS, kinds.STRING), _field(ROW, kinds.INTEGER)]
+    return tantivy.Schema._internal_from_pythonized({"inner": fields + hidden})
+
+
+def _field(name: str, kind: str, tokenizer: str = kinds.DEFAULT) -> dict[str, Any]:
+    if kind in (kinds.TEXT, kinds.JSON):
+        indexing = {"record": "position", "fieldnorms": True, "tokenizer": analyzer_name(tokenizer)}
+        options = {"indexing": indexing, "stored": False, "fast": False}
+        if kind == kinds.JSON:
+            return {"name": name, "type": "json_object", "options": {**options, "expand_dots_enabled": True}}
+        return {"name": name, "type": "text", "options": options}
+    if kind == kinds.STRING:
+        indexing = {"record": "basic", "fieldnorms": False, "tokenizer": "raw"}
+        return {"name": name, "type": "text", "options": {"indexing": indexing, "stored": False, "fast": False}}
+    options = {"indexed": kind in (kinds.BOOLEAN, kinds.IP), "fieldnorms": False, "fast": kind != kinds.BOOLEAN, "stored": False}
+    return {"name": name, "type": _TYPES.get(kind, kind), "options": options}
+
+
+def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBatch], data_bytes: int) -> int:
+    """Index rows into an empty folder, one commit, merges done; returns the `_row` of the first document.
+
+    Usually there is one segment and document n is row n; where the data outgrew the heap there are several, and `_row` tells.
+    """
+    first_row = secrets.randbelow(1 << 62)
+    heap = min(_HEAP_PER_BYTE * data_bytes + limits.INDEX_HEAP_MIN, limits.INDEX_HEAP_MAX)
+    folder.mkdir(parents=True)
+    with translated(StorageError, f"the index in {folder} could not be built"):
+        index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
+        register(index, {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)})
+        # More threads would each make a segment. Used without `with`, which would swallow a failed commit.
+        writer = index.writer(heap_size=heap, num_threads=1)
+        row = first_row
+        for batch in batches:
+            row = _feed(writer, mapping, batch, row)
+        writer.commit()
+        writer.wait_merging_threads()
+    return first_row
+
+
+def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
+    """Row by row: a document is in the processor's cache while it is filled, which column by column took twice the time."""
+    fields = [(name, *prepared(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
+    wanted = [(name, add, values) for name, add, values in fields if values]
+    adders = [(add or _ignore, name) for name, add, _ in wanted]
+    new, add_text, add_integer, add_document = (
+        tantivy.Document,
+        tantivy.Document.add_text,
+        tantivy.Document.add_integer,
+        writer.add_document,
+    )
+    rows = zip(*(values for _, _, values in wanted), strict=True) if wanted else repeat((), batch.num_rows)
+    for values in rows:
+        document = new()
+        for (add, name), value in zip(adders, values):  # noqa: B905  # as long as each other; a check would be one per row
+            if value is None:
+                add_text(document, NULLS, name)
+            else:
+                add(document, name, value)
+        add_integer(document, ROW, row)
+        add_document(document)
+        row += 1
+    return row
+
+
+def _ignore(document: Any, name: str, value: Any) -> None:
+    """A column that has no field: only its nulls are known."""
+
+
+def open_searcher(folder: Path) -> Any:
+    """A searcher on the index in a folder, at its newest commit. tantivy's errors pass."""
+    return tantivy.Index.open(str(folder)).searcher()
+
+
+def found_by(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
+    """Scores and addresses of the best `limit` hits after `offset`, best first, equal ones by address; InvalidQuery, SplitCorrupted.
+
+    tantivy allocates for `limit + offset` hits in every segment: the caller bounds them by the number of documents.
+    """
+    with _searching(text):
+        hits: list[tuple[float, Any]] = searcher.search(compiled, limit=limit, count=False, offset=offset).hits
+    return hits
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What tantivy says of a numeric column in the rows that match. It computes in doubles: exactly while everything stays below 2^53."""
+
+    count: int  # of rows that are not null
+    total: float = 0.0
+    low: float = math.nan
+    high: float = math.nan
+
+
+def numbers_by(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
+    """The number of hits, and the numbers of these fast columns in them; InvalidQuery, SplitCorrupted."""
+    wanted = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
+    with _searching(text):
+        found = searcher.aggregate(compiled, wanted)
+    numbers = [found[f"c{n}"] for n in range(len(columns))]
+    known = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in numbers]
+    return int(found["hits"]["value"]), dict(zip(columns, known, strict=True))
+
+
+@contextmanager
+def _searching(text: str) -> Iterator[None]:
+    with translated(SplitCorrupted, "a split is damaged: its index cannot be searched"):
+        try:
+            yield
+        except ValueError as cause:
+            if str(cause).startswith(_DAMAGE):
+                raise
+            raise InvalidQuery(f"the query cannot be searched: {cause}", text) from cause
+
+
+def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[int | float | None]:
+    """A fast column in these documents of a one-segment index."""
+    return list(searcher.fast_field_values(column, [tantivy.DocAddress(0, document) for document in documents]))
+
+
+def row_at(searcher: Any, document: int) -> int:
+    """`_row` of a document of a one-segment index."""
+    value = numbers_at(searcher, ROW, [document])[0]
+    return -1 if value is None else int(value)
+
+
+def all_rows(searcher: Any) -> np.ndarray:
+    """`_row` of all documents of a one-segment index, in document order."""
+    total = searcher.num_docs
+    parts = [numbers_at(searcher, ROW, range(start, min(start + _CHUNK, total))) for start in range(0, total, _CHUNK)]
+    return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])

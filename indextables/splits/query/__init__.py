@@ -1,0 +1,9 @@
+"""The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of what was found."""
+
+from __future__ import annotations
+
+from indextables.splits.query.compile import ParsedQuery, parse_query
+from indextables.splits.query.index_parts import FAST, POSITIONS, Need, covers, joined
+from indextables.splits.query.snippets import GAP, Highlighter, beginning
+
+__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "Need", "ParsedQuery", "beginning", "covers", "joined", "parse_query"]

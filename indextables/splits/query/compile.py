@@ -1,0 +1,349 @@
+"""From the search syntax to tantivy's queries, for the columns of a table or of one split."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from ipaddress import ip_address
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from tantivy import FieldType, Occur
+from tantivy import Query as TantivyQuery
+
+from indextables import limits
+from indextables.errors import InvalidQuery
+from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, translated
+from indextables.splits.index import mapping as kinds
+from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, Need
+from indextables.splits.query.nested_paths import json_path, typed_values
+from indextables.splits.query.scanner import refusal
+from indextables.splits.query.syntax import MAX_BOOST, parse
+from indextables.splits.query.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
+from indextables.values import decode_value
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
+_EXPENSIVE = 16  # clauses that a prefix, a phrase or a range counts for
+_NUMBERS = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    query: Any  # tantivy's
+    needs: frozenset[Need]  # what it reads of an index
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A query that fits a table. Plain data: it may be pickled and sent elsewhere."""
+
+    text: str
+    tree: Node
+    default_columns: tuple[str, ...]  # searched where no column is named
+
+    def compile(self, schema: pa.Schema, mapping: DocMapping) -> Compiled:
+        """For a split with this schema and mapping. A column that the split does not have is null in all its rows."""
+        compiler = _Compiler(self, schema, mapping, partial=True)
+        return Compiled(compiler.build(), frozenset(compiler.needs))
+
+
+def parse_query(text: str, schema: pa.Schema, mapping: DocMapping) -> ParsedQuery:
+    """Check a query against a table, without any split; InvalidQuery names what is wrong, with the position."""
+    try:
+        query = ParsedQuery(text, parse(text), mapping.text_columns)
+        _Compiler(query, schema, mapping, partial=False).build()
+    except RecursionError as cause:
+        raise InvalidQuery("the query is nested too deeply") from cause
+    return query
+
+
+class _Compiler:
+    def __init__(self, query: ParsedQuery, schema: pa.Schema, mapping: DocMapping, partial: bool) -> None:
+        self.query = query
+        self.schema = schema
+        self.mapping = mapping
+        self.kinds = dict(mapping.fields)
+        self.index = index_schema(mapping)
+        self.partial = partial
+        self.clauses = 0
+        self.needs: set[Need] = set()
+        self.factor = 1.0
+
+    def build(self) -> Any:
+        with translated(InvalidQuery, "the query cannot be searched"):
+            return self.node(self.query.tree)
+
+    def fail(self, message: str, position: int) -> NoReturn:
+        raise refusal(message, self.query.text, position)
+
+    def count(self, number: int) -> None:
+        self.clauses += number
+        if self.clauses > limits.QUERY_CLAUSES:
+            raise InvalidQuery(f"the query has too many words for the columns it searches (more than {limits.QUERY_CLAUSES} clauses)")
+
+    def node(self, node: Node) -> Any:
+        match node:
+            case Clause():
+                return self.clause(node)
+            case Words(column=None):
+                return self.all_columns(node)
+            case Words(column=Column() as column):
+                return self.words(node, column)
+            case Exists():
+                return self.exists(node)
+            case Range():
+                return self.range(node)
+            case Boost():
+                return self.boost(node)
+            case Everything():
+                self.count(1)
+                return TantivyQuery.all_query()
+
+    def clause(self, clause: Clause) -> Any:
+        parts = [(Occur.Must, self.node(node)) for node in clause.must]
+        parts += [(Occur.Should, self.node(node)) for node in clause.should]
+        if not parts:  # tantivy would find nothing
+            parts = [(Occur.Must, TantivyQuery.all_query())]
+        parts += [(Occur.MustNot, self.node(node)) for node in clause.must_not]
+        return TantivyQuery.boolean_query(parts)
+
+    def boost(self, boost: Boost) -> Any:
+        outer = self.factor
+        self.factor *= boost.factor
+        if not 1 / MAX_BOOST <= self.factor <= MAX_BOOST:  # scores are 32-bit floats
+            raise InvalidQuery(f"boosts within each other multiply to {self.factor:g}, at most {MAX_BOOST:g} is allowed")
+        query = TantivyQuery.boost_query(self.node(boost.node), boost.factor)
+        self.factor = outer
+        return query
+
+    def all_columns(self, words: Words) -> Any:
+        columns = self.query.default_columns
+        if not columns:
+            self.fail(f"the table has no text column to search {words.text!r} in; name a column", words.position)
+        return TantivyQuery.boolean_query([(Occur.Should, self.words(words, Column(name, words.position))) for name in columns])
+
+    def kind(self, column: Column) -> str | None:
+        """How a column is indexed; None for a column that this split does not have."""
+        if column.name in self.kinds:
+            return self.kinds[column.name]
+        if json_path(column.name, self.kinds) is not None:
+            return kinds.JSON
+        if not self.partial:
+            self.unknown(column)
+        return None
+
+    def unknown(self, column: Column) -> NoReturn:
+        for name, kind in self.kinds.items():
+            if kind == kinds.STORED and column.name.startswith(f"{name}."):
+                self.not_indexed(name, column.position)
+        self.fail(f"the table has no column {column.name!r} to search (it has {', '.join(self.kinds)})", column.position)
+
+    def not_indexed(self, column: str, position: int) -> NoReturn:
+        objects = kinds.is_object(self.schema.field(column).type)
+        hint = f" (that takes indexing.typemap.{column}=json when a table is created)" if objects else ""
+        self.fail(f"column {column!r} is not indexed{hint}, only `where` can look into it", position)
+
+    # --- one column
+
+    def looks_at(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
+        """At all words, or at these. A path into an object may be spelled in several ways: all of them are looked at."""
+        if column == NULLS or self.kinds.get(column) in (kinds.TEXT, kinds.STRING):
+            self.needs.update(Need(column, part, None if word is None else word.encode()) for word in words)
+        else:
+            names = [column] if column in self.kinds else [name for name, kind in self.kinds.items() if kind == kinds.JSON]
+            self.needs.update(Need(name, part) for name in names)
+
+    def term(self, column: str, value: Any, index_option: str = "basic") -> Any:
+        self.looks_at(column, WORDS, [value])
+        return TantivyQuery.term_query(self.index, column, value, index_option=index_option)
+
+    def words(self, words: Words, where: Column) -> Any:
+        self.count(1)
+        kind, column = self.kind(where), where.name
+        if kind is None:
+            return TantivyQuery.empty_query()
+        if kind == kinds.STORED:
+            self.not_indexed(column, words.position)
+        if kind == kinds.TEXT:
+            return self.text(words, column)
+        if kind == kinds.JSON:
+            return self.inside(words, column)
+        if words.slop:
+            self.fail(f"~ is for text columns, which {column!r} is not", words.position)
+        if kind == kinds.STRING:
+            return self.string(words, column)
+        if words.prefix:
+            self.fail(f"a prefix is for strings, which column {column!r} is not", words.position)
+        if kind == kinds.BOOLEAN:
+            return self.term(column, self.boolean(words, column))
+        if kind == kinds.IP:
+            return self.term(column, self.address(column, words.text, words.position))
+        value = self.number(column, kind, words.text, words.position)
+        return self.between(column, kind, value, value)
+
+    def text(self, words: Words, column: str) -> Any:
+        if not words.quoted and words.text[:1] in ("-", "+") and words.column is not None:
+            self.fail("the sign of a condition stands before its column", words.position)
+        tokenizer = self.mapping.tokenizer(column)
+        if tokenizer == kinds.NGRAM:
+            return self.part(words, column)
+        if tokenizer == kinds.EN_STEM and words.prefix:
+            self.fail(f"the words of column {column!r} are cut to their stems, which have no prefixes to search", words.position)
+        return self.tokens(words, column, tokenizer)
+
+    def tokens(self, words: Words, column: str, tokenizer: str) -> Any:
+        """`column` is one of text, or a path into one of JSON."""
+        cut = analyzer(tokenizer)
+        tokens = cut.analyze(words.text)
+        if not tokens:
+            self.fail(f"{words.text!r} has no word to search for", words.position)
+        if len(tokens) > 1:
+            self.count(len(tokens) + _EXPENSIVE)
+        if words.prefix:
+            if words.text[-1:] and not cut.analyze(words.text[-1:]):
+                self.fail(f"* needs a letter or a digit before it, not {words.text[-1:]!r}", words.position)
+            return self.text_prefix(column, tokens)
+        if words.slop and len(tokens) > 2:  # which rows tantivy finds depends on which of the words is rarest in their segment
+            self.fail("~ is for phrases of two words", words.position)
+        if len(tokens) == 1:
+            return self.term(column, tokens[0], "freq")
+        self.looks_at(column, POSITIONS, tokens)
+        return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
+
+    def text_prefix(self, column: str, tokens: list[str]) -> Any:
+        if len(tokens) == 1:
+            return self.prefix(column, tokens[0])
+        self.looks_at(column, POSITIONS)
+        # tantivy's phrase_prefix_query looks at 50 words and forgets the others; this one looks at all or refuses.
+        patterns = [re.escape(token) for token in tokens]
+        return TantivyQuery.regex_phrase_query(self.index, column, [*patterns[:-1], patterns[-1] + ".*"])
+
+    def part(self, words: Words, column: str) -> Any:
+        """Any part of a text: the grams of the part, one after the other. A `*` at the end changes nothing."""
+        found = grams(words.text)
+        if not found:
+            self.fail(f"column {column!r} is searched for parts of at least {GRAM} characters, not {words.text!r}", words.position)
+        if words.slop:
+            self.fail(f"~ is for columns of words, and {column!r} is searched for parts", words.position)
+        self.count(len(found) + _EXPENSIVE)
+        if len(found) == 1:
+            return self.term(column, found[0], "freq")
+        self.looks_at(column, POSITIONS, found)
+        return TantivyQuery.phrase_query(self.index, column, found)
+
+    def inside(self, words: Words, column: str) -> Any:
+        """A place inside of a struct or a map: its words, or the value that the text spells."""
+        path = json_path(column, self.kinds)
+        if path is None:
+            self.fail(f"say what is looked at in column {column!r}, as in {column}.key:word", words.position)
+        if not words.prefix and not words.quoted and not analyzer().analyze(words.text):
+            self.fail(f"{words.text!r} has no word to search for", words.position)
+        found = [self.tokens(words, path, kinds.DEFAULT)]
+        if not words.prefix and not words.quoted:
+            values = typed_values(words.text)
+            self.count(len(values))
+            found += [self.term(path, value) for value in values]
+        return found[0] if len(found) == 1 else TantivyQuery.boolean_query([(Occur.Should, query) for query in found])
+
+    def string(self, words: Words, column: str) -> Any:
+        if words.prefix:
+            return self.prefix(column, words.text)
+        return self.term(column, words.text)
+
+    def prefix(self, column: str, text: str) -> Any:
+        self.count(_EXPENSIVE)
+        self.looks_at(column, WORDS)
+        return TantivyQuery.fuzzy_term_query(self.index, column, text, distance=0, transposition_cost_one=False, prefix=True)
+
+    def exists(self, exists: Exists) -> Any:
+        self.count(1)
+        if self.kind(exists.column) is None:
+            return TantivyQuery.empty_query()
+        if exists.column.name not in self.kinds:
+            self.fail(f"whether there is a value is known of columns, not of {exists.column.name!r} inside of one", exists.column.position)
+        null = self.term(NULLS, exists.column.name)
+        return TantivyQuery.boolean_query([(Occur.Must, TantivyQuery.all_query()), (Occur.MustNot, null)])
+
+    def range(self, bounds: Range) -> Any:
+        kind, column = self.kind(bounds.column), bounds.column.name
+        if kind is None:
+            return TantivyQuery.empty_query()
+        if kind == kinds.IP:
+            low, high = (None if text is None else self.address(column, text, bounds.position) for text in (bounds.lower, bounds.upper))
+            return self.between(column, kind, low, high, bounds.include_lower, bounds.include_upper)
+        if kind not in _NUMBERS:
+            self.fail(f"ranges are for numbers, dates, timestamps and addresses, which column {column!r} is not", bounds.position)
+        lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
+        return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
+
+    def between(self, column: str, kind: str, lower: Any, upper: Any, with_lower: bool = True, with_upper: bool = True) -> Any:
+        self.count(_EXPENSIVE)
+        self.looks_at(column, FAST)
+        field_type = {kinds.FLOAT: FieldType.Float, kinds.IP: FieldType.IpAddr}.get(kind, FieldType.Integer)
+        return TantivyQuery.range_query(self.index, column, field_type, lower, upper, with_lower, with_upper)
+
+    # --- values
+
+    def boolean(self, words: Words, column: str) -> bool:
+        if words.text.lower() not in ("true", "false"):
+            self.fail(f"{words.text!r} is not true or false, which column {column!r} holds", words.position)
+        return words.text.lower() == "true"
+
+    def address(self, column: str, text: str, position: int) -> str:
+        try:
+            return str(ip_address(text))
+        except ValueError:
+            self.fail(f"{text!r} is not an IP address, which column {column!r} holds", position)
+
+    def number(self, column: str, kind: str, text: str, position: int) -> int | float:
+        """The number that stands in the index for a value."""
+        arrow = self.schema.field(column).type
+        try:
+            if kind == kinds.INTEGER:
+                return _integer(text)
+            if kind == kinds.DECIMAL:
+                return _unscaled(text, arrow)
+            return _float(text, arrow) if kind == kinds.FLOAT else _moment(text, arrow)
+        except (ValueError, OverflowError, struct.error):
+            self.fail(f"{text!r} is not a value of type {arrow}, which column {column!r} has", position)
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(text)
+    return int(text)
+
+
+def _unscaled(text: str, arrow: pa.DataType) -> int:
+    """A decimal without its point, as in the index."""
+    if not _FLOAT.fullmatch(text) or abs(Decimal(text)) >= Decimal(10) ** (arrow.precision - arrow.scale):
+        raise ValueError(text)
+    whole, rest = divmod(Decimal(text).scaleb(arrow.scale), 1)
+    if rest:  # no value of the column has as many digits
+        raise ValueError(text)
+    return int(whole)
+
+
+def _float(text: str, arrow: pa.DataType) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise ValueError(text)
+    value = float(text) + 0.0  # -0.0 becomes 0.0, as in the index
+    if pa.types.is_float32(arrow):
+        (value,) = struct.unpack("<f", struct.pack("<f", value))
+    if value in (float("inf"), float("-inf")):
+        raise OverflowError(text)
+    return value
+
+
+def _moment(text: str, arrow: pa.DataType) -> int:
+    value = decode_value(text, arrow)
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    assert isinstance(value, date)  # what decode_value gives for a date column
+    return (value - date(1970, 1, 1)).days

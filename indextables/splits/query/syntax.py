@@ -1,0 +1,291 @@
+"""The search syntax: text to a tree. What it means is fixed here, not by tantivy's parser (which answers `a AND NOT b` with nothing).
+
+::
+
+    list     item item …             at least one of the plain items; every `+item`, no `-item` and no `NOT item`
+    item     x AND y, x OR y         intersection and union, AND binds closer; NOT and - there mean the complement
+    x        word  wor*  "a phrase"  "a phrase"~2  "a phr"*  (list)  *  each with ^boost
+    column   column:x  column:(list)  column:*  column:[a TO b]  {a TO b}  column:>=a  column:IN [a b]
+
+`\\` takes the meaning from the next character. A list of exclusions alone is everything without them. Refused, because readers would
+disagree on the meaning: `+` beside OR, and `-` or NOT beside OR in a longer list without parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from indextables import limits
+from indextables.errors import InvalidQuery
+from indextables.splits.query.scanner import ENDS_WORD, SPACE, Scanner
+from indextables.splits.query.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
+
+_COMPARISON = re.compile(r"[<>]=?")
+_IN = re.compile(rf"IN[{SPACE}]*\[")
+_FUZZY = re.compile(r"~[0-9.]*$")
+_MAX_SLOP = 1000
+MAX_BOOST = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    operator: str  # AND, OR, or "" where it just follows the one before
+    sign: str  # "+", "-" or ""
+    node: Node
+    position: int
+
+
+def parse(text: str) -> Node:
+    """The tree of a query; InvalidQuery with the place where it is none."""
+    if not isinstance(text, str):
+        raise InvalidQuery(f"a query is a text, not {text!r:.80}")
+    if len(text) > limits.QUERY_CHARACTERS:
+        raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
+    return _Parser(text).whole()
+
+
+class _Parser(Scanner):
+    """Recursive only where parentheses are nested."""
+
+    depth = 0
+
+    def whole(self) -> Node:
+        if not self.text.strip(SPACE):
+            raise InvalidQuery("the query is empty", self.text, 0)
+        node = self.items(None)
+        if self.at < len(self.text):
+            self.fail("unexpected ')'")
+        return node
+
+    # --- lists and operators
+
+    def items(self, column: Column | None) -> Node:
+        operands: list[_Operand] = []
+        self.skip_space()
+        while self.peek() and self.peek() != ")":
+            operands.append(self.operand(column, first=not operands))
+            if self.peek() and self.peek() not in SPACE + ")":
+                self.fail("a space is missing")
+            self.skip_space()
+        if not operands:
+            self.fail("there is nothing to search for")
+        return self.combine(operands)
+
+    def operand(self, column: Column | None, first: bool) -> _Operand:
+        start = self.at
+        operator = "AND" if self.keyword("AND") else "OR" if self.keyword("OR") else ""
+        if operator and first:
+            self.fail(f"{operator} has nothing before it", start)
+        self.skip_space()
+        position = self.at
+        sign = self.sign()
+        if not self.peek() or self.peek() == ")":
+            self.fail(f"{self.text[start : self.at].strip(SPACE) or 'the query'} has nothing after it", start)
+        return _Operand(operator, sign, self.primary(column), position)
+
+    def sign(self) -> str:
+        """`+`, `-` and any number of NOT; two negations cancel out. A loop, so that a long chain takes no stack."""
+        sign = ""
+        while True:
+            if self.keyword("NOT"):
+                sign = "" if sign == "-" else "-"
+                self.skip_space()
+            elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(SPACE):
+                if sign or self.text[self.at + 1] in "+-":
+                    self.fail("signs do not go together")
+                sign = self.peek()
+                self.at += 1
+            else:
+                return sign
+
+    def combine(self, operands: list[_Operand]) -> Node:
+        items: list[list[_Operand]] = []  # the operands of each item of the list
+        for operand in operands:
+            if operand.operator:
+                items[-1].append(operand)
+            else:
+                items.append([operand])
+        signed: dict[str, list[Node]] = {"+": [], "": [], "-": []}
+        for item in items:
+            if len(item) == 1:
+                signed[item[0].sign].append(item[0].node)
+            else:
+                signed[""].append(self.expression(item, alone=len(items) == 1))
+        if len(items) == 1 and signed[""]:
+            return signed[""][0]
+        return Clause(must=tuple(signed["+"]), should=tuple(signed[""]), must_not=tuple(signed["-"]))
+
+    def expression(self, operands: list[_Operand], alone: bool) -> Node:
+        """Operands joined by AND and OR."""
+        groups: list[list[_Operand]] = [[]]  # of operands joined by AND
+        for operand in operands:
+            if operand.operator == "OR":
+                groups.append([])
+            groups[-1].append(operand)
+        if len(groups) > 1:
+            for group in groups:
+                self.check_beside_or(group[0], alone or len(group) > 1)
+        nodes = tuple(_intersection(group) for group in groups)
+        return nodes[0] if len(nodes) == 1 else Clause(should=nodes)
+
+    def check_beside_or(self, operand: _Operand, clear: bool) -> None:
+        if operand.sign == "+":
+            self.fail("+ and OR do not go together (use parentheses)", operand.position)
+        if operand.sign == "-" and not clear:
+            self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", operand.position)
+
+    # --- what can be searched for
+
+    def primary(self, column: Column | None) -> Node:
+        """One operand without its sign; `column` is that of the enclosing parentheses."""
+        start = self.at
+        character = self.peek()
+        if character == "(":
+            return self.boosted(self.group(column))
+        if character in ('"', "'"):
+            return self.boosted(self.phrase(column))
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
+            self.at += 1
+            return self.boosted(Everything() if column is None else Exists(column))
+        self.no_regex()
+        word, prefix = self.word(in_value=False)
+        if self.peek() == ":" and not prefix:
+            self.at += 1
+            self.skip_space()
+            return self.boosted(self.value(Column(word, start)))
+        return self.boosted(self.plain(column, word, prefix, start))
+
+    def value(self, column: Column) -> Node:
+        """What stands after `column:`."""
+        character = self.peek()
+        if character == "(":
+            return self.group(column)
+        if character in ('"', "'"):
+            return self.phrase(column)
+        if character in ("[", "{"):
+            return self.range(column)
+        if character in ("<", ">"):
+            return self.comparison(column)
+        if opening := _IN.match(self.text, self.at):
+            self.at = opening.end()
+            return self.one_of(column)
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
+            self.at += 1
+            return Exists(column)
+        start = self.at
+        if not character or character in ENDS_WORD:
+            self.fail(f"column {column.name!r} has no value after it")
+        self.no_regex()
+        word, prefix = self.word(in_value=True)
+        return self.plain(column, word, prefix, start)
+
+    def no_regex(self) -> None:
+        if self.peek() == "/":
+            self.fail("regular expressions are not supported (quote a word that starts with '/')")
+
+    def group(self, column: Column | None) -> Node:
+        opened = self.at
+        self.depth += 1
+        if self.depth > limits.QUERY_DEPTH:
+            self.fail(f"more than {limits.QUERY_DEPTH} parentheses are nested")
+        self.at += 1
+        node = self.items(column)
+        self.expect(")", opened, "the parenthesis")
+        self.depth -= 1
+        return node
+
+    def plain(self, column: Column | None, word: str, prefix: bool, position: int) -> Node:
+        written = self.text[position : self.at]
+        if written in ("AND", "OR", "NOT"):
+            self.fail(f"{written} stands where something to search for should (quote it to search for it)", position)
+        if written.startswith("!") or "&&" in written or "||" in written or _FUZZY.search(written):
+            self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
+        return Words(column, word, position, prefix=prefix)
+
+    def phrase(self, column: Column | None) -> Node:
+        start = self.at
+        text = self.quoted()
+        if self.peek() == "*":
+            self.at += 1
+            return Words(column, text, start, quoted=True, prefix=True)
+        slop = 0
+        if self.peek() == "~":
+            self.at += 1
+            slop = int(self.number("~", _MAX_SLOP))
+        return Words(column, text, start, quoted=True, slop=slop)
+
+    def range(self, column: Column) -> Node:
+        opened = self.at
+        include_lower = self.peek() == "["
+        self.at += 1
+        lower = self.bound()
+        self.skip_space()
+        if not self.keyword("TO"):
+            self.fail("the range has no TO between its bounds")
+        upper = self.bound()
+        self.skip_space()
+        if self.peek() not in ("]", "}"):
+            self.fail("the range is not closed by ']' or '}'", opened)
+        include_upper = self.peek() == "]"
+        self.at += 1
+        if lower is None and upper is None:
+            return Exists(column)
+        return Range(column, opened, lower, upper, include_lower, include_upper)
+
+    def bound(self) -> str | None:
+        self.skip_space()
+        if self.keyword("*"):
+            return None
+        return self.item("the range has a bound missing")
+
+    def item(self, missing: str) -> str:
+        if self.peek() in ('"', "'"):
+            return self.quoted()
+        if not self.peek() or self.peek() in ENDS_WORD:
+            self.fail(missing)
+        word, prefix = self.word(in_value=True)
+        if prefix:
+            self.fail("a prefix cannot stand here", self.at - 1)
+        return word
+
+    def comparison(self, column: Column) -> Node:
+        sign = _COMPARISON.match(self.text, self.at)
+        assert sign is not None  # the caller saw < or >
+        start = self.at
+        self.at = sign.end()
+        self.skip_space()
+        bound = self.item(f"column {column.name!r} is compared with nothing")
+        include = sign.group().endswith("=")
+        if sign.group().startswith(">"):
+            return Range(column, start, lower=bound, include_lower=include)
+        return Range(column, start, upper=bound, include_upper=include)
+
+    def one_of(self, column: Column) -> Node:
+        opened = self.at - 1
+        members: list[Node] = []
+        self.skip_space()
+        while self.peek() and self.peek() != "]":
+            start = self.at
+            members.append(Words(column, self.item("a value is missing"), start, quoted=True))
+            self.skip_space()
+        self.expect("]", opened, "the set of values")
+        if not members:
+            self.fail("the set of values is empty", opened)
+        return Clause(should=tuple(members))
+
+    def boosted(self, node: Node) -> Node:
+        if self.peek() != "^":
+            return node
+        self.at += 1
+        return Boost(node, self.number("^", MAX_BOOST))
+
+
+def _intersection(operands: list[_Operand]) -> Node:
+    if len(operands) == 1:
+        (only,) = operands
+        return Clause(must_not=(only.node,)) if only.sign == "-" else only.node
+    return Clause(
+        must=tuple(operand.node for operand in operands if operand.sign != "-"),
+        must_not=tuple(operand.node for operand in operands if operand.sign == "-"),
+    )

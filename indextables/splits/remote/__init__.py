@@ -1,0 +1,12 @@
+"""Splits in an object store of which only the bytes that a query needs are fetched."""
+
+from __future__ import annotations
+
+from indextables.splits.remote.partial import PartialSplit, Piece
+from indextables.splits.remote.sparse import write_sparse
+
+__all__ = [
+    "PartialSplit",
+    "Piece",
+    "write_sparse",
+]

@@ -1,0 +1,114 @@
+"""A split of which only the bytes that are used come here: each piece is fetched once, and compared with its checksum before it counts."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from indextables import limits
+from indextables.errors import SplitCorrupted, StorageError
+from indextables.splits.format import ROW_STORE, Footer, read_footer
+from indextables.splits.remote.dictionary import Places
+from indextables.storage import PartialFile
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Piece:
+    """Bytes of a split under one checksum."""
+
+    start: int
+    end: int
+    crc32: int
+
+
+class PartialSplit:
+    """`data` is as long as the split; its bytes are right from the footer on, and where `provide` was asked to make them so."""
+
+    def __init__(self, file: PartialFile) -> None:
+        self._file = file
+        try:
+            # Shared, so that it shows what is written to the file later.
+            mapped = mmap.mmap(file.descriptor, file.size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        except (OSError, ValueError) as cause:
+            raise StorageError(f"split {file.name!r} cannot be kept in {file.local.parent}: {cause}") from cause
+        self.data: pa.Buffer = pa.py_buffer(mapped)
+        self._view = memoryview(self.data)
+        self._present: set[Piece] = set()
+        # By field and word: what was read of the dictionary for it, and where its postings and positions are. sparse.py bounds it.
+        self.words: dict[tuple[str, bytes], tuple[list[tuple[int, int]], Places | None]] = {}
+        self._lock = threading.Lock()
+
+    def footer(self) -> Footer:
+        """The checked footer, and the end of the row store, which comes with it. FileNotFoundError where the store has no such file."""
+        try:
+            footer = read_footer(self._view, self._file.local)
+        except SplitCorrupted:  # it is not here yet
+            self._fetch_footer()
+            footer = read_footer(self._view, self._file.local)
+        _check_blocks(footer, self._file.name)
+        tail = footer.hotcache.tails.get(ROW_STORE, b"")
+        if len(tail) <= footer.files[ROW_STORE].end:
+            self._file.write(footer.files[ROW_STORE].end - len(tail), memoryview(tail))
+        return footer
+
+    def _fetch_footer(self) -> None:
+        """With a byte more than the log knows of, which must not be there."""
+        start, size = self._file.tail_start, self._file.size
+        (data,) = self._file.fetch([(start, size + 1)])
+        if start + len(data) != size:
+            found = f"at most {start}" if not data else f"more than {size}" if start + len(data) > size else str(start + len(data))
+            raise SplitCorrupted(f"split {self._file.name!r} has {found} bytes and the log says {size}")
+        self._file.write(start, memoryview(data))
+
+    def provide(self, pieces: Iterable[Piece]) -> None:
+        """Fetch what is not here of the pieces; SplitCorrupted where one does not fit its checksum, or the store has lost the file."""
+        with self._lock:
+            missing = [piece for piece in sorted(set(pieces) - self._present) if not self._is_here(piece)]
+            runs = _runs(missing)
+            try:
+                fetched = self._file.fetch([(run[0].start, run[-1].end) for run in runs]) if runs else []
+            except FileNotFoundError:
+                raise SplitCorrupted(f"split {self._file.name!r} is missing from the table") from None
+            for run, data in zip(runs, fetched, strict=True):
+                self._keep(run, memoryview(data))
+
+    def _is_here(self, piece: Piece) -> bool:
+        if zlib.crc32(self._view[piece.start : piece.end]) != piece.crc32:
+            return False
+        self._present.add(piece)
+        return True
+
+    def _keep(self, run: Sequence[Piece], data: memoryview) -> None:
+        base = run[0].start
+        for piece in run:
+            part = data[piece.start - base : piece.end - base]
+            if zlib.crc32(part) != piece.crc32 or len(part) != piece.end - piece.start:
+                raise SplitCorrupted(
+                    f"split {self._file.name!r} is damaged: the checksum of its bytes {piece.start} to {piece.end} does not fit"
+                )
+            self._file.write(piece.start, part)
+            self._present.add(piece)
+
+
+def _check_blocks(footer: Footer, name: str) -> None:
+    """Every file of the index has a checksum for each of its blocks."""
+    size, sums = footer.hotcache.block_bytes, footer.hotcache.blocks
+    for file, where in footer.files.items():
+        if file != ROW_STORE and (size < 1 or len(sums.get(file, ())) != -(-(where.end - where.start) // size)):
+            raise SplitCorrupted(f"split {name!r} is damaged: the checksums of its file {file} do not fit its size")
+
+
+def _runs(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Pieces that are fetched by one request: near each other, and not too much at once."""
+    runs: list[list[Piece]] = []
+    for piece in pieces:
+        if runs and piece.start - runs[-1][-1].end <= limits.RANGE_GAP and piece.end - runs[-1][0].start <= limits.RANGE_BYTES:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs

@@ -1,0 +1,199 @@
+"""One door to checkpoints of every format: written as the options say, read whatever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from indextables import limits
+from indextables.actions import LayeredFiles, Normalise, Protocol, Replay
+from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointError,
+    CheckpointWriteError,
+    CommitUnknown,
+    LogCorrupted,
+    StorageError,
+    UnsafePath,
+)
+from indextables.log import LogListing, TransactionLog, files, names
+from indextables.paths import LOG_FOLDER
+from indextables.state.checkpoints.avro import (
+    FileLoader,
+    ManifestDamaged,
+    is_whole,
+    read_state,
+    state_path,
+    verified_manifests,
+    write_state,
+    written_state,
+)
+from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
+from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
+from indextables.storage import Store
+
+Read = Callable[[Store, int, Normalise], tuple[Replay, Format]]
+
+# What a program must understand to read a checkpoint: version and feature (PRT-01, PRT-04). JSON and Parquet ask for nothing (A-07).
+_PROTOCOLS: dict[Format, tuple[int, str]] = {
+    Format.JSON_PARTS: (3, "multiPartCheckpoint"),
+    Format.AVRO: (4, "avroState"),
+}
+
+
+def format_of(contents: Contents, options: StateOptions) -> Format:
+    """The format that the options choose for these contents."""
+    if options.format == "avro":
+        return Format.AVRO
+    if options.format == "parquet":
+        return Format.PARQUET
+    if options.multi_part and contents.num_actions > options.actions_per_part:
+        return Format.JSON_PARTS
+    return Format.JSON
+
+
+def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
+    """What the table's protocol has to say before this checkpoint is written (PRT-08); None: any will do. Pure."""
+    needed = _PROTOCOLS.get(format_of(contents, options))
+    if needed is None:
+        return None
+    version, feature = needed
+    return Protocol(min_reader_version=version, min_writer_version=version, reader_features=[feature], writer_features=[feature])
+
+
+def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
+    """Writes a version's checkpoint and reads it back; a valid one that is there is kept, a broken one replaced.
+
+    CheckpointError; ManifestDamaged where the state that the files lie in turns out to be damaged.
+
+    With `compact` an Avro state gets rid of its dead entries and small manifests, whatever the thresholds say (CMP-04, CMP-05).
+    """
+    try:
+        kept = None if compact else _kept(log, contents, options)
+        return kept or _written(log, contents, options, compact=compact)
+    except (CheckpointError, ManifestDamaged):
+        raise
+    except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:
+        raise CheckpointWriteError(contents.version, error) from error
+
+
+def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
+    now_ms = log.clock.now_ms()
+    kind = format_of(contents, options)
+    if kind is Format.AVRO:
+        return write_state(log, contents, options, force=compact)
+    contents = replace(contents, files=LayeredFiles(FileLoader(log).load(contents.files)))
+    if kind is Format.PARQUET:
+        return write_parquet(log.store, contents, options, now_ms)
+    if kind is Format.JSON_PARTS:
+        return write_parts(log.store, contents, options, log.clock.new_id().replace("-", "")[-12:], now_ms)
+    return write_json(log.store, contents, compress=options.gzip)
+
+
+def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
+    """What another program wrote for the same version meanwhile, if it is valid and of that format."""
+    listing = log.look()
+    version = contents.version
+    if version not in listing.bases:
+        return None
+    try:
+        found, kind = read_checkpoint(log, listing, version, options.format)
+        if kind is not format_of(contents, options) or found.num_files != contents.num_files:
+            return None
+        if kind is not Format.AVRO:
+            return _written_before(log, listing, contents, kind)
+        has_form = listing.stamp(state_path(version, options.manifest_format)) is not None
+        return written_state(log, listing, contents, options) if has_form and is_whole(log, version) else None
+    except LogCorrupted:
+        return None
+
+
+def _written_before(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
+    """Of a JSON or Parquet checkpoint that is there."""
+    version, parts, unique = contents.version, None, None
+    if kind is Format.PARQUET:
+        parts = parts_of(log.store, version)
+    elif kind is Format.JSON_PARTS:
+        listed = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
+        parts, unique = (None, None) if listed is None else (len(listed.parts), listed.checkpoint_id)
+    stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
+    size = sum(stamp[0] for stamp in stamps if stamp is not None)
+    return Written(version, kind, contents.num_files, contents.num_actions, size, 0, parts=parts, checkpoint_id=unique)
+
+
+def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only: str | None = None) -> tuple[Replay, Format]:
+    """The checkpoint of a version, in whichever format it is valid, or in the one that `state.format` calls `only`; LogCorrupted says why
+    none is, UnsafePath is raised at once."""
+    readers: list[tuple[str, str, Read]] = []
+    if version in listing.states:
+        folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
+        readers.append(("avro", folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
+    if version in listing.checkpoints:
+        readers.append(("json", names.checkpoint_path(version), read_json))
+    if version in listing.parquets:
+        readers.append(("parquet", names.parquet_metadata_path(version), _read_parquet))
+    problems = []
+    for family, path, reader in readers:
+        if only not in (None, family):
+            continue
+        try:
+            return reader(log.store, version, log.store.root.relative)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            problems.append((path, str(error)))
+    if not problems:
+        raise LogCorrupted(f"checkpoint {version} is gone")
+    raise CheckpointCorruptionError(problems[0][0], "; ".join(reason for _, reason in problems))
+
+
+def families_of(listing: LogListing, version: int) -> list[str]:
+    """The formats, as `state.format` calls them, in which a version has a checkpoint, valid or not."""
+    found = (("avro", listing.states), ("json", listing.checkpoints), ("parquet", listing.parquets))
+    return [family for family, versions in found if version in versions]
+
+
+def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = None, *, remembering: bool = False) -> bool:
+    """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it. `only`: see
+    `read`.
+
+    With `remembering` those are left out that this process has read or written before, and of a large state only some are read. A damaged
+    one that is missed is found by whoever reads it; and nothing is cleaned up behind a state that was not read in full.
+    """
+    listing = log.look()
+    try:
+        _, kind = read_checkpoint(log, listing, version, only)
+    except LogCorrupted:
+        return False
+    if kind is not Format.AVRO:
+        return True
+    return is_whole(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if remembering else is_whole(log, version)
+
+
+def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
+    return read_parquet(store, version, normalise), Format.PARQUET
+
+
+def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
+    """One file, or a list of parts."""
+    try:
+        data = store.read(names.checkpoint_path(version))
+    except FileNotFoundError:
+        raise LogCorrupted(f"checkpoint {version} is gone") from None
+    text = files.unpack(data, f"checkpoint {version}")
+    found = part_list(text)
+    if found is not None:
+        return read_parts(store, text, found, version, normalise), Format.JSON_PARTS
+    return read_object(text, version, normalise), Format.JSON
+
+
+def files_of(listing: LogListing, version: int) -> list[str]:
+    """Paths of all files that were written for the JSON and Parquet checkpoints of a version and for nothing else, whole or not.
+
+    Those of Avro states are not among them: manifests may be shared.
+    """
+    return listing.checkpoint_files(version)

@@ -1,0 +1,187 @@
+"""File entries from columns to Avro records, all rows of a slice at once: Arrow joins the bytes of the fields row by row.
+
+What numbers and lengths look like in Avro is made with numpy; nothing is done for each row in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.actions import columns
+from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, Kind
+
+BLOCK_ROWS = 16_384
+BLOCK_BYTES = 16 * 1024 * 1024  # of columns, roughly: offsets within a block are 32 bits wide
+_TABLED = 4096  # lengths whose bytes are looked up
+
+Longs = npt.NDArray[np.int64]
+
+
+def blocks(rows: pa.Table) -> Iterator[tuple[bytes, npt.NDArray[np.uint32]]]:
+    """Slice by slice: the records one after the other, and the length of each."""
+    if not rows.num_rows:
+        return
+    size = max(1, min(BLOCK_ROWS, BLOCK_BYTES * rows.num_rows // max(1, rows.nbytes)))
+    for start in range(0, rows.num_rows, size):
+        joined = _joined(rows.slice(start, size).combine_chunks())
+        _, offsets, data = joined.buffers()
+        places = np.frombuffer(offsets, np.int32, len(joined) + 1, 4 * joined.offset)
+        yield data[int(places[0]) : int(places[-1])].to_pybytes(), np.diff(places).astype(np.uint32)
+
+
+def _joined(rows: pa.Table) -> pa.BinaryArray:
+    """Constants that follow each other become one, so that fields which are never set cost nothing."""
+    parts: list[bytes | pa.Array] = []
+    for field in FIELDS:
+        for part in _parts(field, rows):
+            if isinstance(part, bytes) and parts and isinstance(parts[-1], bytes):
+                parts[-1] += part
+            else:
+                parts.append(part)
+    arguments = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
+    return pc.binary_join_element_wise(*arguments, pa.scalar(b"", pa.binary()))
+
+
+def _parts(field: Field, rows: pa.Table) -> list[bytes | pa.Array]:
+    column = _column(field, rows)
+    if field.nullable and column.null_count == len(column):
+        return [b"\0"]
+    if field.kind is Kind.STRING:
+        return _strings(column, field.nullable)
+    if field.kind in (Kind.MAP, Kind.ARRAY):
+        return _collections(column, field.nullable)
+    if field.kind is Kind.BOOLEAN:
+        return _booleans(column, field.nullable)
+    return [varints(_longs(column), pc.is_valid(column) if field.nullable else None)]
+
+
+def _column(field: Field, rows: pa.Table) -> pa.Array:
+    name = "has_footer_offsets" if field.column == UNSTATED else field.column
+    chunks = rows.column(name).chunks
+    column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+    if field.column == UNSTATED:
+        unstated = column.is_null()
+        return pc.if_else(unstated, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    if not field.nullable and field.kind is not Kind.MAP and column.null_count:
+        return column.fill_null(False if field.kind is Kind.BOOLEAN else 0)
+    return column
+
+
+def _longs(column: pa.Array) -> Longs:
+    found: Longs = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
+
+
+def _booleans(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
+    words = [b"\2\0", b"\2\1", b"\0"] if nullable else [b"\0", b"\1"]
+    codes = pc.if_else(column, pa.scalar(1, pa.int8()), pa.scalar(0, pa.int8())).fill_null(2)
+    return [pa.array(words, pa.binary()).take(codes)]
+
+
+def _strings(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
+    texts = column.cast(pa.binary())
+    valid = pc.is_valid(texts) if nullable and texts.null_count else None
+    lengths = _longs(pc.binary_length(texts))
+    prefix = varints(lengths, valid) if valid is not None or not nullable else _prefixed(b"\2", varints(lengths))
+    return [prefix, texts.fill_null(b"") if texts.null_count else texts]
+
+
+def _prefixed(start: bytes, texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pa.scalar(start, pa.binary()), texts, pa.scalar(b"", pa.binary()))
+
+
+def _collections(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
+    """A count, the items, and the zero that ends them; nothing but the zero where there are none."""
+    offsets = column.offsets.to_numpy()
+    counts = np.diff(offsets).astype(np.int64)
+    valid = pc.is_valid(column)
+    missing = ~valid.to_numpy(zero_copy_only=False)
+    counts[missing] = 0
+    if column.null_count:
+        items, bounds = _items(column.filter(valid))
+        places = np.zeros(len(column) + 1, np.int64)
+        places[1:] = np.cumsum(~missing)
+        starts = bounds[places]
+    else:
+        items, starts = _items(column)
+    several = _sliced(items, starts)
+    ends = np.where(missing, 0, 1)
+    head = varints(counts, None, empty=counts == 0)
+    end = b"\0" if not missing.any() else pa.array([b"", b"\0"], pa.binary()).take(pa.array(ends))
+    if not nullable:
+        # A map that is missing is an empty one.
+        return [head, several, b"\0"]
+    union: bytes | pa.Array = b"\2" if not missing.any() else pa.array([b"\0", b"\2"], pa.binary()).take(pa.array(ends))
+    return [union, head, several, end]
+
+
+def _items(column: pa.Array) -> tuple[pa.Array, Longs]:
+    """The bytes of all items one after the other, and where those of each row begin; of a column without nulls."""
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    first, last = int(offsets[0]), int(offsets[-1])
+    parts: list[Any] = []
+    for texts in (column.keys, column.items) if pa.types.is_map(column.type) else (column.values,):
+        cut = texts.slice(first, last - first).cast(pa.binary())
+        parts += [varints(_longs(pc.binary_length(cut))), cut]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary())), offsets - first
+
+
+def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
+    """Items that follow each other, taken together: the same bytes under other offsets."""
+    if not len(items):
+        return pa.array([b""], pa.binary()).take(pa.array(np.zeros(len(starts) - 1, np.int64)))
+    _, offsets, data = items.buffers()
+    places = np.frombuffer(offsets, np.int32, len(items) + 1, 4 * items.offset)[starts]
+    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(places.astype(np.int32)), data])
+
+
+def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Zigzag, seven bits a byte. With `valid` each has its union's branch before it, and an invalid one is that of null alone."""
+    if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < _TABLED:
+        return _TABLE.take(pa.array(values))
+    unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    lengths = np.ones(len(values), np.int64)
+    rest = unsigned >> np.uint64(7)
+    while rest.any():
+        lengths += rest > 0
+        rest >>= np.uint64(7)
+    most = int(lengths.max(initial=1))
+    matrix = np.empty((len(values), most + 1), np.uint8)
+    matrix[:, 0] = 2
+    for index in range(most):
+        seven = (unsigned >> np.uint64(7 * index)).astype(np.uint8) & np.uint8(0x7F)
+        matrix[:, index + 1] = np.where(index < lengths - 1, seven | np.uint8(0x80), seven)
+    begin = 1
+    if valid is not None:
+        begin, known = 0, valid.to_numpy(zero_copy_only=False)
+        matrix[~known, 0] = 0
+        lengths = np.where(known, lengths + 1, 1)
+    if empty is not None:
+        lengths = np.where(empty, 0, lengths)
+    matrix = matrix[:, begin:]
+    data = np.ascontiguousarray(matrix[np.arange(matrix.shape[1]) < lengths[:, None]])
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _small(value: int) -> bytes:
+    value <<= 1
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
+
+
+def _table() -> pa.Array:
+    """From buffers: the first list that Arrow converts imports pandas, which takes longer than a search."""
+    values = [_small(value) for value in range(_TABLED)]
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), _TABLED, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
+
+
+_TABLE = _table()
+assert {*columns.SCHEMA.names, UNSTATED} == {field.column for field in FIELDS}

@@ -1,0 +1,172 @@
+"""Loads the live files that lie in a state's manifests: all of them, or those of the manifests that a reader needs.
+
+What is loaded of a manifest is kept as long as somebody holds the `Manifest`, so that versions on the same state share it. A manifest
+that turns out to be damaged raises ManifestDamaged, never a smaller answer; `indextables.table.loading` then reads on from an older base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.actions import Bounds, LayeredFiles, LiveFiles, Manifest, Part, Segment, StoredFiles, Totals
+from indextables.errors import LogCorrupted, UnsafePath
+from indextables.log import TransactionLog
+from indextables.memo import Memo
+from indextables.state.checkpoints.avro import manifest_cache
+from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_of
+from indextables.state.checkpoints.avro.path_sums import PathSums
+from indextables.state.checkpoints.avro.state_check import verified_manifests
+
+_SEGMENTS: Memo[Manifest, Segment] = Memo()
+_HIDDEN: Memo[LayeredFiles, frozenset[str]] = Memo()
+
+
+class ManifestDamaged(LogCorrupted):
+    """A manifest is missing, or does not hold what its state says. An older base and the versions after it say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader:
+    """Of the table whose log it is. Every method that loads may raise ManifestDamaged, or UnsafePath."""
+
+    log: TransactionLog
+
+    def load(self, files: LayeredFiles) -> LiveFiles:
+        """All of them."""
+        base = files.base
+        if base is None:
+            return files.newer
+        parts = self.parts(files)
+        totals = self._totals(base, self.hidden(files)) + files.newer.totals
+        return _joined(parts, files.newer, totals, base)
+
+    def load_within(self, files: LayeredFiles, may: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
+        """Without the files of manifests whose bounds `may` rules out: those manifests are not read."""
+        base = files.base
+        if base is None:
+            return files.newer
+        kept = within(base, may)
+        if len(kept) == len(base.manifests):
+            return self.load(files)
+        parts = self._parts(kept, base.tombstones, self.hidden(files))
+        sums = [Totals(len(part), part.total("size"), part.total("num_records")) for part in parts]
+        return _joined(parts, files.newer, sum(sums, files.newer.totals), base)
+
+    def totals(self, files: LayeredFiles) -> Totals:
+        """Nothing is loaded for it as long as nothing was removed from the base."""
+        if files.base is None:
+            return files.newer.totals
+        return self._totals(files.base, self.hidden(files)) + files.newer.totals
+
+    def parts(self, files: LayeredFiles) -> tuple[Part, ...]:
+        """What lives of the base, manifest by manifest."""
+        base = files.base
+        return () if base is None else self._parts(base.manifests, base.tombstones, self.hidden(files))
+
+    def hidden(self, files: LayeredFiles) -> frozenset[str]:
+        """Those of `gone` that the base may have. A new file is usually known to be none of it."""
+        return _HIDDEN.get(files, _hidden) if files.gone and self.log.reading.decoded_manifests else files.gone
+
+    def segments(self, manifests: Sequence[Manifest]) -> tuple[Segment, ...]:
+        """The entries of these manifests, several read at a time where every read waits for an answer."""
+        missing = [manifest for manifest in manifests if not is_loaded(manifest)]
+        if len(missing) > 1 and self.log.store.capabilities.has_latency and self.log.reading.manifests > 1:
+            with ThreadPoolExecutor(self.log.reading.manifests) as pool:
+                list(pool.map(self._segment, missing))
+        return tuple(map(self._segment, manifests))
+
+    def _segment(self, manifest: Manifest) -> Segment:
+        try:
+            return _SEGMENTS.get(manifest, lambda manifest: Segment(load_manifest(self.log, manifest)))
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            raise ManifestDamaged(str(error)) from error
+
+    def _parts(self, manifests: Sequence[Manifest], tombstones: frozenset[str], hidden: frozenset[str]) -> tuple[Part, ...]:
+        segments = self.segments(manifests)
+        wanted = pa.array(sorted(tombstones | hidden), pa.string())
+        found = tuple(_part(segment, wanted) for segment in segments)
+        for manifest, segment in zip(manifests, segments, strict=True) if hidden and self.log.reading.decoded_manifests else ():
+            if manifest.digest is not None:  # who asks for that will ask again, when there are more
+                PathSums(manifest.digest, manifest.num_entries).keep(segment.rows.column("path"))
+        return found
+
+    def _totals(self, base: StoredFiles, hidden: frozenset[str]) -> Totals:
+        """Of the base without these paths."""
+        totals = Totals(base.num_files, base.size, base.num_records)
+        wanted = pa.array(sorted(hidden - base.tombstones), pa.string())
+        for segment in self.segments(base.manifests) if len(wanted) else ():
+            rows = pa.array(_rows_of(segment, wanted))
+            size, records = (pc.sum(segment.rows.column(name).take(rows)).as_py() or 0 for name in ("size", "num_records"))
+            totals -= Totals(len(rows), size, records)
+        return totals
+
+
+def within(base: StoredFiles, may: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
+    """The manifests whose bounds `may` does not rule out."""
+    return tuple(manifest for manifest in base.manifests if may(manifest.bounds))
+
+
+def is_loaded(manifest: Manifest) -> bool:
+    return _SEGMENTS.peek(manifest) is not None
+
+
+def held_bytes(files: LayeredFiles) -> int:
+    """Roughly what these files take in memory now, shared with other versions or not."""
+    loaded = (_SEGMENTS.peek(manifest) for manifest in files.base.manifests) if files.base is not None else ()
+    return files.newer.nbytes + sum(segment.nbytes for segment in loaded if segment is not None)
+
+
+def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
+    """From this machine's cache where it has it and may be used. A manifest whose name is a digest must have that digest."""
+    digest, entries, has_cache = manifest.digest, manifest.num_entries, log.reading.decoded_manifests
+    if digest is not None and has_cache:
+        cached = manifest_cache.get(digest)
+        if cached is not None and cached.num_rows == entries:
+            return cached
+    source = f"manifest {manifest.name!r} of state {manifest.state_version}"
+    try:
+        data = log.store.read(manifest.path)
+    except FileNotFoundError:
+        raise LogCorrupted(f"{source} is missing") from None
+    if digest is not None and digest_of(data) != digest:
+        verified_manifests(log).discard(manifest.path)
+        raise LogCorrupted(f"{source} does not match the digest in its name")
+    rows, is_plain = decode_manifest(data, entries, log.store.root.relative, source)
+    return manifest_cache.put(digest, rows) if digest is not None and is_plain and has_cache else rows
+
+
+def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: StoredFiles) -> LiveFiles:
+    return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
+
+
+def _hidden(files: LayeredFiles) -> frozenset[str]:
+    """All paths that are gone, where this machine does not know which paths a manifest has."""
+    assert files.base is not None
+    kept: set[str] = set()
+    for manifest in files.base.manifests:
+        digest = manifest.digest
+        found = None if digest is None else PathSums(digest, manifest.num_entries).among(files.gone)
+        if found is None:
+            return files.gone
+        kept.update(found)
+    return frozenset(kept)
+
+
+def _part(segment: Segment, hidden: pa.Array) -> Part:
+    if not segment.num_rows or not len(hidden):
+        return Part(segment)
+    dead = _rows_of(segment, hidden)
+    return Part(segment, (frozenset(dead.tolist()),) if len(dead) else ())
+
+
+def _rows_of(segment: Segment, paths: pa.Array) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(pc.is_in(segment.rows.column("path"), paths).to_numpy())

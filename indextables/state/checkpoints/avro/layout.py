@@ -1,0 +1,86 @@
+"""How file entries are laid out in manifests: by partition, so that the bounds of a manifest rule it out for most predicates. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.actions import strings_of
+from indextables.predicates import order_key
+from indextables.state.checkpoints.avro.state_files import PartitionBounds
+from indextables.values import decode_value
+
+Kinds = dict[str, pa.DataType]  # of the partition columns
+
+
+def slices(rows: pa.Table, kinds: Kinds, most: int) -> Iterator[pa.Table]:
+    """All rows in pieces of `most`, each from few partitions; within a piece they keep their order, which is that of the log."""
+    if rows.num_rows <= most or not kinds:
+        yield from (rows.slice(start, most) for start in range(0, rows.num_rows, most))
+        return
+    order = np.lexsort([_ranks(rows, name, kind) for name, kind in reversed(kinds.items())])
+    for start in range(0, rows.num_rows, most):
+        yield _taken(rows, np.sort(order[start : start + most]))
+
+
+def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:
+    """Where each row's value stands in the order of the column's type; null first."""
+    coded = strings_of(rows.column("partition_values"), name).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    keys = [_key(text, kind) for text in texts]
+    known = [at for at, key in enumerate(keys) if key is not None]
+    known.sort(key=lambda at: keys[at])
+    places = np.zeros(len(texts) + 1, np.int64)
+    places[known] = np.arange(1, len(known) + 1)
+    found: npt.NDArray[np.int64] = places[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _key(text: str, kind: pa.DataType) -> Any:
+    """None where the text is not a value of the type."""
+    try:
+        text.encode()
+        return order_key(decode_value(text, kind))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _taken(rows: pa.Table, wanted: npt.NDArray[np.int64]) -> pa.Table:
+    """Batch by batch: joining chunks first, as Table.take does, would copy all of them."""
+    start, taken = 0, []
+    for batch in rows.to_batches():
+        here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + batch.num_rows)]
+        if len(here):
+            taken.append(batch.take(pa.array(here - start)))
+        start += batch.num_rows
+    return pa.Table.from_batches(taken, rows.schema)
+
+
+def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
+    """The least and greatest value of each column as its type orders them. A column with a text that is no value of it has none."""
+    found = {}
+    for name, kind in kinds.items():
+        values = strings_of(rows.column("partition_values"), name)
+        has_null = values.null_count > 0
+        texts = pc.unique(values.drop_null()).to_pylist()
+        keyed = [(_key(text, kind), text) for text in texts]
+        if any(key is None for key, _ in keyed):
+            continue
+        low, high = (min(keyed)[1], max(keyed)[1]) if keyed else (None, None)
+        found[name] = PartitionBounds(min=low, max=high, has_null=has_null)
+    return found
+
+
+def added_at(rows: pa.Table) -> tuple[int, int]:
+    """The first and the last version that added a file; 0 where it is not known."""
+    versions = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
+    return versions["min"] or 0, versions["max"] or 0
+
+
+def kinds_of(schema: pa.Schema, partition_columns: Sequence[str]) -> Kinds:
+    return {name: schema.field(name).type for name in partition_columns if name in schema.names}

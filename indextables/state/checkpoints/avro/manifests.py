@@ -1,0 +1,165 @@
+"""Manifests: the file entries of a state, in Avro files that states share. One is named by a digest of its bytes (decisions A-04)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import structs
+
+from indextables import limits
+from indextables.actions import Add, Normalise, columns, encoded, nulls
+from indextables.errors import LogCorrupted
+from indextables.log import files
+from indextables.paths import NULL_PARTITION, are_plain
+from indextables.state.checkpoints.avro import containers as avro
+from indextables.state.checkpoints.avro import encode
+from indextables.state.checkpoints.avro.decode import TooManyItems, decode_block
+from indextables.state.checkpoints.avro.entry import SCHEMA_TEXT
+
+CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
+_DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
+_INT32 = 2**31
+_PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
+T = TypeVar("T")
+Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # records, as they are stored, and the length of each
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    codec: str  # as Avro names it
+    level: int
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def digest_in(path: str) -> str | None:
+    """The digest that a manifest's name promises; other programs' names are no digests."""
+    match = _DIGESTED.fullmatch(path)
+    return match[1] if match else None
+
+
+def path_of(data: bytes) -> str:
+    """Relative to the log's folder."""
+    return f"manifests/manifest-{digest_of(data)}.avro"
+
+
+def encode_blocks(rows: pa.Table, packing: Packing) -> list[Block]:
+    return [(len(lengths), avro.pack(block, packing.codec, packing.level), lengths) for block, lengths in encode.blocks(rows)]
+
+
+def assemble(blocks: Sequence[Block], packing: Packing) -> bytes:
+    lengths = np.concatenate([lengths for _, _, lengths in blocks]) if blocks else np.zeros(0, np.uint32)
+    return avro.assemble(SCHEMA_TEXT, packing.codec, [(count, packed) for count, packed, _ in blocks], lengths)
+
+
+def own_blocks(data: bytes, source: str) -> tuple[str, list[Block]] | None:
+    """Codec and blocks of a manifest of ours, to be copied as they are; None where others wrote it."""
+    container = avro.parse(data, source)
+    lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
+    if lengths is None:
+        return None
+    ends = np.cumsum([count for count, _ in container.blocks])
+    cuts = np.split(lengths, ends[:-1]) if len(ends) else []
+    return container.codec, [(count, packed, cut) for (count, packed), cut in zip(container.blocks, cuts, strict=True)]
+
+
+def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source: str) -> tuple[pa.Table, bool]:
+    """The entries as columns, paths checked; LogCorrupted unless there are as many as the state says, each path once. UnsafePath.
+
+    Also whether they stand there as they are given: then they would be the same in any other table.
+    """
+    container = avro.parse(data, source)
+    if container.num_records != num_entries:
+        raise LogCorrupted(f"{source} has {container.num_records} entries, and the state says {num_entries}")
+    if not num_entries:
+        return columns.SCHEMA.empty_table(), False
+    rows = _own_rows(container, files.expanded_limit(len(data)), source)
+    if rows is None or not _is_normal(rows):
+        return _any_rows(data, num_entries, normalise, source), False
+    if pc.count_distinct(rows.column("path")).as_py() != num_entries:
+        raise LogCorrupted(f"{source} has a path twice")
+    return rows, True
+
+
+def _own_rows(container: avro.Container, most_bytes: int, source: str) -> pa.Table | None:
+    """All entries at once; None where the manifest is not of the shape that allows it."""
+    lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
+    if lengths is None:
+        return None
+    tables, start = [], 0
+    try:
+        for count, block in avro.expanded(container, most_bytes, source, lengths):
+            if count:
+                tables.append(decode_block(block, lengths[start : start + count], source))
+            start += count
+    except TooManyItems:
+        return None
+    rows = pa.concat_tables(tables)
+    for name, least, most in (("size", 0, None), ("num_records", 0, None), ("num_merge_ops", -_INT32, _INT32 - 1)):
+        found = pc.min_max(rows.column(name)).as_py()
+        if found["min"] is not None and (found["min"] < least or (most is not None and found["max"] > most)):
+            raise LogCorrupted(f"{source} is damaged: {name} of an entry is out of range")
+    return rows
+
+
+def _is_normal(rows: pa.Table) -> bool:
+    """Whether all paths are plain and no value is another writer's spelling of null: then rows are taken as they are."""
+    for chunk in rows.column("path").chunks:
+        _, offsets, data = chunk.buffers()
+        places = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
+        if not _are_plain(data[int(places[0]) : int(places[-1])].to_pybytes(), places - places[0]):
+            return False
+    spelling = pa.scalar(NULL_PARTITION)
+    return not any(pc.any(pc.equal(chunk.items, spelling)).as_py() for chunk in rows.column("partition_values").chunks)
+
+
+def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
+    """`paths.are_plain` of paths that lie side by side: every path begins and ends well, and nothing within is odd."""
+    lengths = np.diff(places)
+    if not lengths.all() or int(lengths.max()) > limits.PATH_CHARACTERS:
+        return False
+    data = np.frombuffer(joined, np.uint8)
+    first, last = data[places[:-1]], data[places[1:] - 1]
+    odd = (first == 46).any() or (first == 47).any() or (last == 47).any()
+    return not odd and b"//" not in joined and b"/." not in joined and not joined.translate(None, _PLAIN)
+
+
+def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:
+    """Entry by entry, whoever wrote them."""
+    adds: dict[str, Add] = {}
+    for record in avro.records(data, source, most_bytes=files.expanded_limit(len(data)), most_records=num_entries):
+        nulls.remove(record)
+        add = converted(record, Add, source)
+        path = normalise(add.path)
+        if path in adds:
+            raise LogCorrupted(f"{source} has the path {path!r} twice")
+        values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
+        unstated = bool(record.get("footerOffsetsUnstated"))
+        adds[path] = structs.replace(
+            add,
+            path=path,
+            partition_values=values,
+            has_footer_offsets=None if unstated else add.has_footer_offsets,
+            # Upstream's writers leave 0, whatever the version; and version 0 holds no files.
+            added_at_version=add.added_at_version or None,
+            added_at_timestamp=add.added_at_timestamp or None,
+        )
+    return encoded(list(adds.items()))
+
+
+def converted(record: Any, kind: type[T], source: str) -> T:
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.MsgspecError as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error

@@ -1,0 +1,84 @@
+"""What an Avro state holds. Of one of ours only the state manifest is read: entries are loaded by whoever needs them (`file_loader`).
+
+A missing or cut manifest shows in the listing of the log. What else is wrong with one shows when it is loaded, by its digest; the table
+then reads on from an older base. States of other programs have no such digests, and are loaded in full at once.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.actions import LayeredFiles, Manifest, Replay, Skip, StoredFiles, Txn, columns
+from indextables.errors import LogCorrupted
+from indextables.log import LogListing, TransactionLog
+from indextables.state.checkpoints.avro.file_loader import FileLoader
+from indextables.state.checkpoints.avro.manifests import digest_in
+from indextables.state.checkpoints.avro.state_files import (
+    ManifestInfo,
+    StateManifest,
+    listed,
+    manifest_path,
+    read_state_manifest,
+    state_metadata,
+    state_protocol,
+)
+from indextables.state.checkpoints.schema_registry import Registry
+
+
+def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay:
+    """LogCorrupted if the state is damaged or not of that version, or a file of it is missing; UnsafePath."""
+    state = read_state_manifest(log.store, version)
+    normalise = log.store.root.relative
+    replay = Replay(
+        normalise,
+        protocol=state_protocol(state),
+        metadata=state_metadata(state),
+        files=_files(log, listing, state, Registry(state.schema_registry or {})),
+    )
+    for txn in listed(state.txn, list[Txn], version):
+        replay.put_txn(txn)
+    for skip in listed(state.mergeskip, list[Skip], version):
+        replay.put_skip(skip)
+    return replay
+
+
+def _files(log: TransactionLog, listing: LogListing, state: StateManifest, registry: Registry) -> LayeredFiles:
+    manifests = tuple(_manifest(listing, state.state_version, info) for info in state.manifests)
+    gone = frozenset(map(log.store.root.relative, state.tombstones or ()))
+    if not state.is_ours:
+        return _foreign(log, state, manifests, gone, registry)
+    numbers = state.num_files, state.total_bytes or 0, state.total_records or 0
+    return LayeredFiles(base=StoredFiles(state.state_version, manifests, gone, *numbers, registry.texts))
+
+
+def _manifest(listing: LogListing, version: int, info: ManifestInfo) -> Manifest:
+    path = manifest_path(info.path, version)
+    stamp = listing.stamp(path)
+    source = f"manifest {info.path!r} of state {version}"
+    if stamp is None:
+        raise LogCorrupted(f"{source} is missing")
+    if info.size_bytes is not None and info.size_bytes != stamp[0]:
+        raise LogCorrupted(f"{source} has {stamp[0]} bytes, and the state says {info.size_bytes}")
+    return Manifest(path, info.path, info.num_entries, info.bounds(), digest_in(info.path), version, info)
+
+
+def _foreign(
+    log: TransactionLog, state: StateManifest, manifests: tuple[Manifest, ...], gone: frozenset[str], registry: Registry
+) -> LayeredFiles:
+    """Counted and compared, since nothing else vouches for such a state. Where manifests share a path, the later entry stands."""
+    version = state.state_version
+    segments = FileLoader(log).segments(manifests)
+    rows = pa.concat_tables([columns.SCHEMA.empty_table(), *(segment.rows for segment in segments)])
+    alive = rows.filter(pc.invert(pc.is_in(rows.column("path"), pa.array(sorted(gone), pa.string()))))
+    found = pc.count_distinct(alive.column("path")).as_py()
+    # Upstream subtracts every tombstone from its count, also one that no entry has.
+    if state.num_files not in (found, rows.num_rows - len(state.tombstones or ())):
+        raise LogCorrupted(f"state {version} has {found} files, and says it has {state.num_files}")
+    if found == alive.num_rows:
+        size, records = (pc.sum(alive.column(name)).as_py() or 0 for name in ("size", "num_records"))
+        return LayeredFiles(base=StoredFiles(version, manifests, gone, found, size, records, registry.texts))
+    replay = Replay(log.store.root.relative)
+    for add in columns.decode(alive):
+        replay.put(registry.restored(add))
+    return replay.files()

@@ -1,0 +1,255 @@
+"""Avro states: the table at one version as a state manifest that names shared manifests of file entries.
+
+`state-v<20 digits>/_manifest.avro` (or `.json`) lists manifests, tombstones and doc mappings; live = entries of all manifests without the
+tombstones. Ours carry their version and a digest of the rest (A-05); what other programs' states leave out is left open for the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import fastavro
+import msgspec
+from msgspec import structs
+
+from indextables import limits
+from indextables.actions import Bounds, Count, Int32, Int64, Metadata, Protocol, Skip, Txn, WireMetadata, nulls
+from indextables.errors import LogCorrupted, UnsafePath
+from indextables.log import files, names
+from indextables.paths import LOG_FOLDER, check_relative
+from indextables.state.checkpoints.avro import containers as avro
+from indextables.state.checkpoints.avro.manifests import converted
+from indextables.state.checkpoints.seal import is_sealed, sealed
+from indextables.storage import Store
+
+FORMAT_VERSION = 1
+T = TypeVar("T")
+_MANIFEST = re.compile(r"(manifests/|state-v[0-9]{20}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+
+
+class PartitionBounds(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    min: str | None = None
+    max: str | None = None
+    has_null: bool | None = None  # ours; None: it may be
+
+
+class ManifestInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    path: str
+    num_entries: Count
+    min_added_at_version: Int64 | None = None
+    max_added_at_version: Int64 | None = None
+    partition_bounds: dict[str, PartitionBounds] | None = None
+    size_bytes: Count | None = None  # ours (A-04)
+
+    def bounds(self) -> dict[str, Bounds]:
+        given = self.partition_bounds or {}
+        return {name: Bounds(one.min, one.max, one.has_null is not False, one.has_null is not None) for name, one in given.items()}
+
+
+class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    format_version: Int32
+    state_version: Int64
+    created_at: Int64 | None = None
+    num_files: Int64
+    total_bytes: Int64 | None = None
+    manifests: list[ManifestInfo]
+    tombstones: list[str] | None = None
+    schema_registry: dict[str, str] | None = None
+    protocol_version: Int32 | None = None
+    metadata: str | None = None  # JSON, `{"metaData": {…}}` or the bare object
+    # Ours (A-03, A-05); in Avro the first three are JSON texts.
+    protocol: Protocol | str | None = None
+    txn: list[Txn] | str | None = None
+    mergeskip: list[Skip] | str | None = None
+    total_records: Int64 | None = None
+    version: Int64 | None = None
+    digest: str | None = None  # of everything else
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it carries what its numbers can be believed by; `read_state_manifest` has checked the digest."""
+        return self.digest is not None and self.total_records is not None and self.total_bytes is not None
+
+
+# At import, for the reason in splits/bundle.py.
+_STATE_METADATA = msgspec.json.Decoder(WireMetadata)
+_STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
+
+
+def _nullable(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+_BOUNDS = {
+    "type": "record",
+    "name": "PartitionBoundsItem",
+    "fields": [_nullable("min", "string"), _nullable("max", "string"), _nullable("hasNull", "boolean")],
+}
+_INFO = {
+    "type": "record",
+    "name": "ManifestInfoItem",
+    "fields": [
+        {"name": "path", "type": "string"},
+        {"name": "numEntries", "type": "long"},
+        {"name": "minAddedAtVersion", "type": "long"},
+        {"name": "maxAddedAtVersion", "type": "long"},
+        _nullable("partitionBounds", {"type": "map", "values": _BOUNDS}),
+        {"name": "tombstoneCount", "type": "long", "default": 0},
+        {"name": "liveEntryCount", "type": "long", "default": -1},
+        _nullable("sizeBytes", "long"),
+    ],
+}
+# As other programs know it (field-notes 4a-7), and what is ours behind it.
+_STATE_SCHEMA = {
+    "type": "record",
+    "name": "StateManifest",
+    "namespace": "io.indextables.state",
+    "fields": [
+        {"name": "formatVersion", "type": "int"},
+        {"name": "stateVersion", "type": "long"},
+        {"name": "createdAt", "type": "long"},
+        {"name": "numFiles", "type": "long"},
+        {"name": "totalBytes", "type": "long"},
+        {"name": "manifests", "type": {"type": "array", "items": _INFO}},
+        {"name": "tombstones", "type": {"type": "array", "items": "string"}, "default": []},
+        {"name": "schemaRegistry", "type": {"type": "map", "values": "string"}, "default": {}},
+        {"name": "protocolVersion", "type": "int", "default": 4},
+        _nullable("metadata", "string"),
+        *(_nullable(name, "string") for name in ("protocol", "txn", "mergeskip")),
+        *(_nullable(name, "long") for name in ("totalRecords", "version")),
+        _nullable("digest", "string"),
+    ],
+}
+_STATE_TEXT = msgspec.json.encode(_STATE_SCHEMA)
+_PARSED_STATE = fastavro.parse_schema(_STATE_SCHEMA)
+
+
+def encode_json(state: StateManifest) -> bytes:
+    """The object with a digest of itself as its last key."""
+    return sealed(msgspec.json.encode(structs.replace(state, digest=None)))
+
+
+def encode_avro(state: StateManifest) -> bytes:
+    texts = {name: _text(getattr(state, name)) for name in ("protocol", "txn", "mergeskip")}
+    spelled = structs.replace(state, **texts, digest=None)
+    record = msgspec.to_builtins(structs.replace(spelled, digest=_digest(spelled)))
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _PARSED_STATE, record)
+    return avro.assemble(_STATE_TEXT, "zstandard", [(1, avro.pack(out.getvalue(), "zstandard", 3))])
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def _digest(state: StateManifest) -> str:
+    return hashlib.sha256(msgspec.json.encode(structs.replace(state, digest=None))).hexdigest()
+
+
+def read_state_manifest(store: Store, version: int) -> StateManifest:
+    """`_manifest.avro`, or `_manifest.json` where there is none or a broken one; checked against its digest, where it has one."""
+    problems = []
+    for found in _forms(store, version):
+        if isinstance(found, StateManifest):
+            return found
+        problems.append(str(found))
+    raise LogCorrupted("; ".join(problems) or f"state {version} is gone")
+
+
+def damaged_forms(store: Store, version: int) -> list[str]:
+    """What is wrong with `_manifest.avro` and `_manifest.json`, each for itself: readers use the other one where one is damaged."""
+    return [str(found) for found in _forms(store, version) if isinstance(found, LogCorrupted)]
+
+
+def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]:
+    for form, decode in (("avro", _decoded_avro), ("json", _decoded_json)):
+        try:
+            data = store.read(state_path(version, form))
+        except FileNotFoundError:
+            continue
+        try:
+            state = decode(data, f"state {version}")
+            _check(state, version)
+            yield state
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            yield error
+
+
+def state_path(version: int, form: str) -> str:
+    """`form` is json or avro."""
+    return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
+
+
+def _check(state: StateManifest, version: int) -> None:
+    source = f"state {version}"
+    if state.format_version != FORMAT_VERSION:
+        raise LogCorrupted(f"{source} has format {state.format_version}, and this program reads {FORMAT_VERSION}")
+    if state.state_version != version or state.version not in (None, version):
+        raise LogCorrupted(f"{source} says that it is of version {state.state_version}")
+    if len({info.path for info in state.manifests}) < len(state.manifests):
+        raise LogCorrupted(f"{source} names a manifest twice")
+
+
+def manifest_path(path: str, version: int) -> str:
+    """Where a manifest named by the state of `version` lies, checked: a bare name is relative to the state's own folder."""
+    match = _MANIFEST.fullmatch(check_relative(path))
+    if match is None:
+        raise UnsafePath(f"path {path!r} in state {version} is not that of a manifest")
+    return f"{LOG_FOLDER}/{path}" if match[1] else f"{LOG_FOLDER}/{names.state_folder(version)}/{path}"
+
+
+def _decoded_avro(data: bytes, source: str) -> StateManifest:
+    most = max(limits.STATE_EXPANDED_FLOOR, len(data) * limits.STATE_EXPANDED_RATIO)
+    found = list(avro.records(data, source, most_bytes=min(most, limits.VERSION_FILE_BYTES), most_records=1))
+    if not found:
+        raise LogCorrupted(f"{source} is empty")
+    state = converted(found[0], StateManifest, source)
+    if state.digest is not None and state.digest != _digest(state):
+        raise LogCorrupted(f"{source} does not match its digest")
+    return state
+
+
+def _decoded_json(data: bytes, source: str) -> StateManifest:
+    text = files.unpack(data, source)
+    try:
+        state = _STATE_MANIFEST.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error
+    if (state.digest is not None or state.version is not None) and not is_sealed(text):
+        raise LogCorrupted(f"{source} does not match its digest")
+    return state
+
+
+def state_metadata(state: StateManifest) -> Metadata | None:
+    if state.metadata is None:
+        return None
+    text = state.metadata.encode()
+    try:
+        wrapped = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text))).metadata()
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"state {state.state_version} has damaged metadata: {error}") from error
+
+
+def state_protocol(state: StateManifest) -> Protocol | None:
+    if not isinstance(state.protocol, str):
+        return state.protocol
+    try:
+        return msgspec.json.decode(state.protocol, type=Protocol)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"state {state.state_version} has a damaged protocol: {error}") from error
+
+
+def listed(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
+    if not isinstance(given, str):
+        return given or []
+    try:
+        return msgspec.json.decode(given, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"state {version} is damaged: {error}") from error

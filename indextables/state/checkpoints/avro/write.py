@@ -1,0 +1,291 @@
+"""Writing Avro states: on top of the state the files were read from, or anew.
+
+A state that follows another refers to its manifests and adds one for what is new, so it costs what changed and not what the table holds.
+Manifests are made one at a time. The state manifest comes last and is created only if it is not there: a state is whole or not there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import structs
+
+from indextables.actions import MAPPING_PREFIX, Manifest, Part, StoredFiles
+from indextables.errors import CheckpointError
+from indextables.log import LogListing, TransactionLog, names
+from indextables.paths import LOG_FOLDER
+from indextables.schema import from_spark_json
+from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro import state_files as avro_state
+from indextables.state.checkpoints.avro.compaction import Fate, StateFigures, fates, reason
+from indextables.state.checkpoints.avro.file_loader import FileLoader
+from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, kinds_of, slices
+from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
+from indextables.state.checkpoints.avro.path_sums import PathSums
+from indextables.state.checkpoints.avro.state_check import is_whole, verified_manifests
+from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
+from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.options import StateOptions
+
+PROTOCOL = 4
+logger = logging.getLogger("indextables")
+
+
+@dataclass(slots=True)
+class _Manifests:
+    """Those of a state that is being written."""
+
+    log: TransactionLog
+    packing: Packing
+    kinds: Kinds
+    infos: list[ManifestInfo] = field(default_factory=list)
+    reused: int = 0
+    bytes_written: int = 0
+    unpacked: int = 0
+
+    def refer(self, manifest: Manifest) -> None:
+        """To a manifest that is there; one beside its state is named from the log's folder from now on (AVR-06)."""
+        info: ManifestInfo = manifest.info
+        size = info.size_bytes
+        if size is None:
+            size = len(self.log.store.read(manifest.path))
+        self.infos.append(structs.replace(info, path=manifest.path.removeprefix(LOG_FOLDER + "/"), size_bytes=size))
+        self.reused += 1
+
+    def write(self, rows: pa.Table, blocks: Sequence[Block] | None = None) -> None:
+        """A manifest of these rows; `blocks` are theirs where they are at hand."""
+        if pc.count_distinct(rows.column("path")).as_py() != rows.num_rows:
+            raise CheckpointError(f"a manifest of {rows.num_rows} files would have a path twice")
+        blocks = manifests.encode_blocks(rows, self.packing) if blocks is None else blocks
+        data = manifests.assemble(blocks, self.packing)
+        path = manifests.path_of(data)
+        first, last = added_at(rows)
+        info = ManifestInfo(
+            path=path,
+            num_entries=rows.num_rows,
+            min_added_at_version=first,
+            max_added_at_version=last,
+            partition_bounds=bounds_of(rows, self.kinds) or None,
+            size_bytes=len(data),
+        )
+        store, target = self.log.store, f"{LOG_FOLDER}/{path}"
+        if not store.create(target, data) and store.read(target) != data:
+            store.replace(target, data)  # what was there has that digest in its name, and another
+        digest = manifests.digest_of(store.read(target))
+        if digest != manifests.digest_in(path):
+            raise CheckpointError(f"manifest {path!r} does not read back as it was written")
+        verified_manifests(self.log).add(target)
+        PathSums(digest, rows.num_rows).keep(rows.column("path"))
+        self.infos.append(info)
+        self.bytes_written += len(data)
+        self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
+
+
+def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
+    """The state of a version; what is broken in its place is replaced. CheckpointError unless it reads back as it was written."""
+    version = contents.version
+    kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
+    made = _Manifests(log, Packing(CODECS[options.compression], options.compression_level), kinds)
+    registry = _registry(contents)
+    tombstones = _lay_out(made, contents, options, registry, force=force)
+    state = _state(contents, made.infos, tombstones, registry, log.clock.now_ms())
+    entries = sum(info.num_entries for info in made.infos)
+    if entries - len(tombstones) != state.num_files:
+        raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, and the table has {state.num_files}")
+    size = _publish(log, state, options, replacing=force)
+    total = size + sum(info.size_bytes or 0 for info in made.infos)
+    written = len(made.infos) - made.reused
+    return Written(
+        version,
+        Format.AVRO,
+        state.num_files,
+        contents.num_actions,
+        total,
+        made.bytes_written + size,
+        written,
+        made.reused,
+        names.state_folder(version),
+        unpacked_size=made.unpacked + size,
+    )
+
+
+def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: StateOptions) -> Written:
+    """Of the state of that version that is there."""
+    version = contents.version
+    infos = read_state_manifest(log.store, version).manifests
+    stamps = [
+        listing.stamp(path)
+        for path in (avro_state.state_path(version, options.manifest_format), *(manifest_path(info.path, version) for info in infos))
+    ]
+    size = sum(stamp[0] for stamp in stamps if stamp is not None)
+    live, folder = contents.num_files, names.state_folder(version)
+    return Written(version, Format.AVRO, live, contents.num_actions, size, 0, manifests_reused=len(infos), state_dir=folder)
+
+
+def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:
+    """Writes what has to be written; gives the tombstones. Manifests of the base are loaded only where something in them is dead."""
+    files, most = contents.files, options.entries_per_manifest
+    newer = _referring(files.newer.table(), registry)
+    base, loader = files.base, FileLoader(made.log)
+    if base is None:
+        for rows in slices(newer, made.kinds, most):
+            made.write(rows)
+        return []
+    hidden = loader.hidden(files)
+    removed = _present(loader.parts(files), hidden - base.tombstones) if hidden else set()
+    dead = base.tombstones | removed
+    facts = StateFigures(
+        live=contents.num_files,
+        tombstones=len(base.tombstones),
+        removed=len(removed),
+        manifests=len(base.manifests) + (newer.num_rows > 0),
+        readded=bool(dead) and not dead.isdisjoint(newer.column("path").to_pylist()),
+        force=force,
+    )
+    why = reason(facts, options)
+    if why is not None:
+        logger.info("compacting the state of version %s: %s", base.version, why)
+        if dead or force:
+            _compact(made, base, [*map(_dead_rows, loader.parts(files))], newer, most)
+        else:  # nothing to find in them: only the small ones are read
+            _compact(made, base, [frozenset()] * len(base.manifests), newer, most)
+        return []
+    for manifest in base.manifests:
+        made.refer(manifest)
+    for rows in slices(newer, made.kinds, most):
+        made.write(rows)
+    return sorted(dead)
+
+
+def _present(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
+    """Those of the paths that are in these manifests: a tombstone without an entry would make every count wrong (C-46)."""
+    wanted = pa.array(sorted(gone), pa.string())
+    found: set[str] = set()
+    for part in parts:
+        paths = part.segment.rows.column("path")
+        found.update(paths.filter(pc.is_in(paths, wanted)).to_pylist())
+    return found
+
+
+def _dead_rows(part: Part) -> frozenset[int]:
+    return frozenset(row for layer in part.dead for row in layer)
+
+
+def _compact(made: _Manifests, base: StoredFiles, dead: Sequence[frozenset[int]], newer: pa.Table, most: int) -> None:
+    """Only manifests that are small or have dead entries are rewritten, and only those are loaded."""
+    merged = []
+    loader = FileLoader(made.log)
+    chosen = fates([(one.num_entries, len(rows)) for one, rows in zip(base.manifests, dead, strict=True)], most, newer.num_rows)
+    for manifest, rows_gone, fate in zip(base.manifests, dead, chosen, strict=True):
+        if fate is Fate.KEEP:
+            made.refer(manifest)
+        elif fate in (Fate.CLEAN, Fate.MERGE):
+            (segment,) = loader.segments([manifest])
+            part = Part(segment, (rows_gone,) if rows_gone else ())
+            if fate is Fate.MERGE:
+                merged.append(part.table())
+                continue
+            rows = part.table()
+            for piece in slices(rows, made.kinds, most):
+                made.write(piece, _cleaned(made, manifest, part) if piece.num_rows == rows.num_rows else None)
+    for rows in slices(pa.concat_tables([*merged, newer]), made.kinds, most):
+        made.write(rows)
+
+
+def _cleaned(made: _Manifests, manifest: Manifest, part: Part) -> list[Block] | None:
+    """The manifest's own blocks, those without a dead entry as they are; None where it is not packed as it should be from now on."""
+    data = made.log.store.read(manifest.path)
+    found = manifests.own_blocks(data, manifest.path) if manifests.digest_of(data) == manifest.digest else None
+    if found is None or found[0] != made.packing.codec:
+        return None
+    alive = np.ones(part.segment.num_rows, bool)
+    for layer in part.dead:
+        alive[np.fromiter(layer, np.int64, len(layer))] = False
+    blocks: list[Block] = []
+    start = 0
+    for block in found[1]:
+        kept = alive[start : start + block[0]]
+        if kept.all():
+            blocks.append(block)
+        elif kept.any():
+            blocks += manifests.encode_blocks(part.segment.rows.slice(start, block[0]).filter(pa.array(kept)), made.packing)
+        start += block[0]
+    return blocks
+
+
+def _registry(contents: Contents) -> dict[str, str]:
+    """Doc mappings by their bare hash (C-41): those of the table, and those that only the state before knows."""
+    known = contents.metadata.configuration.items()
+    ours = {key.removeprefix(MAPPING_PREFIX): text for key, text in known if key.startswith(MAPPING_PREFIX)}
+    base = contents.files.base
+    return ours if base is None else {**base.mappings, **ours}
+
+
+def _referring(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
+    """Mappings that are referred to are said once, in the registry, and not in every entry."""
+    refs, texts = rows.column("doc_mapping_ref"), rows.column("doc_mapping_json")
+    if refs.null_count == len(refs) or texts.null_count == len(texts):
+        return rows
+    for ref in pc.unique(refs.drop_null()).to_pylist():
+        here = pc.equal(refs, pa.scalar(ref))
+        said = texts.filter(here).drop_null()
+        if len(said):
+            registry.setdefault(ref, said[0].as_py())
+            known = pc.and_kleene(here, pc.equal(texts, pa.scalar(registry[ref], pa.large_string())))
+            texts = pc.if_else(known.fill_null(False), pa.scalar(None, pa.large_string()), texts)
+    return rows.set_column(rows.schema.get_field_index("doc_mapping_json"), rows.schema.field("doc_mapping_json"), texts)
+
+
+def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str], registry: Mapping[str, str], now_ms: int) -> StateManifest:
+    metadata = msgspec.json.encode({"metaData": contents.metadata}).decode()
+    return StateManifest(
+        format_version=avro_state.FORMAT_VERSION,
+        state_version=contents.version,
+        created_at=now_ms,
+        num_files=contents.num_files,
+        total_bytes=contents.totals.size,
+        manifests=infos,
+        tombstones=tombstones,
+        schema_registry=dict(registry),
+        protocol_version=PROTOCOL,
+        metadata=metadata,
+        protocol=contents.protocol,
+        txn=list(contents.txns) or None,
+        mergeskip=list(contents.skips) or None,
+        total_records=contents.totals.num_records,
+        version=contents.version,
+    )
+
+
+_ENCODERS = {"avro": avro_state.encode_avro, "json": avro_state.encode_json}
+
+
+def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *, replacing: bool) -> int:
+    """The state manifest, read back; a broken one that was in its place is replaced, and with `replacing` a good one, too: it says the
+    same in other words, and whoever has read it finds its manifests until a purge. Gives its size.
+
+    Where the state is there in the other form, too, or is to be, that one is to name the same manifests: readers take either.
+    """
+    version, form = state.state_version, options.manifest_format
+    data = _ENCODERS[form](state)
+    path = avro_state.state_path(version, form)
+    is_written = log.store.create(path, data)
+    if not is_written and (replacing or not is_whole(log, version)):
+        log.store.replace(path, data)
+        is_written = True
+    listing = log.look()
+    for other in _ENCODERS.keys() - {form}:
+        is_there = listing.stamp(avro_state.state_path(version, other)) is not None
+        if is_written and (is_there or options.both_manifest_forms):
+            log.store.replace(avro_state.state_path(version, other), _ENCODERS[other](state))
+    missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
+    found = read_state_manifest(log.store, version)
+    if missing or found.num_files != state.num_files or found.digest is None:
+        raise CheckpointError(f"state {version} does not read back as it was written")
+    return len(data)

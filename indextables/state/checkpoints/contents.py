@@ -1,0 +1,88 @@
+"""What a checkpoint of any format holds, and what writing one comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from indextables.actions import LayeredFiles, Metadata, Protocol, Skip, Totals, Txn
+
+
+class Format(StrEnum):
+    """The word is that of `_last_checkpoint`."""
+
+    JSON = "json"
+    JSON_PARTS = "json-multipart"
+    AVRO = "avro-state"
+    PARQUET = "parquet"
+
+
+FAMILIES: dict[str, str] = {  # the word of `state.format`
+    Format.AVRO: "avro",
+    Format.JSON: "json",
+    Format.JSON_PARTS: "json",
+    Format.PARQUET: "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The table at one version, without what has expired: old application transactions, and skips whose cooldown is over."""
+
+    version: int
+    protocol: Protocol | None  # None: of a table without one
+    metadata: Metadata
+    files: LayeredFiles
+    totals: Totals  # of the files
+    txns: Sequence[Txn]
+    skips: Sequence[Skip]
+
+    @classmethod
+    def of(
+        cls,
+        version: int,
+        protocol: Protocol | None,
+        metadata: Metadata,
+        files: LayeredFiles,
+        totals: Totals,
+        txns: Mapping[str, Txn],
+        skips: Mapping[str, Skip],
+        *,
+        now_ms: int,
+        txn_retention_ms: int,
+    ) -> Contents:
+        remembered = [txn for txn in txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
+        cooling = [skip for skip in skips.values() if skip.is_cooling(now_ms)]
+        return cls(version, protocol, metadata, files, totals, remembered, cooling)
+
+    @property
+    def num_files(self) -> int:
+        return self.totals.num_files
+
+    @property
+    def num_actions(self) -> int:
+        return self.num_files + 1 + (self.protocol is not None) + len(self.txns) + len(self.skips)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A checkpoint that was written and read back."""
+
+    version: int
+    format: Format
+    num_files: int
+    num_actions: int
+    size: int  # bytes of all its files, also of those it shares with others
+    bytes_written: int
+    manifests_written: int = 0
+    manifests_reused: int = 0
+    state_dir: str | None = None
+    parts: int | None = None
+    checkpoint_id: str | None = None
+    unpacked_size: int = 0  # of the bytes that were written, before they were compressed
+
+    @property
+    def compression_percent(self) -> int:
+        """What is left of the unpacked bytes; 0 where nothing was written."""
+        return round(100 * self.bytes_written / self.unpacked_size) if self.unpacked_size else 0

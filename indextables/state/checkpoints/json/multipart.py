@@ -1,0 +1,176 @@
+"""Multi-part JSON checkpoints: lines of actions in several files, and their list, which is written last (seed 003, field notes 4a no. 11).
+
+The list is `<version>.checkpoint.json`, `{version, checkpointId, parts, createdTime, format, numFiles, sha256, digest}`; parts that no
+list names are nothing. Each part begins with a `commitInfo`, so that it is not taken for a whole checkpoint in the place of the list.
+Other writers' lists have neither digests nor a count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+
+import msgspec
+
+from indextables import limits
+from indextables.actions import Action, CommitInfo, Count, Int64, Normalise, Replay, encode_actions
+from indextables.errors import CheckpointValidationError, LogCorrupted, StorageError, UnsafePath
+from indextables.log import files, names
+from indextables.paths import LOG_FOLDER, check_relative
+from indextables.state.checkpoints.batching import batches
+from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
+from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
+from indextables.storage import Store
+
+
+class PartList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    version: Int64 | None = None
+    checkpoint_id: str | None = None
+    parts: list[str]  # names in the log folder
+    created_time: Int64 | None = None
+    format: str | None = None
+    num_files: Count | None = None
+    sha256: list[str] | None = None  # of each part as it is stored
+
+
+# At import, for the reason in splits/bundle.py.
+_PART_LIST = msgspec.json.Decoder(PartList)
+
+
+def write_parts(store: Store, contents: Contents, options: StateOptions, unique: str, now_ms: int) -> Written:
+    """Writes parts under names of their own, then the list, and reads all back; memory is that of one packed part and a batch of adds."""
+    each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
+    parts: list[str] = []
+    digests: list[str] = []
+    size = unpacked = 0
+    try:
+        for number, (data, text_size) in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
+            path = names.part_path(contents.version, unique, number)
+            parts.append(path.removeprefix(f"{LOG_FOLDER}/"))
+            store.replace(path, data)  # the name is ours alone
+            digests.append(hashlib.sha256(data).hexdigest())
+            size += len(data)
+            unpacked += text_size
+        found = PartList(
+            version=contents.version,
+            checkpoint_id=unique,
+            parts=parts,
+            created_time=now_ms,
+            format=Format.JSON_PARTS.value,
+            num_files=contents.num_files,
+            sha256=digests,
+        )
+        _validate(store, contents, found)
+    except BaseException:
+        for name in parts:  # which no list names
+            with suppress(StorageError):
+                store.delete(f"{LOG_FOLDER}/{name}")
+        raise
+    listed = sealed(msgspec.json.encode(found))
+    put_last(store, names.checkpoint_path(contents.version), listed, contents.version)
+    size += len(listed)
+    return Written(
+        contents.version,
+        Format.JSON_PARTS,
+        contents.num_files,
+        contents.num_actions,
+        size,
+        size,
+        parts=len(parts),
+        checkpoint_id=unique,
+        unpacked_size=unpacked + len(listed),
+    )
+
+
+def put_last(store: Store, path: str, text: bytes, version: int) -> None:
+    """What makes a checkpoint of several files one; read back, too. What was there is known to be broken."""
+    if not store.create(path, text):
+        store.replace(path, text)
+    if store.read(path) != text:
+        raise CheckpointValidationError(version, f"{path!r} holds something else")
+
+
+def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[tuple[bytes, int]]:
+    """The parts, `each` actions at most, and how long they were unpacked; what the table is comes first."""
+    begin = encode_actions([CommitInfo(id=unique, operation="checkpoint")])
+    head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
+    if contents.protocol is not None:
+        head.insert(0, contents.protocol)
+    packer, count = _begun(begin, compress=compress), 0
+    size = each // -(-each // BATCH)  # a part is made of whole batches
+    for some in batches(chain(head, contents.files.complete.adds()), size):
+        if count + len(some) > each:
+            yield packer.finish(), packer.text_size
+            packer, count = _begun(begin, compress=compress), 0
+        packer.write(encode_actions(some))
+        count += len(some)
+    yield packer.finish(), packer.text_size
+
+
+def _begun(begin: bytes, *, compress: bool) -> files.Packer:
+    packer = files.Packer(compress=compress)
+    packer.write(begin)
+    return packer
+
+
+def _validate(store: Store, contents: Contents, found: PartList) -> None:
+    """Count and digests of what the store gives back."""
+    actions = 0
+    try:
+        for name, text in _texts(store, found, contents.version):
+            actions += sum(piece.count(b"\n") for piece in files.pieces(text, name)) - 1
+    except LogCorrupted as error:
+        raise CheckpointValidationError(contents.version, str(error)) from error
+    if actions != contents.num_actions:
+        raise CheckpointValidationError(contents.version, f"it has {actions} actions of {contents.num_actions}")
+
+
+def part_list(text: bytes) -> PartList | None:
+    """None where the text is no list of parts; a quick look tells most of them apart, and keeps endless lists out of memory."""
+    if b'"parts"' not in text or text.count(b",") > 4 * limits.CHECKPOINT_PARTS:
+        return None
+    try:
+        return _PART_LIST.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def read_parts(store: Store, text: bytes, found: PartList, version: int, normalise: Normalise) -> Replay:
+    """The parts in order; one that is missing, changed, or not a part of this checkpoint makes it unreadable."""
+    source = f"checkpoint {version}"
+    is_ours = found.sha256 is not None or has_seal(text)
+    if is_ours and (found.sha256 is None or not is_sealed(text)):
+        raise LogCorrupted(f"{source} does not match its digest")
+    if found.version is not None and found.version != version:
+        raise LogCorrupted(f"{source} says that it is of version {found.version}")
+    texts = (files.unpack(data, f"part {name!r} of {source}") for name, data in _texts(store, found, version))
+    replay = replay_of_lines(texts, source, normalise)
+    if found.num_files is not None and found.num_files != replay.num_files:
+        raise LogCorrupted(f"{source} has {replay.num_files} files, and says it has {found.num_files}")
+    return replay
+
+
+def _texts(store: Store, found: PartList, version: int) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each part, as they are stored."""
+    source = f"checkpoint {version}"
+    names_, digests = found.parts, found.sha256
+    if not names_ or len(names_) > limits.CHECKPOINT_PARTS or len(set(names_)) < len(names_):
+        raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS}, or one twice")
+    if digests is not None and len(digests) != len(names_):
+        raise LogCorrupted(f"{source} has {len(names_)} parts and {len(digests)} digests")
+    for number, name in enumerate(names_):
+        if "/" in check_relative(name):
+            raise UnsafePath(f"path {name!r} in {source} is not that of a part")
+        if not names.is_part_of(name, version):
+            raise LogCorrupted(f"{source} names {name!r}, which is not a part of it")
+        try:
+            data = store.read(f"{LOG_FOLDER}/{name}")
+        except FileNotFoundError:
+            raise LogCorrupted(f"part {name!r} of {source} is missing") from None
+        if digests is not None and hashlib.sha256(data).hexdigest() != digests[number]:
+            raise LogCorrupted(f"part {name!r} of {source} does not match its digest")
+        yield name, data

@@ -1,0 +1,167 @@
+"""JSON checkpoints: a version of the table as one gzipped object, `{version, protocol, metaData, add, txn, mergeskip, digest}`.
+
+Each add has a line of its own, so that neither writer nor reader ever holds more than a batch of them. The digest covers everything
+else. Other writers left JSON lines of actions under the same name, without a digest, or a list of parts (`multipart`); those are read too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from indextables.actions import Action, Add, CommitInfo, Normalise, Protocol, Replay, Skip, Txn, WireMetadata, decode_actions, nulls
+from indextables.errors import CheckpointValidationError, LogCorrupted
+from indextables.log import files, names
+from indextables.state.checkpoints.batching import batches
+from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
+from indextables.storage import Store
+
+BATCH = 1000  # adds that are encoded at a time (CKP-11)
+_DECODED_BYTES = 4 * 1024 * 1024  # of adds that are decoded at a time
+_OPENED, _CLOSED = b'"add":[\n', b"\n]"  # a text within JSON has no bare newline, so they are found without parsing
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    version: int | None = None
+    protocol: Protocol | None = None
+    meta_data: WireMetadata | None = None
+    add: list[Add]
+    txn: list[Txn] | None = None
+    mergeskip: list[Skip] | None = None
+
+
+# At import, for the reason in splits/bundle.py.
+_DOCUMENT = msgspec.json.Decoder(_Document)
+_ADDS = msgspec.json.Decoder(list[Add])
+_ENCODER = msgspec.json.Encoder()
+
+
+def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
+    """Writes and reads back; memory is that of the packed file and a batch of adds. Whatever was there under its name is replaced."""
+    path = names.checkpoint_path(contents.version)
+    packer = files.Packer(compress=compress)
+    for piece in _encoded(contents):
+        packer.write(piece)
+    data = packer.finish()
+    if not store.create(path, data):
+        store.replace(path, data)
+    stored = store.read(path)
+    _validate(stored, contents)
+    size = len(stored)
+    return Written(contents.version, Format.JSON, contents.num_files, contents.num_actions, size, size, unpacked_size=packer.text_size)
+
+
+def _encoded(contents: Contents) -> Iterator[bytes]:
+    """The object piece by piece, with the digest of all pieces in the last."""
+    digest = hashlib.sha256()
+    for piece in _pieces(contents):
+        digest.update(piece)
+        yield piece
+    digest.update(b"}")
+    yield seal_of(digest.hexdigest())
+
+
+def _pieces(contents: Contents) -> Iterator[bytes]:
+    head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
+    yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
+    opening = b"\n"
+    for adds in batches(contents.files.complete.adds(), BATCH):
+        yield opening + b",\n".join(map(_ENCODER.encode, adds))
+        opening = b",\n"
+    yield _CLOSED if contents.num_files else b"]"
+    for key, said in (("txn", contents.txns), ("mergeskip", contents.skips)):
+        if said:
+            yield f',"{key}":'.encode() + _ENCODER.encode(said)
+
+
+def _validate(data: bytes, contents: Contents) -> None:
+    """Count and digest of what the store gives back, without holding its text."""
+    source = f"checkpoint {contents.version}"
+    digest, lines, last = hashlib.sha256(), 0, b""
+    try:
+        for piece in files.pieces(data, source):
+            lines += piece.count(b"\n")
+            whole = last + piece
+            digest.update(whole[:-SEAL_BYTES])
+            last = whole[-SEAL_BYTES:]
+    except LogCorrupted as error:
+        raise CheckpointValidationError(contents.version, str(error)) from error
+    digest.update(b"}")
+    if last != seal_of(digest.hexdigest()):
+        raise CheckpointValidationError(contents.version, "its digest is another")
+    if lines != (contents.num_files + 1 if contents.num_files else 0):
+        raise CheckpointValidationError(contents.version, f"it does not have {contents.num_files} files")
+
+
+def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
+    """What an object or lines of actions hold; LogCorrupted if they are damaged, or not the checkpoint of that version."""
+    source = f"checkpoint {version}"
+    if has_seal(text) and not is_sealed(text):
+        raise LogCorrupted(f"{source} does not match its digest")
+    rest, adds = _apart(text) if has_seal(text) else (text, iter(()))
+    try:
+        document = nulls.decode(_DOCUMENT, rest)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return replay_of_lines([text], source, normalise, whole=True)
+    if document.meta_data is None:
+        raise LogCorrupted(f"{source} has no metaData")
+    if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
+        raise LogCorrupted(f"{source} is not of that version, or has no digest")
+    replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
+    replay.put_all(document.add)
+    for batch in adds:
+        replay.put_all(_decoded_adds(batch, source))
+    put_all(replay, document.txn or (), document.mergeskip or ())
+    return replay
+
+
+def put_all(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
+    for txn in txns:
+        replay.put_txn(txn)
+    for skip in skips:
+        replay.put_skip(skip)
+
+
+def _apart(text: bytes) -> tuple[bytes, Iterator[bytes]]:
+    """An object of ours without its adds, and lines of adds in batches; whole where they have no lines of their own."""
+    start, end = text.find(_OPENED), text.rfind(_CLOSED)
+    if start < 0 or end < start + len(_OPENED):
+        return text, iter(())
+    first = start + len(_OPENED)
+    return text[: first - 1] + text[end + 1 :], _batches(text, first, end)
+
+
+def _batches(text: bytes, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        stop = text.find(b",\n", start + _DECODED_BYTES, end)
+        stop = end if stop < 0 else stop
+        yield b"[" + text[start:stop] + b"]"
+        start = stop + 2
+
+
+def _decoded_adds(text: bytes, source: str) -> list[Add]:
+    try:
+        return nulls.decode(_ADDS, text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error
+
+
+def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, whole: bool = False) -> Replay:
+    """Actions as lines, one text after the other. A `whole` checkpoint has no commitInfo: that is a version or a part in its place."""
+    replay = Replay(normalise)
+    for text in texts:
+        others: list[Action] = []
+        for action in decode_actions(text, source).actions:
+            if isinstance(action, Add):
+                replay.put(action)
+            elif whole and isinstance(action, CommitInfo):
+                raise LogCorrupted(f"{source} is a version or a part of a checkpoint, not a whole one")
+            else:
+                others.append(action)
+        replay.apply(-1, others)
+    if replay.metadata is None:
+        raise LogCorrupted(f"{source} has no metaData")
+    return replay

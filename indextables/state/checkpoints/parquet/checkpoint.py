@@ -1,0 +1,251 @@
+"""Parquet checkpoints (seed 000): `_checkpoints/<version>.checkpoint.parquet`, or parts of it, and `<version>.checkpoint.json`.
+
+The latter is CheckpointMetadata, `{version, size, parts, createdTime}`, and is written last; ours also has the SHA-256 of each part and
+what the rows have no place for (protocol, all of the metadata, txn, mergeskip), and is sealed. Other writers' are read without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables import limits
+from indextables.actions import Count, Int64, Metadata, Normalise, Protocol, Replay, Skip, Txn, nulls
+from indextables.errors import CheckpointValidationError, LogCorrupted
+from indextables.log import files, names
+from indextables.state.checkpoints.checked_columns import replay_of_rows
+from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.json import put_all, put_last
+from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.parquet import rows as parquet_rows
+from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
+from indextables.storage import Store
+
+GROUP_ROWS = 32_768
+_FEW_ROWS, _SOME_ROWS = 64, 512
+_FOOTER_BYTES, _GROUP_BYTES = 5_000, 4_000  # of a file of ours without rows, and of each row group besides its rows; a little more
+
+
+class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    version: Int64
+    size: Count  # files of the table; other writers count rows
+    parts: Count | None = None
+    created_time: Int64 | None = None
+    # Ours (decisions A-03, A-05, A-07)
+    sha256: list[str] | None = None  # of each part
+    protocol: Protocol | None = None
+    meta_data: Metadata | None = None
+    txn: list[Txn] | None = None
+    mergeskip: list[Skip] | None = None
+
+
+# At import, for the reason in splits/bundle.py.
+_METADATA = msgspec.json.Decoder(CheckpointMetadata)
+
+
+def write_parquet(store: Store, contents: Contents, options: StateOptions, now_ms: int) -> Written:
+    """Writes row groups to local files, moves them to the store, then the metadata, and reads all back."""
+    with tempfile.TemporaryDirectory(prefix="indextables-checkpoint-") as folder:
+        made = list(_made(contents, options, Path(folder)))
+        digests = [_digest(file) for file in made]
+        size = sum(file.stat().st_size for file in made)
+        unpacked = size + sum(map(_saved, made))
+        parts = len(made) if len(made) > 1 else None
+        for file, path in zip(made, _paths(contents.version, parts), strict=True):
+            store.upload(file, path)
+    described = CheckpointMetadata(
+        version=contents.version,
+        size=contents.num_files,
+        parts=parts,
+        created_time=now_ms,
+        sha256=digests,
+        protocol=contents.protocol,
+        meta_data=contents.metadata,
+        txn=list(contents.txns) or None,
+        mergeskip=list(contents.skips) or None,
+    )
+    _validate(store, contents, described)
+    text = sealed(msgspec.json.encode(described))
+    put_last(store, names.parquet_metadata_path(contents.version), text, contents.version)
+    size += len(text)
+    unpacked += len(text)
+    return Written(
+        contents.version, Format.PARQUET, contents.num_files, contents.num_actions, size, size, parts=parts, unpacked_size=unpacked
+    )
+
+
+def _paths(version: int, parts: int | None) -> list[str]:
+    return [names.parquet_path(version)] if parts is None else [names.parquet_path(version, part) for part in range(1, parts + 1)]
+
+
+def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
+    """A file is finished when another row group might make it larger than `checkpoint.maxFileSize`."""
+    most = min(options.parquet_file_size, limits.OBJECT_BYTES // 2)
+    groups = _groups(contents, most)
+    group = next(groups, None)
+    number = largest = 0
+    while group is not None:
+        number += 1
+        path = folder / f"{number}.parquet"
+        with open(path, "wb") as file:
+            with pq.ParquetWriter(
+                file,
+                parquet_rows.SCHEMA,
+                compression=options.parquet_compression,
+                use_dictionary=parquet_rows.REPEATED,
+                write_statistics=False,
+            ) as writer:
+                rest = most - _FOOTER_BYTES
+                while group is not None:
+                    begin = file.tell()
+                    writer.write_table(group)
+                    largest = max(largest, file.tell() - begin)
+                    rest -= _GROUP_BYTES
+                    group = next(groups, None)
+                    if file.tell() + largest > rest - _GROUP_BYTES:
+                        break
+            file.flush()
+            os.fsync(file.fileno())  # moving it to its place does not
+        yield path
+
+
+def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
+    """Row groups; that of the metadata comes first."""
+    table = contents.files.complete.table()
+    each = max(1, table.nbytes // max(1, table.num_rows))  # packed they take less
+    half = (most - _FOOTER_BYTES - _GROUP_BYTES) // 2
+    rows = max(1, min(GROUP_ROWS, half // each), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
+    yield parquet_rows.row_of_metadata(contents.metadata)
+    for start in range(0, table.num_rows, rows):
+        yield parquet_rows.rows_of_files(table.slice(start, rows))
+
+
+def _saved(path: Path) -> int:
+    """Bytes that compression took away."""
+    with open(path, "rb") as file:
+        footer = pq.ParquetFile(file).metadata
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(column.total_uncompressed_size - column.total_compressed_size for column in columns)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _validate(store: Store, contents: Contents, described: CheckpointMetadata) -> None:
+    """Digest and number of rows of what the store gives back."""
+    source, rows = f"checkpoint {contents.version}", 0
+    try:
+        for data in _data(store, described, source):
+            rows += _opened(data, source).metadata.num_rows
+    except LogCorrupted as error:
+        raise CheckpointValidationError(contents.version, str(error)) from error
+    if rows != contents.num_files + 1:
+        raise CheckpointValidationError(contents.version, f"it has {rows} rows of {contents.num_files + 1}")
+
+
+def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
+    """The state a checkpoint holds; LogCorrupted if any of its files is missing or damaged, or not of that version."""
+    source = f"parquet checkpoint {version}"
+    described = _described(store, version, source)
+    rows = pa.concat_tables([_rows(data, source) for data in _data(store, described, source)], promote_options="default")
+    found = parquet_rows.files_of_rows(rows, described.created_time or 0, source)
+    if described.size not in (found.num_rows, rows.num_rows) or (described.sha256 is not None and described.size != found.num_rows):
+        raise LogCorrupted(f"{source} has {found.num_rows} files, and says it has {described.size}")
+    metadata = parquet_rows.metadata_of_rows(rows, source)
+    replay = replay_of_rows(found, normalise, described.protocol, described.meta_data or metadata, source)
+    put_all(replay, described.txn or (), described.mergeskip or ())
+    return replay
+
+
+def parts_of(store: Store, version: int) -> int | None:
+    """Of the checkpoint of a version; None where it is one file."""
+    return _described(store, version, f"parquet checkpoint {version}").parts
+
+
+def _described(store: Store, version: int, source: str) -> CheckpointMetadata:
+    try:
+        text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
+        described = nulls.decode(_METADATA, text)
+    except FileNotFoundError:
+        raise LogCorrupted(f"{source} is gone") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
+    is_ours = described.sha256 is not None or has_seal(text)
+    if is_ours and (described.sha256 is None or not is_sealed(text)):
+        raise LogCorrupted(f"{source} does not match its digest")
+    if described.version != version:
+        raise LogCorrupted(f"{source} says that it is of version {described.version}")
+    if described.parts is not None and not 1 <= described.parts <= limits.CHECKPOINT_PARTS:
+        raise LogCorrupted(f"{source} has {described.parts} parts")
+    return described
+
+
+def _data(store: Store, described: CheckpointMetadata, source: str) -> Iterator[bytes]:
+    """The bytes of each part, which are those that were written where that can be told."""
+    paths = _paths(described.version, described.parts)
+    if described.sha256 is not None and len(described.sha256) != len(paths):
+        raise LogCorrupted(f"{source} has {len(paths)} parts and {len(described.sha256)} digests")
+    if described.sha256 is None:
+        paths = _spark_parts(store, described.version) or paths
+    for number, path in enumerate(paths):
+        try:
+            data = store.read(path)
+        except FileNotFoundError:
+            raise LogCorrupted(f"part {number + 1} of {source} is missing") from None
+        if described.sha256 is not None and hashlib.sha256(data).hexdigest() != described.sha256[number]:
+            raise LogCorrupted(f"part {number + 1} of {source} does not match its digest")
+        yield data
+
+
+def _spark_parts(store: Store, version: int) -> list[str]:
+    """Spark writes a folder of that name."""
+    listed = [entry.path for entry in store.list(names.parquet_path(version))]
+    return sorted(path for path in listed if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
+
+
+def _opened(data: bytes, source: str) -> pq.ParquetFile:
+    """Within bounds, as far as the footer tells."""
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error
+    footer = file.metadata
+    if footer.num_columns > limits.AVRO_FIELDS or footer.num_rows > max(limits.PARQUET_ROWS_FLOOR, len(data)):
+        raise LogCorrupted(f"{source} has {footer.num_columns} columns and {footer.num_rows} rows in {len(data)} bytes")
+    if sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)) > files.expanded_limit(len(data)):
+        raise LogCorrupted(f"{source} expands to more than {files.expanded_limit(len(data))} bytes")
+    return file
+
+
+def _rows(data: bytes, source: str) -> pa.Table:
+    """The known columns, batch by batch, so that a file that is larger than it says is noticed in time."""
+    file = _opened(data, source)
+    most = files.expanded_limit(len(data))
+    # A row can repeat a long value of a dictionary in a bit, so that few rows are expanded at a time. (What the footer says of a column's
+    # dictionary is no help: Arrow ends the process where it is malformed there.)
+    step = _FEW_ROWS if len(data) < limits.MIB else _SOME_ROWS
+    wanted = [name for name in file.schema_arrow.names if name in parquet_rows.SCHEMA.names]
+    if parquet_rows.ACTION_TYPE not in wanted:
+        raise LogCorrupted(f"{source} has no column {parquet_rows.ACTION_TYPE}")
+    found, size = [file.schema_arrow.empty_table().select(wanted)], 0
+    try:
+        for number in range(file.num_row_groups):
+            for batch in file.iter_batches(step, row_groups=[number], columns=wanted):
+                batch.validate(full=True)  # texts that are none, too: nothing vouches for a file without a digest
+                found.append(pa.Table.from_batches([batch]))
+                size += batch.nbytes
+                if size > most:
+                    raise LogCorrupted(f"{source} expands to more than {most} bytes")
+        return pa.concat_tables(found)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise LogCorrupted(f"{source} is damaged: {error}") from error

@@ -1,0 +1,168 @@
+"""The schema registry: doc mappings said once, in the table's configuration, which adds refer to by a hash (`docMappingRef`).
+
+Entries are only ever added: a log that is read without its checkpoint still refers to the old ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import structs
+
+from indextables.actions import MAPPING_PREFIX as PREFIX
+from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns, restored
+from indextables.state.checkpoints.checked_columns import live_files
+
+NEEDED = Protocol(
+    min_reader_version=3, min_writer_version=3, reader_features=["schemaDeduplication"], writer_features=["schemaDeduplication"]
+)
+_HASH_CHARACTERS = 16
+
+
+@lru_cache(maxsize=1024)
+def schema_hash(text: str) -> str | None:
+    """Equal for mappings that differ in the order of keys or of named items alone (SDD-01); None for what is not JSON."""
+    try:
+        canonical = json.dumps(_canonical(json.loads(text)), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        digest = hashlib.sha256(canonical.encode()).digest()
+    except (ValueError, RecursionError):
+        return None
+    return base64.urlsafe_b64encode(digest).decode()[:_HASH_CHARACTERS]
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(inner) for key, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_canonical(inner) for inner in value]
+    if items and all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        return sorted(items, key=lambda item: str(item["name"]))
+    return items
+
+
+class Registry:
+    """From a state's `schemaRegistry` (bare keys, or prefixed by native writers) or a table's configuration (prefixed among others)."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = {key.removeprefix(PREFIX): text for key, text in texts.items()}
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> Registry:
+        return cls({key: text for key, text in metadata.configuration.items() if key.startswith(PREFIX)})
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """By their bare hash."""
+        return self._texts
+
+    def restored(self, add: Add) -> Add:
+        """The add with its mapping spelt out, where it refers to one that is known."""
+        return restored(add, self._texts)
+
+    # ---- for checkpoints
+
+    def outdated(self, threshold: int) -> dict[str, str]:
+        """Old ref -> hash, of refs that are not the hash of what they stand for; none in a registry of at most `threshold` (SDD-05).
+
+        A registry whose refs are all hashes, as ours are, has none, and then nobody has to look at the files.
+        """
+        if len(self._texts) <= threshold:
+            return {}
+        hashes = {ref: schema_hash(text) for ref, text in self._texts.items()}
+        return {ref: new for ref, new in hashes.items() if new is not None and new != ref}
+
+    def renamed(self, used: Sequence[str], threshold: int) -> dict[str, str]:
+        """Those of `outdated` that are among the refs which live files use; none unless they use more than `threshold`."""
+        if len(used) <= threshold:
+            return {}
+        old = self.outdated(threshold)
+        return {ref: old[ref] for ref in used if ref in old}
+
+    def missing(self, files: LayeredFiles, renamed: Mapping[str, str]) -> dict[str, str]:
+        """Hash and text of the mappings that newer files spell out, and of those that are `renamed`, as far as they are not known here."""
+        found = {new: self._texts[old] for old, new in renamed.items()}
+        for text in column_values(files.newer.all_parts, "doc_mapping_json"):
+            known = schema_hash(text)
+            if known is not None:
+                found[known] = text
+        return {new: text for new, text in found.items() if new not in self._texts}
+
+    def normalised(self, files: LayeredFiles, renamed: Mapping[str, str]) -> LayeredFiles:
+        """With refs for all mappings of newer files that are known here, by their hashes; the same object where nothing changes."""
+        renamed = {old: new for old, new in renamed.items() if new in self._texts}
+        hashes = {text: schema_hash(text) for text in column_values(files.newer.all_parts, "doc_mapping_json")}
+        known = {text: new for text, new in hashes.items() if new is not None and new in self._texts}
+        if not renamed and not known:
+            return files
+        table = files.newer.table()
+        texts, refs = table.column("doc_mapping_json"), table.column("doc_mapping_ref")
+        new_refs = pc.coalesce(_mapped(texts, known), _mapped(refs, renamed), refs)
+        left = pc.if_else(pc.is_in(texts, pa.array(list(known), texts.type)), pa.scalar(None, texts.type), texts)
+        for name, column in (("doc_mapping_ref", new_refs), ("doc_mapping_json", left)):
+            place = columns.SCHEMA.get_field_index(name)
+            table = table.set_column(place, columns.SCHEMA.field(name), column.cast(columns.SCHEMA.field(name).type))
+        return replace(files, newer=live_files(table))
+
+
+def column_values(parts: Iterable[Part], name: str) -> list[str]:
+    """The values of a column, each once, oldest first. Usually that is little, and then it costs nothing, however many they are."""
+    found: dict[str, None] = {}
+    for part in parts:
+        column = part.segment.rows.column(name)
+        if column.null_count < len(column):
+            found.update(dict.fromkeys(pc.unique(column).to_pylist()))
+    return [text for text in found if text is not None]
+
+
+def _mapped(column: pa.ChunkedArray, words: Mapping[str, str]) -> pa.ChunkedArray:
+    """Each text as the words say; null where they say nothing."""
+    places = pc.index_in(column, pa.array(list(words), column.type))
+    return pc.take(pa.array(list(words.values()), pa.string()), places)
+
+
+def registered(metadata: Metadata, entries: Mapping[str, str]) -> Metadata:
+    """With these entries besides; the same object where it has them."""
+    more = {PREFIX + key: text for key, text in entries.items() if PREFIX + key not in metadata.configuration}
+    return structs.replace(metadata, configuration={**metadata.configuration, **more}) if more else metadata
+
+
+def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Action], bool]:
+    """The actions of a commit on a table that is `metadata`: adds refer to their mapping, and what the table does not know of
+    them, or a new metadata of the commit would forget, comes along. And whether an add refers to one.
+    """
+    found: dict[str, str] = {}
+    said = [_referring(action, found) for action in actions]
+    refers = any(isinstance(action, Add) and action.doc_mapping_ref is not None for action in said)
+    old = {key.removeprefix(PREFIX): text for key, text in metadata.configuration.items() if key.startswith(PREFIX)}
+    places = [place for place, action in enumerate(said) if isinstance(action, Metadata)]
+    for place in places:
+        new = said[place]
+        if isinstance(new, Metadata):
+            said[place] = registered(new, {**old, **found})
+    updated = registered(metadata, found)
+    if not places and updated is not metadata:
+        said.insert(0, updated)
+    return said, refers
+
+
+def _referring(action: Action, found: dict[str, str]) -> Action:
+    """An add without its mapping, which goes to what was found; any other action as it is."""
+    if not isinstance(action, Add) or action.doc_mapping_json is None:
+        return action
+    known = schema_hash(action.doc_mapping_json)
+    if known is None:
+        return action
+    found[known] = action.doc_mapping_json
+    return structs.replace(action, doc_mapping_ref=known, doc_mapping_json=None)

@@ -1,0 +1,96 @@
+"""What a filter leaves of a table before any split is opened, and what left the rest out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from indextables.actions import Totals
+from indextables.predicates import Predicate
+from indextables.table.pruning import Pruned, prune
+from indextables.table.snapshot import LoadedSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCounts:
+    """Manifests of the state that a snapshot was read from, and those whose bounds let them be read."""
+
+    total: int = 0
+    read: int = 0
+
+    @property
+    def pruned(self) -> int:
+        return self.total - self.read
+
+
+NO_MANIFESTS = ManifestCounts()  # a snapshot that comes from version files or a JSON checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """The steps in their order: manifests by partition bounds, files by partition values, files by min/max."""
+
+    version: int
+    where: str | None
+    query: str | None  # it opens every file that remains: words are not in the log
+    manifests_total: int
+    manifests_read: int
+    manifests_pruned: int
+    files_considered: int  # of the manifests that were read
+    files_pruned_by_partition: int
+    files_skipped_by_stats: int  # by min/max, or because they have no rows
+    files_remaining: int
+    rows_remaining: int  # as far as the log knows
+    bytes_remaining: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain_all(version: int, totals: Totals, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
+    """Without a filter: every file remains."""
+    return Explain(
+        version=version,
+        where=None,
+        query=query,
+        manifests_total=manifests.total,
+        manifests_read=manifests.read,
+        manifests_pruned=manifests.pruned,
+        files_considered=totals.num_files,
+        files_pruned_by_partition=0,
+        files_skipped_by_stats=0,
+        files_remaining=totals.num_files,
+        rows_remaining=totals.num_records,
+        bytes_remaining=totals.size,
+    )
+
+
+def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
+    """`manifests` is for whoever reads a snapshot by manifests: pruned ones hold files that `snapshot` does not have."""
+    considered = len(snapshot.files)
+    found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
+    in_partitions, remaining = int(found.in_partitions.sum()), int(found.remaining.sum())
+    rows, size = _totals(snapshot, found)
+    return Explain(
+        version=snapshot.version,
+        where=predicate.text,
+        query=query,
+        manifests_total=manifests.total,
+        manifests_read=manifests.read,
+        manifests_pruned=manifests.pruned,
+        files_considered=considered,
+        files_pruned_by_partition=considered - in_partitions,
+        files_skipped_by_stats=in_partitions - remaining,
+        files_remaining=remaining,
+        rows_remaining=rows,
+        bytes_remaining=size,
+    )
+
+
+def _totals(snapshot: LoadedSnapshot, found: Pruned) -> tuple[int, int]:
+    left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
+    rows, size = (pc.sum(left.column(name)).as_py() for name in ("num_records", "size"))
+    return rows or 0, size or 0

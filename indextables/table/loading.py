@@ -1,0 +1,74 @@
+"""Loads the files of a snapshot that lie in the manifests of a state. A damaged state never makes an answer smaller.
+
+Where a manifest turns out to be damaged, the same version is read again without that state, from an older base and the versions after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from indextables.actions import Bounds, Totals
+from indextables.log import TransactionLog
+from indextables.memo import Memo
+from indextables.predicates import Predicate
+from indextables.state import FileLoader, ManifestDamaged, within
+from indextables.table.explanation import NO_MANIFESTS, ManifestCounts
+from indextables.table.opening import without_state
+from indextables.table.pruning import may_match_bounds
+from indextables.table.snapshot import LoadedSnapshot, Snapshot
+
+T = TypeVar("T")
+_LOADED: Memo[Snapshot, LoadedSnapshot] = Memo()
+
+
+def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = None) -> LoadedSnapshot:
+    """With its files. With a predicate without those in manifests which the bounds of partition values rule out; those manifests are not
+    read (AVR-13). LogCorrupted where no base of this version can be read."""
+    if predicate is None or snapshot.layers.base is None:
+        return _LOADED.get(snapshot, lambda snapshot: _loaded(log, snapshot))
+    may = _by_bounds(snapshot, predicate)
+    if len(within(snapshot.layers.base, may)) == len(snapshot.layers.base.manifests):
+        return load(log, snapshot)
+    loader = FileLoader(log)
+    return snapshot.with_files(on_sound_base(log, snapshot, lambda sound: loader.load_within(sound.layers, may)))
+
+
+def _loaded(log: TransactionLog, snapshot: Snapshot) -> LoadedSnapshot:
+    loader = FileLoader(log)
+    return snapshot.with_files(on_sound_base(log, snapshot, lambda sound: loader.load(sound.layers)))
+
+
+def totals(log: TransactionLog, snapshot: Snapshot) -> Totals:
+    """Of its files. Nothing is loaded for it as long as nothing was removed from the state it was read from."""
+    loader = FileLoader(log)
+    return on_sound_base(log, snapshot, lambda sound: loader.totals(sound.layers))
+
+
+def on_sound_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
+    """What `use` makes of the snapshot, or of the same version on an older base, where the state it was read from is damaged."""
+    while True:
+        try:
+            return use(snapshot)
+        except ManifestDamaged as error:
+            assert snapshot.layers.base is not None
+            snapshot = without_state(log, snapshot, snapshot.layers.base.version, str(error))
+
+
+def manifests_of(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
+    """How many manifests the live files lie in, and how many of them `load` has to read."""
+    base = snapshot.layers.base
+    if base is None:
+        return NO_MANIFESTS
+    read = len(base.manifests) if predicate is None else len(within(base, _by_bounds(snapshot, predicate)))
+    return ManifestCounts(len(base.manifests), read)
+
+
+def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
+    def may(bounds: Mapping[str, Bounds]) -> bool:
+        texts = {name: (one.low, one.high) for name, one in bounds.items()}
+        by_type = all(one.by_type for one in bounds.values())
+        filled = [name for name, one in bounds.items() if not one.has_null]
+        return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type, without_null=filled)
+
+    return may

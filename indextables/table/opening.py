@@ -1,0 +1,318 @@
+"""Reading the log into a snapshot: the newest valid checkpoint or state at or before a version, and the versions after.
+
+The entries of a state's manifests are not read (`indextables.table.loading`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from indextables import limits
+from indextables.actions import Action, Replay, encode_actions
+from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionNotFound
+from indextables.log import POINTER, Anchor, Kind, LogListing, TransactionLog, VersionFile, names, trim
+from indextables.state import held_bytes, is_whole, read_pointer
+from indextables.table.base import Base, is_pointed_beyond, newest_base
+from indextables.table.declared import refuse_unsupported
+from indextables.table.metrics import metrics_of
+from indextables.table.protocol import LEGACY, check_readable
+from indextables.table.snapshot import NOTHING, Snapshot
+
+RELISTINGS = 5
+RECHECKED = 1000  # versions at most whose names are looked at again: a page of an S3 listing
+logger = logging.getLogger("indextables")
+
+
+def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness_ms: int = 0) -> Snapshot:
+    """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported.
+
+    With `max_staleness_ms` the newest may be one that this process saw no longer ago than that.
+    """
+    if version is not None:
+        return _load(log, version, log.listing())
+    if log.is_new and (found := _from_pointer(log)) is not None:
+        return found
+    for attempt in range(RELISTINGS):
+        with suppress(VersionNotFound, _NotEnough):  # a purge went by between the listing and the reading; or not all was listed
+            return _load(log, None, log.listing(0 if attempt else max_staleness_ms))
+    return _load(log, None, log.listing())
+
+
+class _NotEnough(Exception):
+    """What follows the pointer's version, by name, does not tell what the table is."""
+
+
+def _from_pointer(log: TransactionLog) -> Snapshot | None:
+    """The newest version, from the checkpoint that the pointer names or a later one: then a long log need not be listed from its start.
+
+    None where anything is out of the ordinary: the pointer is a hint, and the whole folder decides.
+    """
+    pointer = read_pointer(log.store)
+    if pointer is None or pointer.version < 1:
+        return None
+    listing = log.listing(0, pointer.version)
+    if not listing.bases or listing.bases[-1] < pointer.version:
+        return None
+    try:
+        return _read(log, None, listing)
+    except (_NotEnough, LogCorrupted, VersionNotFound):
+        return None
+
+
+def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snapshot:
+    """From what this process knows where that comes to the same, else from the store."""
+    if listing.is_empty:
+        raise TableNotFound(f"no transaction log found at {log.store.root}")
+    known = _remembered(log, listing)
+    if known is not None and version in (None, known.version):
+        found = known if version is not None else _follow(log, known, listing)
+        if found is not None:
+            return found
+    return _read(log, version, listing)
+
+
+def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str] = NOTHING) -> Snapshot:
+    """Without the help of the states that are known to be broken, and why. A protocol that is not supported is raised before damage."""
+    try:
+        return _read_supported(log, version, listing, broken)
+    except LogCorrupted:
+        refuse_unsupported(log, listing, version)
+        raise
+
+
+def _read_supported(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str]) -> Snapshot:
+    if broken:
+        listing = replace(listing, states=tuple(state for state in listing.states if state not in broken))
+    started = log.clock.now_ms()
+    base = newest_base(log, listing, version)
+    tail, gap_at = listing.tail(-1 if base.version is None else base.version)
+    newest = tail[-1] if tail else base.version
+    if listing.since > 0 and (base.version is None or base.broken or gap_at is not None):
+        raise _NotEnough
+    if version is None:
+        _refuse_loss(log, listing, base, newest, gap_at)
+    if newest is None or (version is not None and not 0 <= version <= newest):
+        raise _lost(log, {**base.broken, **broken}, newest) if broken else _not_found(log, listing, base, version, newest, gap_at)
+    last = _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
+    warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
+    if gap_at is not None and version is None:
+        warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
+    if version is None and listing.since == 0 and is_pointed_beyond(log, listing, newest):
+        if log.listing() != listing:
+            return load_snapshot(log)  # the pointer is of a version that came after the listing
+        warnings.append(f"{POINTER} names a version after {newest}, the newest that is there")
+    at = newest if version is None else version
+    snapshot = _frozen(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
+    _measure(log, snapshot, log.clock.now_ms() - started)
+    if version is None:
+        _remember(log, snapshot)
+    elif (cache := log.cache()) is not None:
+        cache.vouch(snapshot.anchor, log.generation)
+    return snapshot
+
+
+def _measure(log: TransactionLog, snapshot: Snapshot, duration_ms: int) -> None:
+    metrics_of(log.store.spec).state_loaded(duration_ms, from_checkpoint=snapshot.checkpoint is not None)
+    if snapshot.checkpoint is not None:
+        fields = {"event": "state_loaded", "version": snapshot.version, "checkpoint": snapshot.checkpoint, "duration_ms": duration_ms}
+        logger.debug("Table state loaded from checkpoint in %sms", duration_ms, extra=fields)
+
+
+def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
+    """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again.
+
+    The names since the last checkpoint are looked at, too: one that went missing is a gap, which no writer may go on from.
+    """
+    return _follow(log, snapshot, log.listing(max_staleness_ms, min(snapshot.version, _checked_from(snapshot) + 1))) or load_snapshot(log)
+
+
+def _checked_from(snapshot: Snapshot) -> int:
+    """The version after which names have to be there without a gap: a checkpoint's, but not so long ago that it takes time."""
+    return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - RECHECKED)
+
+
+def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
+    file = VersionFile(version, actions, 0, encode_actions(actions))
+    return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
+
+
+def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
+    """The table right after its version 0 was made; likewise."""
+    file = VersionFile(0, actions, 0, encode_actions(actions))
+    replay = Replay(log.store.root.relative)
+    _replay_tail(replay, [file])
+    found = _frozen(replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
+    _remember(log, found)
+    return found
+
+
+def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
+    """The same version, as the newest state and what follows it: what a state that continues another has to say is then at hand."""
+    states = [state for state in log.look().states if state < snapshot.version]
+    base = snapshot.layers.base
+    if not states or (base is not None and base.version >= states[-1]):
+        return snapshot
+    return _read(log, snapshot.version, log.look())
+
+
+def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
+    """The same version, read without the states before it that are damaged: everything of them is read to find that out."""
+    listing = log.look()
+    broken: dict[int, str] = {}
+    for state in reversed([state for state in listing.states if state <= snapshot.version]):
+        if is_whole(log, state):
+            break
+        broken[state] = f"state {state} is not whole"
+    return _read(log, snapshot.version, listing, broken)
+
+
+def without_state(log: TransactionLog, snapshot: Snapshot, state: int, why: str) -> Snapshot:
+    """The same version, read without the help of a state that turned out to be damaged, or of those that did before; LogCorrupted."""
+    logger.warning("failed to read a checkpoint of version %s, reading the log instead: %s", snapshot.version, why)
+    return _read(log, snapshot.version, log.look(), {**snapshot.broken, state: why})
+
+
+def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
+    """None where the log is not the one of the snapshot, or does not lead on from it to its end."""
+    start = _checked_from(snapshot)
+    names_after, gap_at = listing.tail(start)
+    newest = names_after[-1] if names_after else start
+    is_ahead = bool(listing.bases) and listing.bases[-1] > newest
+    if newest < snapshot.version or gap_at is not None or is_ahead or not log.holds(snapshot.anchor, listing):
+        return None
+    tail = [version for version in names_after if version > snapshot.version]
+    if not tail:
+        return snapshot
+    try:
+        files = list(log.read_many(tail))
+        return _continued(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
+    except (VersionNotFound, LogCorrupted):  # one expired since the listing; or reading it all says what is wrong
+        return None
+
+
+def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
+    """Goes on where the snapshot stands."""
+    replay = Replay(
+        log.store.root.relative,
+        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
+        metadata=snapshot.metadata,
+        files=snapshot.layers,
+        txns=snapshot.txns,
+        skips=snapshot.skips,
+    )
+    _replay_tail(replay, files)
+    found = _frozen(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
+    _remember(log, found)
+    return found
+
+
+def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
+    """For the next reader in this process. What had to be worked around is not kept: it may be mended."""
+    cache = log.cache()
+    if cache is None:
+        return
+    if snapshot.warnings or snapshot.gap_at is not None:
+        cache.vouch(snapshot.anchor, log.generation)
+        return
+    state = {Kind.PROTOCOL: snapshot.protocol, Kind.METADATA: snapshot.metadata, Kind.FILES: snapshot}
+    cache.put_state(state, snapshot.anchor, held_bytes(snapshot.layers), log.clock.now_ms(), log.generation)
+    trim()
+
+
+def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
+    """What this process knows, if reading this listing from nothing would come to the same."""
+    cache = log.cache()
+    if cache is None:
+        return None
+    now = log.clock.now_ms()
+    protocol, metadata, known = (cache.get(kind, now, log.reading.cache_ms) for kind in (Kind.PROTOCOL, Kind.METADATA, Kind.FILES))
+    if not isinstance(known, Snapshot) or protocol is not known.protocol or metadata is not known.metadata:
+        return None
+    base = -1 if known.checkpoint is None else known.checkpoint
+    tail, _ = listing.tail(base)
+    newest = tail[-1] if tail else base
+    has_base = known.checkpoint is None or known.checkpoint in listing.bases
+    is_ahead = any(version > newest for version in listing.bases)
+    return known if has_base and not is_ahead and known.version <= newest and log.holds(known.anchor, listing) else None
+
+
+def _anchor(log: TransactionLog, listing: LogListing, version: int, file: VersionFile | None) -> Anchor:
+    """The version's own file; where only a checkpoint or state stands for it, that."""
+    path = names.version_path(version)
+    stamp = listing.stamp(path)
+    if file is not None:
+        return Anchor(path, file.digest, stamp)
+    if stamp is not None and stamp[0] <= limits.MIB:
+        return Anchor(path, log.digest(path), stamp)
+    places = names.head_paths(version)
+    return next((Anchor(place, None, found) for place in places if (found := listing.stamp(place)) is not None), Anchor(path, None, None))
+
+
+def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
+    """An older or smaller answer is never given silently where there is a sign that more was there."""
+    root = log.store.root
+    had_checkpoints = bool(listing.bases) or listing.has_pointer
+    if newest is None and not had_checkpoints:
+        raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
+    beyond = [v for v in base.broken if newest is None or v > newest]
+    if newest is None or beyond or (gap_at is not None and had_checkpoints):
+        raise _lost(log, base.broken, newest)
+
+
+def _lost(log: TransactionLog, broken: Mapping[int, str], newest: int | None) -> LogCorrupted:
+    """Says what is missing after the `newest` version that can be read, why no checkpoint stands for it, and what can be done."""
+    missing = f"version {newest + 1}" if newest is not None else "version 0 or a valid checkpoint"
+    others = sorted(broken, reverse=True)
+    said = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
+    return LogCorrupted(
+        f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{said}; "
+        "restore it or a checkpoint, or make a new log of what is left with `indextables repair`"
+    )
+
+
+def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile | None:
+    """Gives the last one."""
+    file = None
+    for file in versions:
+        replay.apply(file.version, file.items)
+        if file.unknown:
+            logger.debug("version %s has %s unknown actions, which were ignored", file.version, file.unknown)
+    return file
+
+
+def _frozen(
+    replay: Replay,
+    version: int,
+    base: int | None,
+    gap_at: int | None,
+    anchor: Anchor,
+    warnings: list[str],
+    broken: Mapping[int, str] = NOTHING,
+) -> Snapshot:
+    for warning in warnings:
+        logger.warning("%s", warning)
+    if replay.metadata is None:
+        raise LogCorrupted(f"no metadata found in the log up to version {version}")
+    protocol = replay.protocol or LEGACY
+    check_readable(protocol)
+    return Snapshot(
+        version, protocol, replay.metadata, replay.files(), replay.txns, base, gap_at, anchor, tuple(warnings), replay.skips, broken
+    )
+
+
+def _not_found(
+    log: TransactionLog, listing: LogListing, base: Base, version: int | None, newest: int | None, gap_at: int | None
+) -> IndexTablesError:
+    if version in base.broken and version not in listing.versions:
+        return LogCorrupted(f"version {version} of {log.store.root} cannot be read: {base.broken[version]}")
+    if base.broken and version in listing.versions:
+        return _lost(log, base.broken, newest)
+    if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
+        return VersionNotFound(f"version {version} of {log.store.root} has expired")
+    if gap_at is not None and version is not None and version >= gap_at:
+        return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")
+    return VersionNotFound(f"version {version} of {log.store.root} does not exist; the newest is {newest}")

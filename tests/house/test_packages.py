@@ -1,0 +1,87 @@
+"""Packages are entered through their `__init__.py`: what it exports is what others may use."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Families of verbs are packages of their own, so that a program that purges does not load the search. The modules of the interfaces are
+# imported one by one, so that nobody pays for pyspark or Airflow before it is used.
+CONTAINERS = {"indextables", "indextables.operations", "indextables.spark", "indextables.airflow", "indextables.cli"}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name -> file, for everything that ships."""
+    found = {}
+    for file in [*(ROOT / "indextables").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "dags").glob("*.py")]:
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+MODULES = modules()
+PACKAGES = {name for name, file in MODULES.items() if file.name == "__init__.py"}
+
+
+def imports(source: str) -> Iterator[tuple[int, str]]:
+    """Line and module of every import of ours, lazy and type-only ones included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield node.lineno, node.module if node.module in PACKAGES and is_exported(node.module, alias.name) else whole
+
+
+def is_exported(package: str, name: str) -> bool:
+    for node in ast.parse(MODULES[package].read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return name in ast.literal_eval(node.value)
+    return False
+
+
+def trespass(importer: str, target: str) -> str | None:
+    """The package whose inside `importer` reaches into by importing `target`."""
+    parts = target.split(".")
+    for length in range(1, len(parts)):
+        package = ".".join(parts[:length])
+        if package not in PACKAGES or package in CONTAINERS:
+            continue
+        inside = importer == package or importer.startswith(package + ".")
+        if not inside and target != package:
+            return package
+    return None
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_other_packages_are_imported_through_what_they_export(name: str) -> None:
+    ours = [(line, target) for line, target in imports(MODULES[name].read_text()) if target.startswith("indextables.")]
+    assert not [(line, target) for line, target in ours if trespass(name, target)]
+
+
+def test_a_trespass_is_seen() -> None:
+    assert trespass("indextables.api", "indextables.operations.merge.plan.plan_merge") == "indextables.operations.merge"
+    assert trespass("indextables.operations.merge.run", "indextables.operations.merge.plan.plan_merge") is None
+    assert trespass("indextables.api", "indextables.operations.merge") is None
+    assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGES))
+def test_no_export_hides_a_module_of_its_package(name: str) -> None:
+    """`package.module` is the module for everyone, also for tests that reach for it by name."""
+    folder = MODULES[name].parent
+    for node in ast.parse(MODULES[name].read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module != name:
+            assert not [alias.name for alias in node.names if (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()]
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGES))
+def test_a_package_says_what_it_is_for(name: str) -> None:
+    text = ast.get_docstring(ast.parse(MODULES[name].read_text()))
+    assert text
+    assert len(text) > 30

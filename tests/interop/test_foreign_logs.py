@@ -1,0 +1,264 @@
+"""Logs of other writers: null entries of maps, null actions, protocols of tomorrow, and options that nobody understands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import indextables as it
+from indextables.cli.main import main
+from indextables.errors import ConfigError, LogCorrupted, ProtocolUnsupported
+from tests.support.loading import loaded
+from tests.support.states import FILE_ENTRY, entry, write_manifest, write_state
+from tests.support.tables import make, rows, write_version
+
+LOG = "_transaction_log"
+PROTOCOL = {"minReaderVersion": 2, "minWriterVersion": 2}
+SCHEMA = '{"type":"struct","fields":[{"name":"d","type":"string","nullable":true,"metadata":{}}]}'
+METADATA = {
+    "id": "m",
+    "schemaString": SCHEMA,
+    "partitionColumns": ["d"],
+    "format": {"provider": "x", "options": {"o": None}},
+    "configuration": {"spark.indextables.merge.targetSize": None, "kept": "1"},
+}
+ADD = {
+    "path": "a.split",
+    "partitionValues": {"d": None},
+    "size": 1,
+    "modificationTime": 1,
+    "dataChange": True,
+    "minValues": {"x": None, "y": "1"},
+    "maxValues": {"x": None, "y": "2"},
+}
+
+
+def version_file(table: Path) -> None:
+    write_version(table, 0, {"protocol": PROTOCOL, "metaData": None}, {"metaData": METADATA})
+    write_version(table, 1, {"add": ADD, "remove": None})
+
+
+def other_base(table: Path) -> Path:
+    """A log whose checkpoint of version 1 decides: the version itself adds nothing."""
+    plain = {**METADATA, "format": {"provider": "x", "options": {}}, "configuration": {}}
+    write_version(table, 0, {"protocol": PROTOCOL}, {"metaData": plain})
+    write_version(table, 1, {"txn": {"appId": "a", "version": 1}})
+    return table / LOG
+
+
+def json_object(table: Path) -> None:
+    document = {"protocol": PROTOCOL, "metaData": METADATA, "add": [ADD]}
+    (other_base(table) / f"{1:020d}.checkpoint.json").write_text(json.dumps(document))
+
+
+def json_lines(table: Path) -> None:
+    lines = [{"protocol": PROTOCOL}, {"metaData": METADATA}, {"add": ADD}]
+    (other_base(table) / f"{1:020d}.checkpoint.json").write_text("\n".join(map(json.dumps, lines)))
+
+
+def json_parts(table: Path) -> None:
+    log = other_base(table)
+    parts = [[{"protocol": PROTOCOL}, {"metaData": METADATA}], [{"add": ADD}]]
+    names = [f"{1:020d}.checkpoint.0123456789ab.{number:05d}.json" for number in (1, 2)]
+    for name, lines in zip(names, parts, strict=True):
+        (log / name).write_text("\n".join(map(json.dumps, lines)))
+    (log / f"{1:020d}.checkpoint.json").write_text(json.dumps({"version": 1, "checkpointId": "0123456789ab", "parts": names}))
+
+
+def parquet(table: Path) -> None:
+    """Its rows have no place for a configuration; the document beside them may have one."""
+    folder = other_base(table) / "_checkpoints"
+    folder.mkdir()
+    strings = pa.map_(pa.string(), pa.string())
+    texts = dict.fromkeys(("path", "metadataId", "schemaString", "actionType"), pa.string())
+    maps = dict.fromkeys(("partitionValues", "minValues", "maxValues", "format"), strings)
+    schema = pa.schema({**texts, **maps, "size": pa.int64(), "partitionColumns": pa.list_(pa.string())})
+    metadata = {"metadataId": "m", "schemaString": SCHEMA, "partitionColumns": ["d"], "format": [("provider", "x"), ("o", None)]}
+    add = {"path": "a.split", "size": 1, **{name: list(ADD[name].items()) for name in maps if name in ADD}}  # type: ignore[attr-defined]
+    found = [{**metadata, "actionType": "metadata"}, {**add, "actionType": "add"}]
+    pq.write_table(pa.Table.from_pylist(found, schema=schema), folder / f"{1:020d}.checkpoint.parquet")
+    (folder / f"{1:020d}.checkpoint.json").write_text(json.dumps({"version": 1, "size": 2, "metaData": METADATA}))
+
+
+def nullable_maps() -> dict[str, Any]:
+    strings = {"type": "map", "values": ["null", "string"]}
+    fields = []
+    for field in FILE_ENTRY["fields"]:
+        name = field["name"]  # type: ignore[index]
+        fields.append({"name": name, "type": strings} if name in ("partitionValues", "minValues", "maxValues") else field)
+    return {**FILE_ENTRY, "fields": fields}
+
+
+def state(form: str) -> Callable[[Path], None]:
+    def written(table: Path) -> None:
+        log = other_base(table)
+        maps = {name: ADD[name] for name in ("partitionValues", "minValues", "maxValues")}
+        write_manifest(log, "manifests/manifest-1.avro", [entry("a.split", **maps)], schema=nullable_maps())
+        write_state(log, 1, {"manifests/manifest-1.avro": 1}, form=form, metadata=json.dumps({"metaData": METADATA}))
+
+    return written
+
+
+@pytest.mark.parametrize(
+    "write",
+    [version_file, json_object, json_lines, json_parts, parquet, state("avro"), state("json")],
+    ids=["version", "JSON checkpoint", "JSON lines", "JSON parts", "Parquet checkpoint", "Avro state", "JSON state"],
+)
+def test_null_entries_of_maps_read_as_absent(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    write(tmp_path / "t")
+    table = it.open(tmp_path / "t")
+    assert table.warnings == []
+    (add,) = loaded(table).adds()
+    assert (add.path, add.partition_values, add.min_values, add.max_values) == ("a.split", {}, {"y": "1"}, {"y": "2"})
+    assert table.configuration == {"kept": "1"}
+    assert table.metadata.format.options == {}
+    assert table.files("d IS NULL").column("path").to_pylist() == ["a.split"]
+    assert len(table.files("d = 'x'")) == 0
+
+
+def test_a_value_that_is_wrong_stays_wrong_beside_null_entries(tmp_path: Path) -> None:
+    write_version(tmp_path / "t", 0, {"protocol": PROTOCOL}, {"metaData": METADATA})
+    write_version(tmp_path / "t", 1, {"add": {**ADD, "size": "1"}})
+    with pytest.raises(LogCorrupted, match="version 1, line 1 is not an action"):
+        it.open(tmp_path / "t")
+
+
+@pytest.mark.parametrize("key", ["add", "remove", "metaData", "protocol", "txn", "mergeskip", "commitInfo"])
+def test_a_null_action_is_damage(tmp_path: Path, key: str) -> None:
+    table = make(tmp_path / "t", appends=1)
+    write_version(tmp_path / "t", 2, {key: None})
+    with pytest.raises(LogCorrupted, match=f"version 2, line 1 has no action: '{key}' is null"):
+        table.refresh()
+    with pytest.raises(LogCorrupted, match=f"version 2, line 1 has no action: '{key}' is null"):
+        it.open(tmp_path / "t")
+
+
+FUTURE = {"minReaderVersion": 3, "minWriterVersion": 3, "readerFeatures": ["timeTravelled"], "writerFeatures": []}
+
+
+def hostile_path(log: Path) -> None:
+    write_version(log.parent, 2, {"protocol": FUTURE}, {"add": {**ADD, "path": "../other/a.split"}})
+
+
+def other_add(log: Path) -> None:
+    write_version(log.parent, 2, {"add": {"file": {"name": "a"}}}, {"protocol": FUTURE})
+
+
+def later_version(log: Path) -> None:
+    write_version(log.parent, 2, {"protocol": FUTURE})
+    (log / f"{3:020d}.json").write_bytes(b"packed in another way")
+
+
+def null_action(log: Path) -> None:
+    write_version(log.parent, 2, {"protocol": FUTURE}, {"add": None})
+
+
+def other_metadata(log: Path) -> None:
+    metadata = {"id": "m", "schemaString": "a schema of tomorrow", "configuration": {"spark.indextables.merge.targetSize": "x"}}
+    write_version(log.parent, 2, {"protocol": FUTURE}, {"metaData": metadata})
+
+
+def no_metadata(log: Path) -> None:
+    for file in log.glob("*.json"):
+        file.unlink()
+    write_version(log.parent, 0, {"protocol": FUTURE})
+
+
+def other_checkpoint(log: Path) -> None:
+    """The versions before it have expired."""
+    hostile_path(log)
+    folder = log / f"state-v{2:020d}"
+    folder.mkdir()
+    (folder / "_manifest.json").write_text('{"formatVersion":9}')
+    (log / f"{1:020d}.json").unlink()
+
+
+def json_checkpoint(log: Path) -> None:
+    """Only the checkpoint says so."""
+    document = {"protocol": FUTURE, "metaData": METADATA, "add": [{"file": "a"}]}
+    (log / f"{2:020d}.checkpoint.json").write_text(json.dumps(document))
+
+
+def bad_gap(log: Path) -> None:
+    write_version(log.parent, 2, {"protocol": FUTURE})
+    (log / "_last_checkpoint").write_text('{"version":1}')
+    (log / f"{4:020d}.json").write_text("")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint, bad_gap,
+    ],
+)  # fmt: skip
+def test_an_unsupported_protocol_is_raised_before_anything_else_is_judged(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    table = make(tmp_path / "t", appends=1)
+    harm(tmp_path / "t" / LOG)
+    for call in (lambda: it.open(tmp_path / "t"), table.refresh, lambda: table.append(rows(100, 1)), table.doctor):
+        with pytest.raises(ProtocolUnsupported, match="timeTravelled"):
+            call()
+    if harm not in (no_metadata, other_checkpoint):
+        assert it.open(tmp_path / "t", 1).count() == 10  # the version before it is as it was
+
+
+def test_damage_of_a_supported_table_stays_damage(tmp_path: Path) -> None:
+    make(tmp_path / "t", appends=1)
+    write_version(tmp_path / "t", 2, {"protocol": PROTOCOL}, {"add": {"file": "a"}})
+    with pytest.raises(LogCorrupted, match="version 2, line 2 is not an action"):
+        it.open(tmp_path / "t")
+
+
+def with_option(table: Path, key: str, value: str) -> it.Table:
+    made = make(table, appends=2, partition_by=[])
+    metadata = made.log.actions(0)[1]["metaData"]
+    write_version(table, 3, {"metaData": {**metadata, "configuration": {key: value}}})
+    return it.open(table)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "default"),
+    [
+        ("spark.indextables.merge.targetSize", "big", "the default '5G' is used"),
+        ("CHECKPOINT.interval", "often", "the default '10' is used"),
+        ("spark.indextables.logRetention.duration", "-1", "the default '2592000000' is used"),
+        ("spark.indextables.state.format", "xml", "is used"),
+        ("spark.indextables.indexing.typemap.message", "sound", "it is ignored"),
+    ],
+)
+def test_a_bad_option_of_a_table_is_a_warning_and_a_finding(
+    tmp_path: Path, key: str, value: str, default: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = with_option(tmp_path / "t", key, value)
+    assert table.count() == len(table.scan().read_all()) == 20
+    assert len(table.search("timeout").to_pylist()) > 0
+    (warning,) = table.warnings
+    assert f"= {value!r} is not " in warning
+    assert default in warning
+    (finding,) = table.doctor()
+    assert (finding.code, str(finding.severity)) == ("bad-option", "warning")
+    assert warning in finding.message
+    assert table.health()["status"] == "warning"
+    assert table.merge_splits(dry_run=True).dry_run
+    assert main(["config", str(tmp_path / "t")]) == 0
+    assert main(["describe", str(tmp_path / "t")]) == 0
+    capsys.readouterr()
+
+
+def test_what_writes_or_deletes_refuses_a_bad_option_until_the_call_gives_a_good_one(tmp_path: Path) -> None:
+    table = with_option(tmp_path / "t", "spark.indextables.logRetention.duration", "forever")
+    refused = r"table configuration logRetention\.duration = 'forever' is not .*; give logRetention\.duration as an option of this call"
+    for call in (lambda: table.append(rows(100, 1)), table.merge_splits, table.purge):
+        with pytest.raises(ConfigError, match=refused):
+            call()
+    report = table.checkpoint()  # deletes nothing: a retention that cannot be understood may be longer than the default
+    assert any("logRetention.duration = 'forever'" in warning for warning in report.warnings)
+    good = it.open(tmp_path / "t", options={"logRetention.duration": "1000"})
+    assert good.warnings == []
+    assert good.doctor() == []
+    good.append(rows(100, 1))

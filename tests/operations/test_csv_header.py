@@ -1,0 +1,151 @@
+"""A csv file without a header, or with another delimiter, never becomes a table by mistake."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import indextables as it
+from indextables.cli.main import main
+from indextables.rows.csv_header import HEAD_BYTES, check_header
+from tests.support.tables import tree
+
+NO_HEADER = {
+    "1,alice,3.5\n2,bob,4.5\n": "column 1 is '1', a number",
+    "alice,2024-01-31\nbob,2024-02-01\n": "column 2 is '2024-01-31', a time",
+    "alice,31/01/2024\n": "column 2 is '31/01/2024', a time",
+    "2024-01-31T10:00:00Z,INFO,up\n": "column 1 is '2024-01-31T10:00:00Z', a time",
+    "12:30:01,up\n": "column 1 is '12:30:01', a time",
+    "alice,-1.5e-3\n": "column 2 is '-1.5e-3', a number",
+    'alice,"1,000.50"\n': "column 2 is '1,000.50', a number",
+    "alice,12 %\n": "column 2 is '12 %', a number",
+    "alice,True\n": "column 2 is 'True', a truth value",
+    "alice,NULL\n": "column 2 is 'NULL', no value",
+    "10.0.0.1,GET\n": "column 1 is '10.0.0.1', an address",
+    "bob@example.org,up\n": "column 1 is 'bob@example.org', an address",
+    "https://example.org/,up\n": "column 1 is 'https://example.org/', an address",
+    "0b0d8a3c-0c6b-4b0e-9d5b-0c8d2f3a4b5c,up\n": "column 1 is '0b0d8a3c-0c6b-4b0e-9d5b-0c8d2f3a4b5c', an identifier",
+    ",a\n0,x\n": "column 1 has no name",
+    "a,b,\n1,2,3\n": "column 3 has no name",
+    '"",a\n"0",x\n': "column 1 has no name",
+    "a,b,a\n1,2,3\n": "columns 1 and 3 are both 'a'",
+    "INFO,up\nWARN,disk full\nINFO,down\n": "column 1 is 'INFO', which is also a value of that column",
+    "\n\n7\n8\n": "column 1 is '7', a number",
+    "\ufeff7,x\n": "column 1 is '7', a number",
+    "sep=,\na,b\n": "column 1 is 'sep=', a note for Excel",
+}
+DELIMITED = {
+    "a;b\n1;2\n": "semicolons",
+    "a;b\n1,5;2\n": "semicolons",  # decimals as many countries write them
+    "a\tb\tc\n1\t2\t3\n": "tabs",
+    'a|b\n"x|y"|2': "vertical bars",
+    "a;b;c\n": "semicolons",
+    "id;name, first;city\n1;Bob, B.;Rome\n2;Eve, E.;Oslo\n": "semicolons",
+    "a;b\n1;2\nx;y\nsee; this; one\n": "semicolons",
+    "1;2\n3;4\n": "semicolons",
+}
+GOOD = [
+    "a,b\n1,2\n", "a\n1\n", "name\nalice\n", "First name,Age (years)\nBob,3\n", "a,b\n", "id,tags\n1,x|y\n2,z|w\n",
+    "lat|lon,name\n1|2,x\n3|4,y\n",
+    '"a","b"\n"1","2"\n', "message\nno; really\nyes\n", "q1,2nd,v2\n1,2,3\n", "a,A\n1,2\n", "alice,paris\nbob,rome\n", 'm,"x;y"\n1,2\n', "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "named"), NO_HEADER.items())
+def test_a_first_line_that_is_data_is_refused(text: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    before = tree(tmp_path)
+    for words in (["append", "{t}", "{x}", "--create"], ["overwrite", "{t}", "{x}", "--create"], ["create", "{t}", "--like", "{x}"]):
+        assert main([word.format(t=tmp_path / "t", x=tmp_path / "x.csv") for word in words]) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith(f"error: {str(tmp_path / 'x.csv')!r} cannot be read: its first line is not a header: {named}; a csv file ")
+        assert "must begin with a line of column names (if it does, make the table first, with `create --schema`" in err
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(("text", "named"), DELIMITED.items())
+@pytest.mark.parametrize("exists", [True, False])
+def test_another_delimiter_is_refused(
+    text: str, named: str, exists: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if exists:
+        it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    before = tree(tmp_path)
+    for source in (str(tmp_path / "x.csv"), "-"):
+        for verb in ("append", "overwrite"):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+            assert main([verb, str(tmp_path / "t"), source, *([] if exists else ["--create"])]) == 1
+            err = capsys.readouterr().err
+            assert f"is separated by {named}, not by commas; convert the file to commas\n" in err
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_a_header_is_taken_for_one(text: str) -> None:
+    check_header(text, "x.csv", None)
+
+
+@pytest.mark.parametrize("text", ["1,2\n3,4\n", "alice,paris\n"])
+def test_a_first_line_without_a_column_of_the_table_is_no_header(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    for words in (["append"], ["overwrite"], ["append", "--create"]):
+        assert main([*words, str(tmp_path / "t"), str(tmp_path / "x.csv")]) == 1
+        assert "has none of the table's columns (a, b); a csv file must begin with" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["append", str(tmp_path / "t"), "-", "--format", "csv"]) == 1
+    with pytest.raises(it.SourceUnreadable, match="none of the table's columns"):
+        table.append(tmp_path / "x.csv")
+    assert it.open(tmp_path / "t").version == 0
+
+
+def test_a_table_may_have_columns_that_do_not_look_like_names(tmp_path: Path) -> None:
+    """They were given to it in another way, and its files are read."""
+    table = it.create(tmp_path / "t", pa.schema([("country", pa.string()), ("2019", pa.int64()), ("x;y", pa.string())]))
+    (tmp_path / "x.csv").write_text("country,2019,x;y\nNorway,7,a;b\n", "utf-8")
+    table.append(tmp_path / "x.csv")
+    assert table.scan().read_all().to_pylist() == [{"country": "Norway", "2019": 7, "x;y": "a;b"}]
+
+
+def test_a_misspelled_column_is_still_named(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
+    (tmp_path / "x.csv").write_text("a,c\n1,2\n", "utf-8")
+    with pytest.raises(it.SchemaMismatch, match="'c'"):
+        table.append(tmp_path / "x.csv")
+
+
+def test_a_column_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
+    (tmp_path / "x.csv").write_text("a,a\n1,2\n", "utf-8")
+    with pytest.raises(it.IndexTablesError, match="'a'"):
+        table.append(tmp_path / "x.csv")
+
+
+def test_a_compressed_file_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,4\n"))
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.csv.gz"), "--format", "csv", "--create"]) == 1
+    assert "column 1 is '1', a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [1, 10, HEAD_BYTES])
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_row_of_standard_input_is_lost_to_the_check(rows: int, exists: bool, tmp_path: Path) -> None:
+    """Also of a pipe that brings a few bytes at a time."""
+    if exists:
+        it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
+    writer = f"import sys\nprint('id,m', flush=True)\nfor n in range({rows}): print(f'{{n}},text {{n}}', flush=n < 20)"
+    command = [sys.executable, "-m", "indextables", "append", str(tmp_path / "t"), "-", *([] if exists else ["--create"])]
+    with subprocess.Popen([sys.executable, "-c", writer], stdout=subprocess.PIPE) as process:
+        subprocess.run(command, stdin=process.stdout, check=True, capture_output=True)
+    table = it.open(tmp_path / "t")
+    assert table.scan(columns=["id"]).read_all().column("id").to_pylist() == list(range(rows))

@@ -1,0 +1,87 @@
+"""Files that lie in manifests are values without entries until somebody loads them, and are loaded once for all versions on a state."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+from indextables.errors import LogCorrupted
+from indextables.state.checkpoints.avro import file_loader
+from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, is_loaded
+from indextables.storage import LocalStore
+from indextables.table.opening import advance, load_snapshot
+from tests.support.own_states import commit, file, log_folder, start
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
+    path = start(tmp_path / "t")
+    commit(path, *(file(f"f{n}", n) for n in range(10)))
+    it.open(path).checkpoint()
+    commit(path, {"remove": {"path": "f3"}}, file("g", 3))
+    return path
+
+
+def test_a_snapshot_holds_no_way_to_its_store(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a value holds can be pickled; a closure, a lock or a store cannot, or shows in its bytes."""
+    snapshot = it.open(table)._snapshot
+    for verb in ("read", "list", "read_many", "read_range"):
+        monkeypatch.setattr(LocalStore, verb, lambda *_: pytest.fail("the store was read"))
+    data = pickle.dumps(snapshot)
+    assert b"indextables.storage" not in data
+    again = pickle.loads(data)
+    assert again.layers.gone == snapshot.layers.gone == {"f3", "g"}
+    assert again.layers.newer.paths() == ["g"]
+    with pytest.raises(AssertionError, match="have to be loaded"):
+        _ = again.layers.complete
+
+
+def test_entries_are_loaded_once_for_all_versions_on_a_state(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = it.open(table)
+    context, snapshot = opened._context, opened._snapshot
+    assert snapshot.layers.base is not None
+    (manifest,) = snapshot.layers.base.manifests
+    assert not is_loaded(manifest)
+    before = held_bytes(snapshot.layers)
+    assert sorted(context.load(snapshot).files.paths()) == sorted([*(f"f{n}" for n in range(10) if n != 3), "g"])
+    assert is_loaded(manifest)
+    assert held_bytes(snapshot.layers) > before
+    monkeypatch.setattr(file_loader, "load_manifest", lambda *_: pytest.fail("a manifest was read again"))
+    commit(table, file("h", 4))
+    later = advance(context.log, snapshot)
+    assert later.layers.base is snapshot.layers.base
+    assert context.totals(later).num_files == len(context.load(later).files) == 11
+    assert context.load(later) is context.load(later)
+
+
+def test_what_is_loaded_goes_with_the_last_snapshot_on_its_state(table: Path) -> None:
+    log = it.open(table)._context.log
+    snapshot = load_snapshot(log, 1)
+    assert snapshot.layers.base is not None
+    segment = weakref.ref(FileLoader(log).segments(snapshot.layers.base.manifests)[0])
+    assert segment() is not None
+    del snapshot
+    gc.collect()
+    assert segment() is None
+
+
+def test_damage_is_an_error_of_the_loader_and_never_fewer_files(table: Path, tmp_path: Path) -> None:
+    (manifest,) = (log_folder(table) / "manifests").glob("*.avro")
+    snapshot = it.open(table)._snapshot
+    manifest.write_bytes(manifest.read_bytes()[:-1] + b"\0")
+    for path in (tmp_path / "cache").rglob("*.arrow"):
+        path.unlink()
+    context = it.open(table)._context
+    with pytest.raises(ManifestDamaged, match="does not match the digest"):
+        FileLoader(context.log).load(snapshot.layers)
+    assert len(context.load(snapshot).files) == 10  # from the versions
+    (log_folder(table) / f"{1:020d}.json").unlink()
+    fresh = it.open(table, options={"transaction.cache.enabled": "false"})
+    with pytest.raises(LogCorrupted, match="does not reach back to a valid base"):
+        fresh._context.load(fresh._snapshot)

@@ -56,7 +56,7 @@ def parse_duration(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OptionType:
     """What values a key takes."""
 
     name: str
@@ -111,45 +111,45 @@ def _region(text: str) -> str:
     return text
 
 
-BOOLEAN = Kind("boolean", _boolean)
-SECONDS = Kind("duration", _seconds)
-ADDRESS = Kind("address", _endpoint)
-REGION = Kind("region", _region)
-SIZE = Kind("size", _merge_size)
-DURATION = Kind("duration", _duration)
+BOOLEAN = OptionType("boolean", _boolean)
+SECONDS = OptionType("duration", _seconds)
+ADDRESS = OptionType("address", _endpoint)
+REGION = OptionType("region", _region)
+SIZE = OptionType("size", _merge_size)
+DURATION = OptionType("duration", _duration)
 
 
-def whole(low: int, high: int) -> Kind:
+def whole(low: int, high: int) -> OptionType:
     def parse(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,18}", text) or not low <= int(text) <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return int(text)
 
-    return Kind("integer", parse)
+    return OptionType("integer", parse)
 
 
-def ratio(most: float = 999) -> Kind:
+def ratio(most: float = 999) -> OptionType:
     def parse(text: str) -> float:
         if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", text) or float(text) > most:
             raise ValueError("a number such as 0.10" if most == 999 else f"a number from 0 to {most:g}, such as 0.45")
         return float(text)
 
-    return Kind("number", parse)
+    return OptionType("number", parse)
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> OptionType:
     def parse(text: str) -> str:
         if text.lower() not in words:
             raise ValueError(" or ".join(words))
         return text.lower()
 
-    return Kind("word", parse)
+    return OptionType("word", parse)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str  # without the prefix, as documented
-    kind: Kind
+    kind: OptionType
     default: str
     meaning: str
     private: bool = False  # its value is never shown

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from indextables.actions import columns, nulls
+from indextables.actions.add_patterns import AddBlock, decoded
 from indextables.actions.codec import decode_action, decode_actions, decode_version, encode_action, encode_actions
 from indextables.actions.columns import STRINGS, strings_of, without_nulls
 from indextables.actions.layers import LayeredFiles
 from indextables.actions.live import LiveFiles, Totals, restored
+from indextables.actions.manifest_set import Bounds, Manifest, ManifestSet
 from indextables.actions.model import (
     MAPPING_PREFIX,
     Action,
@@ -25,8 +27,6 @@ from indextables.actions.model import (
 )
 from indextables.actions.replay import Normalise, Replay
 from indextables.actions.segments import Part, Segment, encoded
-from indextables.actions.spellings import AddBlock, decoded
-from indextables.actions.stored import Bounds, Manifest, StoredFiles
 
 __all__ = [
     "MAPPING_PREFIX",
@@ -43,6 +43,7 @@ __all__ = [
     "LayeredFiles",
     "LiveFiles",
     "Manifest",
+    "ManifestSet",
     "Metadata",
     "Normalise",
     "Part",
@@ -51,7 +52,6 @@ __all__ = [
     "Replay",
     "Segment",
     "Skip",
-    "StoredFiles",
     "Totals",
     "Txn",
     "WireMetadata",

@@ -11,9 +11,9 @@ import msgspec
 
 from indextables import limits
 from indextables.actions import nulls
+from indextables.actions.add_patterns import ADD_PATTERNS, AddBlock, with_commit
 from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
-from indextables.actions.spellings import SPELLINGS, AddBlock, came_with
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION
 
@@ -81,8 +81,8 @@ def decode_action(line: bytes | str) -> Action:
 def decode_version(data: bytes, source: str, version: int) -> DecodedVersion:
     """What `decode_actions` gives and refuses, but adds that are spelt like others before them stay as they are, in blocks."""
     try:
-        text = data.decode() if SPELLINGS.has_patterns else ""  # a large file is not in memory twice for nothing
-        pieces = SPELLINGS.split(text, version) if text and NULL_PARTITION not in text else []
+        text = data.decode() if ADD_PATTERNS.has_patterns else ""  # a large file is not in memory twice for nothing
+        pieces = ADD_PATTERNS.split(text, version) if text and NULL_PARTITION not in text else []
         items: list[Action | AddBlock] = []
         unknown = 0
         for piece in pieces:
@@ -124,12 +124,12 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
         for number, line in numbered_lines(data, source):
             refuse_duplicate_keys(line, f"{source}, line {number}")
     if adds:
-        SPELLINGS.learn(last_add[:-1].decode(errors="replace"), adds)
+        ADD_PATTERNS.learn(last_add[:-1].decode(errors="replace"), adds)
     if version is not None:
         timestamp = _timestamp(actions)
         for action in actions:
             if type(action) is Add:
-                came_with(action, version, timestamp)
+                with_commit(action, version, timestamp)
     return Decoded(actions, unknown)
 
 

@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from indextables.actions.add_patterns import AddBlock
 from indextables.actions.layers import LayeredFiles
 from indextables.actions.live import LiveFiles
 from indextables.actions.model import Add
 from indextables.actions.segments import Part, Segment, add_of, encoded
-from indextables.actions.spellings import AddBlock
 
 RECENT = 1000  # adds that are kept outside of segments
 BATCH = 131_072  # adds that are kept as objects at most: about 200 MB
@@ -87,8 +87,8 @@ class Edit:
 
     def __len__(self) -> int:
         dead = len(self._made_dead) + sum(map(len, self._dead))
-        stored = 0 if self._base is None else self._base.num_files  # before anything was removed from it
-        return stored + sum(map(len, self._parts)) + BATCH * len(self._made) + len(self._recent) - dead
+        base_files = 0 if self._base is None else self._base.num_files  # before anything was removed from it
+        return base_files + sum(map(len, self._parts)) + BATCH * len(self._made) + len(self._recent) - dead
 
     def done(self) -> LayeredFiles:
         """Everything as it is now; the edit ends with it."""

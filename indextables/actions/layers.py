@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.actions.live import LiveFiles
-from indextables.actions.stored import StoredFiles
+from indextables.actions.manifest_set import ManifestSet
 
 _NONE = LiveFiles()
 
@@ -19,7 +19,7 @@ class LayeredFiles:
     """Immutable. Compared by identity: what is loaded for it lives as long as this object."""
 
     newer: LiveFiles = _NONE  # without the files of the base
-    base: StoredFiles | None = None
+    base: ManifestSet | None = None
     gone: frozenset[str] = frozenset()  # paths that are no longer those of the base, if it ever had them
 
     @property

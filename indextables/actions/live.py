@@ -16,9 +16,9 @@ import pyarrow as pa
 from msgspec import structs
 
 from indextables.actions import columns
+from indextables.actions.add_patterns import Source
 from indextables.actions.model import Add
 from indextables.actions.segments import ADD_BYTES, Part, Rows, Segment, add_of
-from indextables.actions.spellings import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
+from indextables.actions.add_patterns import AddBlock
 from indextables.actions.edit import Edit
 from indextables.actions.layers import EMPTY, LayeredFiles
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
-from indextables.actions.spellings import AddBlock
 from indextables.paths import NULL_PARTITION, are_plain
 
 _WITH_PATH = (Add, Remove)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.actions import columns
+from indextables.actions.add_patterns import AddBlock, Source, decoded
 from indextables.actions.model import Add
-from indextables.actions.spellings import AddBlock, Source, decoded
 
 SLICE = 4096
 SMALL = 65_536  # rows: chunks of a smaller segment are joined when it grows

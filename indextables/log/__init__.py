@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indextables.log import cache, files, names
 from indextables.log.anchor import Anchor
-from indextables.log.cache import Kind, trim
+from indextables.log.cache import CacheKind, trim
 from indextables.log.conflicts import is_already_committed, require_live, require_same_columns, require_same_metadata
 from indextables.log.log import Reading, TransactionLog
 from indextables.log.names import POINTER, LogListing
@@ -13,7 +13,7 @@ from indextables.log.version_file import VersionFile
 __all__ = [
     "POINTER",
     "Anchor",
-    "Kind",
+    "CacheKind",
     "LogListing",
     "Reading",
     "TransactionLog",

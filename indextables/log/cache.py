@@ -20,7 +20,7 @@ from indextables.log.version_file import VersionFile
 from indextables.process_cache import ProcessCache
 
 
-class Kind(StrEnum):
+class CacheKind(StrEnum):
     """The word is that of the statistics."""
 
     PROTOCOL = "protocol"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     VERSIONS_LIST = "versionsList"
 
 
-VERSION_DEPENDENT = frozenset({Kind.VERSION, Kind.FILES, Kind.VERSIONS_LIST})
+VERSION_DEPENDENT = frozenset({CacheKind.VERSION, CacheKind.FILES, CacheKind.VERSIONS_LIST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +56,27 @@ class LogCache:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._single: dict[Kind, _Held] = {}
+        self._single: dict[CacheKind, _Held] = {}
         self._versions: OrderedDict[int, _Held] = OrderedDict()
         self._actions = 0
         self._anchor: Anchor | None = None
         self._seen: LogListing | None = None  # the listing that everything held agrees with
         self._generation = 0  # one more whenever everything was forgotten
-        self._hits = dict.fromkeys(Kind, 0)
-        self._asked = dict.fromkeys(Kind, 0)
+        self._hits = dict.fromkeys(CacheKind, 0)
+        self._asked = dict.fromkeys(CacheKind, 0)
 
-    def get(self, kind: Kind, now_ms: int, ttl_ms: int) -> Any | None:
+    def get(self, kind: CacheKind, now_ms: int, ttl_ms: int) -> Any | None:
         """The protocol, metadata, files or listing that is held, if it is young enough."""
         with self._lock:
             held = self._single.get(kind)
             return self._counted(kind, held if held is not None and held.is_young(now_ms, ttl_ms) else None)
 
-    def put_state(self, state: Mapping[Kind, Any], anchor: Anchor, weight: int, now_ms: int, generation: int | None) -> None:
+    def put_state(self, state: Mapping[CacheKind, Any], anchor: Anchor, weight: int, now_ms: int, generation: int | None) -> None:
         """What was read of the newest version since `generation` began; ignored if all was forgotten meanwhile."""
         with self._lock:
             if generation == self._generation:
                 self._anchor = anchor
-                self._single |= {kind: _Held(value, now_ms, weight if kind is Kind.FILES else 0) for kind, value in state.items()}
+                self._single |= {kind: _Held(value, now_ms, weight if kind is CacheKind.FILES else 0) for kind, value in state.items()}
 
     def vouch(self, anchor: Anchor, generation: int | None) -> None:
         """What the versions hang on that were read since `generation` began, where no state does."""
@@ -87,7 +87,9 @@ class LogCache:
     def get_version(self, version: int, now_ms: int, ttl_ms: int, generation: int | None) -> VersionFile | None:
         with self._lock:
             held = self._versions.get(version) if generation == self._generation else None
-            found: VersionFile | None = self._counted(Kind.VERSION, held if held is not None and held.is_young(now_ms, ttl_ms) else None)
+            found: VersionFile | None = self._counted(
+                CacheKind.VERSION, held if held is not None and held.is_young(now_ms, ttl_ms) else None
+            )
             if found is not None:
                 self._versions.move_to_end(version)
             return found
@@ -122,18 +124,18 @@ class LogCache:
         if changed or anchor is None or not still_there(anchor):
             self.invalidate()
         elif seen is not None and not _is_continued(seen, listing):
-            self.invalidate(Kind.FILES)
+            self.invalidate(CacheKind.FILES)
         with self._lock:
             self._seen = listing
-            self._single[Kind.VERSIONS_LIST] = _Held(listing, now_ms)
+            self._single[CacheKind.VERSIONS_LIST] = _Held(listing, now_ms)
             return self._generation
 
-    def invalidate(self, *kinds: Kind) -> None:
+    def invalidate(self, *kinds: CacheKind) -> None:
         """Forgets these kinds, by default all. The counts stay."""
         with self._lock:
-            for kind in kinds or Kind:
+            for kind in kinds or CacheKind:
                 self._single.pop(kind, None)
-                if kind is Kind.VERSION:
+                if kind is CacheKind.VERSION:
                     self._versions.clear()
                     self._actions = 0
             if not kinds:
@@ -143,7 +145,7 @@ class LogCache:
     def stats(self) -> dict[str, float]:
         """Hits of each kind, as a part of what was asked."""
         with self._lock:
-            return {f"{kind}HitRate": self._hits[kind] / self._asked[kind] if self._asked[kind] else 0.0 for kind in Kind}
+            return {f"{kind}HitRate": self._hits[kind] / self._asked[kind] if self._asked[kind] else 0.0 for kind in CacheKind}
 
     def counts(self) -> Counts:
         with self._lock:
@@ -152,10 +154,10 @@ class LogCache:
     @property
     def weight(self) -> int:
         """Bytes of live files."""
-        held = self._single.get(Kind.FILES)
+        held = self._single.get(CacheKind.FILES)
         return held.weight if held else 0
 
-    def _counted(self, kind: Kind, held: _Held | None) -> Any | None:
+    def _counted(self, kind: CacheKind, held: _Held | None) -> Any | None:
         self._asked[kind] += 1
         self._hits[kind] += held is not None
         return held.value if held is not None else None
@@ -190,7 +192,7 @@ def trim() -> None:
         if total <= limits.CACHED_STATE_BYTES:
             return
         total -= cache.weight
-        cache.invalidate(Kind.FILES)
+        cache.invalidate(CacheKind.FILES)
 
 
 def counts(key: Hashable | None = None) -> Counts:

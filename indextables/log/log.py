@@ -17,7 +17,7 @@ from indextables.errors import InvalidArgument, LogCorrupted, StorageError, Vers
 from indextables.log import cache as caches
 from indextables.log import files, names
 from indextables.log.anchor import Anchor
-from indextables.log.cache import VERSION_DEPENDENT, Kind, LogCache
+from indextables.log.cache import VERSION_DEPENDENT, CacheKind, LogCache
 from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
@@ -76,7 +76,9 @@ class TransactionLog:
         cache = self.cache()
         if cache is None:
             return self.look(None if version is None else version - 1)
-        known: names.LogListing | None = cache.get(Kind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms))
+        known: names.LogListing | None = cache.get(
+            CacheKind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms)
+        )
         if known is not None and self.generation is not None:
             return known
         seen = cache.seen
@@ -222,7 +224,7 @@ class TransactionLog:
         cache = self.cache()
         if cache is not None:  # the number may have been another's, which expired
             cache.drop_version(version)
-            cache.invalidate(Kind.VERSIONS_LIST)
+            cache.invalidate(CacheKind.VERSIONS_LIST)
         return self.store.create(names.version_path(version), data)
 
     # ---- cache
@@ -240,7 +242,7 @@ class TransactionLog:
         """Forgets everything this process knows of the log; or `protocol`, `metadata`, or `versions`: all that a new version changes."""
         cache = self.cache()
         if cache is not None:
-            kinds = () if kind is None else tuple(VERSION_DEPENDENT) if kind == "versions" else (Kind(kind),)
+            kinds = () if kind is None else tuple(VERSION_DEPENDENT) if kind == "versions" else (CacheKind(kind),)
             cache.invalidate(*kinds)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from indextables.errors import StorageError, StorageRefused
 from indextables.log import TransactionLog
 from indextables.operations.executor import Executor, in_many_threads
-from indextables.state import Deletion, Inventory, Kind
+from indextables.state import Deletion, FileKind, Inventory
 from indextables.storage import StoreSpec
 from indextables.table import TableContext
 
@@ -57,15 +57,15 @@ class Deleted:
     def __add__(self, other: Deleted) -> Deleted:
         return Deleted([*self.done, *other.done], [*self.problems, *other.problems])
 
-    def count(self, kind: Kind) -> int:
+    def count(self, kind: FileKind) -> int:
         return sum(deletion.kind is kind for deletion in self.done)
 
 
 def delete(context: TableContext, deletions: Sequence[Deletion], executor: Executor = in_many_threads) -> Deleted:
     """Versions one after the other, oldest first: whoever lists meanwhile, or after a crash, finds no hole among those that are left."""
     task = DeleteTask(context.store.spec, int(context.config.get("purge.deleteRetries")))
-    versions = [deletion for deletion in deletions if deletion.kind is Kind.VERSION]
-    others = [deletion for deletion in deletions if deletion.kind is not Kind.VERSION]
+    versions = [deletion for deletion in deletions if deletion.kind is FileKind.VERSION]
+    others = [deletion for deletion in deletions if deletion.kind is not FileKind.VERSION]
     done = []
     problems = []
     for deletion in versions:
@@ -86,7 +86,7 @@ def delete(context: TableContext, deletions: Sequence[Deletion], executor: Execu
     for deletion, problem in zip(others, executor(task, [_paths(deletion) for deletion in others]), strict=True):
         done += [deletion] if problem is None else []
         problems += [] if problem is None else [problem]
-    context.metrics.cleaned_up(sum(deletion.kind is not Kind.SPLIT for deletion in done))
+    context.metrics.cleaned_up(sum(deletion.kind is not FileKind.SPLIT for deletion in done))
     return Deleted(done, problems)
 
 

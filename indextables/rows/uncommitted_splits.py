@@ -37,12 +37,12 @@ def named_on_failure(paths: Sequence[str]) -> Iterator[None]:
 
 def tell(error: BaseException, text: str) -> None:
     """Adds a sentence to an error of ours, a note to any other, and logs it."""
-    said = f"unless that version holds them, {text}" if isinstance(error, CommitUnknown) else text
+    note = f"unless that version holds them, {text}" if isinstance(error, CommitUnknown) else text
     if isinstance(error, IndexTablesError):
-        error.args = (f"{error}; {said}", *error.args[1:])
+        error.args = (f"{error}; {note}", *error.args[1:])
     else:
-        error.add_note(said)
-    logger.warning("%s", said, extra={"event": "splits_left"})
+        error.add_note(note)
+    logger.warning("%s", note, extra={"event": "splits_left"})
 
 
 def found(store: Store, mark: str, committed: Collection[str] = ()) -> list[str]:

@@ -9,7 +9,7 @@ from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, ref
 from indextables.splits.merge import BrokenSource, merge_splits
 from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
 from indextables.splits.reader import SplitPlace, SplitReader
-from indextables.splits.view import Group, Hits, View, join_hits, known_view, open_view, parallel
+from indextables.splits.view import Group, Hits, View, cached_view, join_hits, open_view, parallel
 from indextables.splits.writer import SplitInfo, SplitWriter
 
 __all__ = [
@@ -32,10 +32,10 @@ __all__ = [
     "UpstreamTable",
     "View",
     "beginning",
+    "cached_view",
     "fingerprint",
     "is_upstream_split",
     "join_hits",
-    "known_view",
     "merge_splits",
     "open_split",
     "open_view",

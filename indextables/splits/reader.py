@@ -31,7 +31,7 @@ from indextables.splits.index import (
     parse_meta,
     translated,
 )
-from indextables.splits.query import FAST, Need, ParsedQuery, covers, joined
+from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
 from indextables.storage import PartialFile
@@ -65,7 +65,7 @@ class SplitReader:
         self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path, provide)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
-        self._searchable: frozenset[Need] = frozenset()
+        self._searchable: frozenset[IndexPart] = frozenset()
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class SplitReader:
         if most == 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         compiled = query.compile(self.schema, self.mapping)
-        hits = found_by(self._searcher(compiled.needs), compiled.query, query.text, most)
+        hits = found_by(self._searcher(compiled.parts), compiled.query, query.text, most)
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
@@ -104,7 +104,7 @@ class SplitReader:
         if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
             return None
         compiled = query.compile(self.schema, self.mapping)
-        searcher = self._searcher(compiled.needs | {Need(name, FAST) for name in (ROW, *columns)})
+        searcher = self._searcher(compiled.parts | {IndexPart(name, FAST) for name in (ROW, *columns)})
         return numbers_by(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
@@ -124,11 +124,11 @@ class SplitReader:
         """Whether an index of it has only what was asked for."""
         return self._partial is not None
 
-    def extract(self, folder: Path, needs: frozenset[Need] = frozenset()) -> None:
-        """Write the checked files of the index into `folder`; of a split that is not here as a whole, what `needs` takes of them."""
+    def extract(self, folder: Path, parts: frozenset[IndexPart] = frozenset()) -> None:
+        """Write the checked files of the index into `folder`; of a split that is not here as a whole, only what reading `parts` takes."""
         if self._partial is not None:
             fields = [str(field.get("name")) for field in self.index_meta().schema]
-            write_sparse(self._partial, self.footer, fields, needs, folder)
+            write_sparse(self._partial, self.footer, fields, parts, folder)
             return
         for name in self.footer.files:
             if name != ROW_STORE:
@@ -157,20 +157,20 @@ class SplitReader:
         ends = [0, *store.ends]
         self._partial.provide(Piece(start + ends[n], start + ends[n + 1], store.crc32[n]) for n in sections)
 
-    def _searcher(self, needs: frozenset[Need]) -> Any:
+    def _searcher(self, parts: frozenset[IndexPart]) -> Any:
         with self._lock:
-            if self._open_searcher is None or (self.is_partial and not covers(self._searchable, needs)):
-                wanted = joined(self._searchable, needs)
+            if self._open_searcher is None or (self.is_partial and not covers(self._searchable, parts)):
+                wanted = joined(self._searchable, parts)
                 self._open_searcher = self._open_index(wanted)
                 self._searchable = wanted
             return self._open_searcher
 
-    def _open_index(self, needs: frozenset[Need]) -> Any:
+    def _open_index(self, parts: frozenset[IndexPart]) -> Any:
         """tantivy maps files of its own: copies, whose names go as soon as they are mapped, so that no process leaves any behind."""
         self.index_meta()
         try:
             with scratch_folder("indextables-index-") as folder:
-                self.extract(folder, needs)
+                self.extract(folder, parts)
                 with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
                     searcher = open_searcher(folder)
         except OSError as cause:

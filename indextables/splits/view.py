@@ -31,7 +31,7 @@ from indextables.process_cache import ProcessCache, Sizes
 from indextables.splits.cache import SplitKey, open_split, split_key
 from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
 from indextables.splits.index import IndexMeta, Segment, found_by, open_searcher, translated
-from indextables.splits.query import Need, ParsedQuery, covers, joined
+from indextables.splits.query import IndexPart, ParsedQuery, covers, joined
 from indextables.splits.reader import SplitPlace, SplitReader
 
 Item = TypeVar("Item")
@@ -72,7 +72,7 @@ class Group:
         self._numbers = np.array(numbers, np.int64)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
-        self._searchable: frozenset[Need] = frozenset()
+        self._searchable: frozenset[IndexPart] = frozenset()
 
     @cached_property
     def _is_partial(self) -> bool:
@@ -90,7 +90,7 @@ class Group:
         first = self._readers[0]
         compiled = query.compile(first.schema, first.mapping)
         with nullcontext() if self._kept else _passing():
-            found = found_by(self._searcher(compiled.needs), compiled.query, query.text, most, offset)
+            found = found_by(self._searcher(compiled.parts), compiled.query, query.text, most, offset)
         segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
         return Hits(self._numbers[segments], rows, np.fromiter((score for score, _ in found), np.float64, len(found)))
@@ -107,24 +107,24 @@ class Group:
                 return
             size = min(2 * size, max(first, limits.SEARCH_PAGE))
 
-    def _searcher(self, needs: frozenset[Need]) -> Any:
-        """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further needs."""
+    def _searcher(self, parts: frozenset[IndexPart]) -> Any:
+        """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further parts."""
         if not self._kept:
-            return self._open_index(needs)
+            return self._open_index(parts)
         with self._lock:
-            if self._open_searcher is None or (self._is_partial and not covers(self._searchable, needs)):
-                wanted = joined(self._searchable, needs)
+            if self._open_searcher is None or (self._is_partial and not covers(self._searchable, parts)):
+                wanted = joined(self._searchable, parts)
                 self._open_searcher = self._open_index(wanted)
                 self._searchable = wanted
             return self._open_searcher
 
-    def _open_index(self, needs: frozenset[Need]) -> Any:
+    def _open_index(self, parts: frozenset[IndexPart]) -> Any:
         """The files' names go as soon as they are mapped, as in SplitReader."""
         names = f"splits {self._readers[0].path} and {len(self._readers) - 1} more"
         try:
             with scratch_folder("indextables-index-") as folder:
                 numbers = range(len(self._readers))
-                metas = parallel(lambda number: _extracted(self._readers[number], folder, number, needs), numbers, self._is_partial)
+                metas = parallel(lambda number: _extracted(self._readers[number], folder, number, parts), numbers, self._is_partial)
                 segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]
                 meta = msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
                 (folder / INDEX_META).write_bytes(msgspec.json.encode(meta))
@@ -142,12 +142,12 @@ def _segment_id(number: int) -> uuid.UUID:
     return uuid.UUID(int=number + 1)
 
 
-def _extracted(reader: SplitReader, folder: Path, number: int, needs: frozenset[Need]) -> IndexMeta:
+def _extracted(reader: SplitReader, folder: Path, number: int, parts: frozenset[IndexPart]) -> IndexMeta:
     """Put the checked files of a split's index into `folder` as segment `number`."""
     meta = reader.index_meta()
     own = folder / str(number)
     own.mkdir()
-    reader.extract(own, needs)
+    reader.extract(own, parts)
     stem = meta.segments[0].stem
     for path in own.iterdir():
         if path.name.startswith(stem + "."):
@@ -215,13 +215,13 @@ def _passing() -> threading.BoundedSemaphore:
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
     """The splits as one index, from the cache of those used last."""
-    if (known := known_view(paths)) is not None:
+    if (known := cached_view(paths)) is not None:
         return known
     key = tuple(map(split_key, paths))
     return _views.put(key, View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths))))
 
 
-def known_view(paths: Sequence[SplitPlace]) -> View | None:
+def cached_view(paths: Sequence[SplitPlace]) -> View | None:
     """The view of these splits if it is open and their files are still the same."""
     try:
         key = tuple(map(split_key, paths))

@@ -19,7 +19,7 @@ HOUR = 3_600_000
 ANY_AGE = -1  # as a retention: nothing is too young to go, and what has no age may go too
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     SPLIT = "split"
     VERSION = "version"
     CHECKPOINT = "checkpoint"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 class Deletion:
     """One thing to delete, which may be of several files; they go in this order."""
 
-    kind: Kind
+    kind: FileKind
     files: tuple[File, ...]
     reason: str
     version: int | None = None
@@ -88,7 +88,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LogFacts:
     inventory: Inventory
     current: int  # the newest version of the table
     latest: int | None  # the newest checkpoint or state that is valid
@@ -107,7 +107,7 @@ class NotGathered(LookupError):
         self.version = version
 
 
-def unchecked_base(facts: Facts, policy: Policy, now_ms: int) -> int | None:
+def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
     """Pure. The next version of which `plan` has to know whether its checkpoint is a base; None: it has all facts.
 
     To find out, a checkpoint is read to its last byte, and a plan depends on few of them. So they are gathered one by one.
@@ -119,7 +119,7 @@ def unchecked_base(facts: Facts, policy: Policy, now_ms: int) -> int | None:
     return None
 
 
-def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
+def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     """Pure. Versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None."""
     loose = _loose_parts(facts, policy, now_ms)
     if facts.latest is None:
@@ -132,7 +132,7 @@ def plan(facts: Facts, policy: Policy, now_ms: int) -> Plan:
     return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *loose, *states, *manifests], [*leans, *doubts])
 
 
-def _retained(facts: Facts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
+def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
     """The versions that have expired, those that are kept whether they have or not, and the bases that are kept."""
     if facts.latest is None:
         return set(), set(), set()
@@ -141,7 +141,7 @@ def _retained(facts: Facts, policy: Policy, now_ms: int) -> tuple[set[int], set[
     return expired, kept, bases | _spaced(facts, policy, kept, bases)
 
 
-def _is_base(facts: Facts, version: int) -> bool:
+def _is_base(facts: LogFacts, version: int) -> bool:
     if version not in facts.is_base:
         raise NotGathered(version)
     return facts.is_base[version]
@@ -152,7 +152,7 @@ def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
     return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
-def _expired(facts: Facts, policy: Policy, now_ms: int) -> set[int]:
+def _expired(facts: LogFacts, policy: Policy, now_ms: int) -> set[int]:
     """Versions that no gate keeps for their own sake (RET-01, C-19, C-20), also such as only a checkpoint or state tells of."""
     assert facts.latest is not None
     end = min(facts.latest - policy.keep_versions, facts.current)
@@ -160,7 +160,7 @@ def _expired(facts: Facts, policy: Policy, now_ms: int) -> set[int]:
     return {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
 
 
-def _time(facts: Facts, version: int) -> int | None:
+def _time(facts: LogFacts, version: int) -> int | None:
     if version in facts.inventory.versions:
         return facts.times.get(version)
     return base_time(facts.inventory, version)
@@ -184,26 +184,26 @@ def _runs(versions: Iterable[int]) -> list[range]:
     return runs
 
 
-def _needed(facts: Facts, expired: set[int]) -> tuple[set[int], set[int]]:
+def _needed(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
     """The version files and the bases without which a retained version could not be read (C-50)."""
     assert facts.latest is not None
-    versions, listed = facts.inventory.versions, facts.inventory.bases
+    versions, with_checkpoint = facts.inventory.versions, facts.inventory.bases
     kept: set[int] = {0, max(versions, default=0)}  # other programs tell the next version from the newest file
-    bases = {facts.latest, *(base for base in listed if base not in versions and base not in expired)}
+    bases = {facts.latest, *(base for base in with_checkpoint if base not in versions and base not in expired)}
     for run in _runs(versions):
         retained = [version for version in run if version > 0 and version not in expired]
         if not retained:
             continue
-        before = (base for base in reversed(listed) if run.start - 1 <= base <= retained[0])
+        before = (base for base in reversed(with_checkpoint) if run.start - 1 <= base <= retained[0])
         base = next((base for base in before if _is_base(facts, base)), None)
         kept.update(run if base is None else range(base, run.stop))
         if base is None and run.start > 0:  # the first ones cannot be read; what can is read from here
-            base = next((base for base in listed if base in run and _is_base(facts, base)), None)
+            base = next((base for base in with_checkpoint if base in run and _is_base(facts, base)), None)
         bases |= set() if base is None else {base}
     return kept, bases
 
 
-def _spaced(facts: Facts, policy: Policy, kept: set[int], bases: set[int]) -> set[int]:
+def _spaced(facts: LogFacts, policy: Policy, kept: set[int], bases: set[int]) -> set[int]:
     """Of the checkpoints after the oldest needed one some far apart, which will be the bases of what is young today."""
     oldest = min((version for version in kept if version > 0), default=0)
     last = _time(facts, oldest)
@@ -218,30 +218,30 @@ def _spaced(facts: Facts, policy: Policy, kept: set[int], bases: set[int]) -> se
     return chosen
 
 
-def _versions(facts: Facts, gone: set[int]) -> list[Deletion]:
+def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
     files = facts.inventory
     reason = f"expired; checkpoint {facts.latest} or an older one stands for it"
     return [
-        Deletion(Kind.VERSION, files.with_side_files([files.versions[version]]), reason, version)
+        Deletion(FileKind.VERSION, files.with_side_files([files.versions[version]]), reason, version)
         for version in sorted(gone & set(files.versions))
     ]
 
 
-def _old_checkpoints(facts: Facts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
+def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """RET-03: JSON and Parquet."""
     assert facts.latest is not None
     found = []
     for version, files in sorted(facts.inventory.checkpoints.items()):
         if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms):
             reason = f"old; checkpoint {facts.latest} is newer, and no retained version begins with this one"
-            found.append(Deletion(Kind.CHECKPOINT, facts.inventory.with_side_files(files), reason, version))
+            found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), reason, version))
     return found
 
 
-def _loose_parts(facts: Facts, policy: Policy, now_ms: int) -> list[Deletion]:
+def _loose_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
     """A checkpoint that is being written has young parts and no head yet."""
     return [
-        Deletion(Kind.CHECKPOINT, facts.inventory.with_side_files(files), "part of a checkpoint that was never finished", version)
+        Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), "part of a checkpoint that was never finished", version)
         for version, files in sorted(facts.inventory.loose_parts.items())
         if _all_older(files, policy.loose_parts, now_ms)
     ]
@@ -251,7 +251,7 @@ def _all_older(files: Iterable[File], than_ms: int, now_ms: int) -> bool:
     return all(_is_older(file.modified_ms, than_ms, now_ms) for file in files)
 
 
-def _old_states(facts: Facts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
+def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """RET-09, C-48: beyond the newest ones, and old, and no manifest in its folder is named by a state that stays."""
     assert facts.latest is not None
     readable = [version for version in sorted(facts.inventory.states) if version not in facts.unreadable]
@@ -264,13 +264,13 @@ def _old_states(facts: Facts, policy: Policy, now_ms: int, bases: set[int]) -> l
     named = _named(facts, set(facts.inventory.states) - set(candidates))
     reason = f"old; state {max(facts.inventory.states, default=0)} is newer, and no retained version begins with this one"
     return [
-        Deletion(Kind.STATE, facts.inventory.with_side_files(files), reason, version)
+        Deletion(FileKind.STATE, facts.inventory.with_side_files(files), reason, version)
         for version, files in candidates.items()
         if _is_free(facts.inventory.in_folder_of(version), named)
     ]
 
 
-def _named(facts: Facts, retained: Collection[int]) -> set[str] | None:
+def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
     """Manifests that these states name; None where it is not known of all."""
     if facts.references is None or any(state not in facts.references for state in retained):
         return None
@@ -281,14 +281,14 @@ def _is_free(inside: Sequence[File], named: set[str] | None) -> bool:
     return not inside or (named is not None and all(file.path not in named for file in inside))
 
 
-def _leaning(facts: Facts, states: Sequence[Deletion]) -> list[str]:
+def _leaning(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
     retained = sorted(set(facts.leaning) - {deletion.version for deletion in states})
     if not retained:
         return []
     return [f"state {retained[-1]} leaves the metadata or the protocol to older files: versions and states are kept"]
 
 
-def _unused_manifests(facts: Facts, policy: Policy, now_ms: int, states: Sequence[Deletion]) -> tuple[list[Deletion], list[str]]:
+def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequence[Deletion]) -> tuple[list[Deletion], list[str]]:
     """GC-01, C-49. Nothing goes unless every state that stays was read."""
     files = facts.inventory
     if facts.references is None or not files.manifests:
@@ -305,4 +305,4 @@ def _unused_manifests(facts: Facts, policy: Policy, now_ms: int, states: Sequenc
     named = {path for state in retained for path in facts.references[state]}
     unused = [file for path, file in sorted(files.manifests.items()) if path not in named]
     old = [file for file in unused if _is_older(file.modified_ms, policy.manifests, now_ms)]
-    return [Deletion(Kind.MANIFEST, files.with_side_files([file]), "no retained state names it") for file in old], []
+    return [Deletion(FileKind.MANIFEST, files.with_side_files([file]), "no retained state names it") for file in old], []

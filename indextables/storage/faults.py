@@ -17,7 +17,7 @@ from indextables.errors import StorageError, StorageRefused
 from indextables.paths import TableRoot
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     MISSING = auto()  # the object is not there
     EXISTS = auto()  # it is there already
     UNSENT = auto()  # the request did not reach the store
@@ -27,22 +27,22 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    kind: Kind
+    kind: FaultKind
     sentence: str
 
     @property
     def is_passing(self) -> bool:
-        return self.kind in (Kind.UNSENT, Kind.LOST)
+        return self.kind in (FaultKind.UNSENT, FaultKind.LOST)
 
     def error(self, root: TableRoot, path: str, after: float | None = None) -> StorageError:
         """Names the table and the object in it; never the endpoint."""
         told = f"{path!r} of {root}: {self.sentence}"
-        if self.kind is Kind.REFUSED:
+        if self.kind is FaultKind.REFUSED:
             return StorageRefused(told)
         return StorageError(told + ("" if after is None else f"; given up after {after:g} s"))
 
 
-_BY_STATUS = {404: Kind.MISSING, 412: Kind.EXISTS}
+_BY_STATUS = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}
 # Botocore's and aiohttp's, by name so that neither need be imported to tell.
 # EndpointConnectionError is not among them: it may stand for a connection that broke after the request was sent.
 _UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
@@ -56,7 +56,7 @@ _MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError",
 def fault_of(error: BaseException) -> Fault:
     """Whatever a request raised, read from the innermost answer that is known."""
     if isinstance(error, FileExistsError):  # Azure says so with a 409, which elsewhere is not yet decided
-        return Fault(Kind.EXISTS, "it is there already")
+        return Fault(FaultKind.EXISTS, "it is there already")
     chain = list(_chain(error))
     for link in chain:
         answer = _answer(link)
@@ -64,18 +64,18 @@ def fault_of(error: BaseException) -> Fault:
             return _answered(*answer)
     names = {name for link in chain for name in _names(link)}
     if names & _NO_CREDENTIALS:
-        return Fault(Kind.REFUSED, "no credentials were found in the environment, a profile or the instance")
+        return Fault(FaultKind.REFUSED, "no credentials were found in the environment, a profile or the instance")
     if names & _MISCONFIGURED:
-        return Fault(Kind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
+        return Fault(FaultKind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
     if isinstance(error, FileNotFoundError):
-        return Fault(Kind.MISSING, "it is not there")
+        return Fault(FaultKind.MISSING, "it is not there")
     if isinstance(error, PermissionError) or (type(error) is OSError and str(error).startswith("Forbidden: ")):  # the latter is gcsfs
-        return Fault(Kind.REFUSED, "the store denies access")
+        return Fault(FaultKind.REFUSED, "the store denies access")
     if names & _UNSENT:
-        return Fault(Kind.UNSENT, "the store could not be reached")
+        return Fault(FaultKind.UNSENT, "the store could not be reached")
     if isinstance(error, TimeoutError | asyncio.TimeoutError) or any("Timeout" in name for name in names):
-        return Fault(Kind.LOST, "the store did not answer in time")
-    return Fault(Kind.LOST, "the connection to the store broke off")
+        return Fault(FaultKind.LOST, "the store did not answer in time")
+    return Fault(FaultKind.LOST, "the connection to the store broke off")
 
 
 def _answer(error: BaseException) -> tuple[int, str] | None:
@@ -94,17 +94,17 @@ def _answered(status: int, told: str) -> Fault:
     code = re.sub(r"[^A-Za-z0-9]", "", told)[:64]
     shown = " ".join(part for part in (str(status or ""), code if code != str(status) else "") if part)
     if code in ("NoSuchBucket", "ContainerNotFound"):
-        return Fault(Kind.REFUSED, "there is no such bucket")
+        return Fault(FaultKind.REFUSED, "there is no such bucket")
     if code == "PreconditionFailed":
-        return Fault(Kind.EXISTS, "it is there already")
+        return Fault(FaultKind.EXISTS, "it is there already")
     # A conflict (409) of conditional writes is not yet decided; 408, 429 and 5xx pass.
     if status in (0, 408, 409, 429) or status >= 500:
-        return Fault(Kind.LOST, f"the store answered {shown}")
-    kind = _BY_STATUS.get(status, Kind.REFUSED)
-    return Fault(kind, f"the store refused with {shown}" if kind is Kind.REFUSED else f"the store answered {shown}")
+        return Fault(FaultKind.LOST, f"the store answered {shown}")
+    kind = _BY_STATUS.get(status, FaultKind.REFUSED)
+    return Fault(kind, f"the store refused with {shown}" if kind is FaultKind.REFUSED else f"the store answered {shown}")
 
 
-def quieten(libraries: Sequence[str]) -> None:
+def silence_loggers(libraries: Sequence[str]) -> None:
     """They name addresses and headers even in warnings, and what went wrong is told in our words. Whoever sets a level for one of these
     loggers hears it all; a program that only sets the root's does not."""
     for name in libraries:

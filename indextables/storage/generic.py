@@ -12,7 +12,7 @@ from typing import Any
 from indextables.clock import UNKNOWN_MS
 from indextables.errors import ConfigError, StorageRefused
 from indextables.process_cache import ProcessCache
-from indextables.storage.faults import quieten
+from indextables.storage.faults import silence_loggers
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
 from indextables.storage.spec import StoreSpec
@@ -108,7 +108,7 @@ class FsspecBackend:
 
     def _connect(self) -> Any:
         """StorageRefused where the library lacks an address or credentials; what it says of them is not repeated."""
-        quieten(_TALKATIVE)
+        silence_loggers(_TALKATIVE)
         try:
             settings = self._class._get_kwargs_from_urls(self._key(""))
             return self._class(**settings, skip_instance_cache=True, use_listings_cache=False)

@@ -18,7 +18,7 @@ from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageError, StorageRefused
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads, cache_folder
-from indextables.storage.faults import Fault, Kind, fault_of
+from indextables.storage.faults import Fault, FaultKind, fault_of
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
 from indextables.storage.retry import OURS, Deadline, retrying
@@ -143,9 +143,9 @@ class RemoteStore:
             fault = self._try_put(path, data, deadline)
             if fault is None:
                 return True
-            is_sent = is_sent or fault.kind in (Kind.LOST, Kind.EXISTS)
+            is_sent = is_sent or fault.kind in (FaultKind.LOST, FaultKind.EXISTS)
             if not is_sent and not fault.is_passing:
-                raise Fault(Kind.REFUSED, fault.sentence).error(self.root, path)
+                raise Fault(FaultKind.REFUSED, fault.sentence).error(self.root, path)
             if is_sent:
                 # Also where the store says that it exists: the connection may have sent our own request twice.
                 found = self._try_get(path, deadline)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from indextables import limits
 from indextables.errors import IndexTablesError
 from indextables.paths import TableRoot
-from indextables.storage.faults import Fault, Kind, fault_of
+from indextables.storage.faults import Fault, FaultKind, fault_of
 
 Result = TypeVar("Result")
 # Not the store's doing: an error that was told already, or a mistake in a program.
@@ -51,7 +51,7 @@ def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[floa
         except Exception as error:
             fault = fault_of(error)
         # Outside of the handler: what we raise must not carry the library's error, which names addresses.
-        if fault.kind is Kind.MISSING:
+        if fault.kind is FaultKind.MISSING:
             raise FileNotFoundError(path)
         if not fault.is_passing:
             raise _as_refused(fault).error(root, path)
@@ -60,4 +60,4 @@ def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[floa
 
 
 def _as_refused(fault: Fault) -> Fault:
-    return Fault(Kind.REFUSED, fault.sentence)
+    return Fault(FaultKind.REFUSED, fault.sentence)

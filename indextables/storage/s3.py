@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused
 from indextables.process_cache import ProcessCache
-from indextables.storage.faults import fault_of, quieten
+from indextables.storage.faults import fault_of, silence_loggers
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
 from indextables.storage.spec import StoreSpec
@@ -151,7 +151,7 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
     """Finds credentials where botocore looks: environment, profile, instance."""
     import s3fs
 
-    quieten(("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"))  # they write signatures, headers and addresses
+    silence_loggers(("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"))  # they write signatures, headers and addresses
     config: dict[str, Any] = {
         "retries": {"total_max_attempts": 1},
         "connect_timeout": min(10.0, timeout / 3),

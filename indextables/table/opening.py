@@ -13,7 +13,7 @@ from dataclasses import replace
 from indextables import limits
 from indextables.actions import Action, Replay, encode_actions
 from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionNotFound
-from indextables.log import POINTER, Anchor, Kind, LogListing, TransactionLog, VersionFile, names, trim
+from indextables.log import POINTER, Anchor, CacheKind, LogListing, TransactionLog, VersionFile, names, trim
 from indextables.state import held_bytes, is_whole, read_pointer
 from indextables.table.base import Base, is_pointed_beyond, newest_base
 from indextables.table.declared import refuse_unsupported
@@ -218,7 +218,7 @@ def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
     if snapshot.warnings or snapshot.gap_at is not None:
         cache.vouch(snapshot.anchor, log.generation)
         return
-    state = {Kind.PROTOCOL: snapshot.protocol, Kind.METADATA: snapshot.metadata, Kind.FILES: snapshot}
+    state = {CacheKind.PROTOCOL: snapshot.protocol, CacheKind.METADATA: snapshot.metadata, CacheKind.FILES: snapshot}
     cache.put_state(state, snapshot.anchor, held_bytes(snapshot.layers), log.clock.now_ms(), log.generation)
     trim()
 
@@ -229,7 +229,9 @@ def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
     if cache is None:
         return None
     now = log.clock.now_ms()
-    protocol, metadata, known = (cache.get(kind, now, log.reading.cache_ms) for kind in (Kind.PROTOCOL, Kind.METADATA, Kind.FILES))
+    protocol, metadata, known = (
+        cache.get(kind, now, log.reading.cache_ms) for kind in (CacheKind.PROTOCOL, CacheKind.METADATA, CacheKind.FILES)
+    )
     if not isinstance(known, Snapshot) or protocol is not known.protocol or metadata is not known.metadata:
         return None
     base = -1 if known.checkpoint is None else known.checkpoint
@@ -267,9 +269,9 @@ def _lost(log: TransactionLog, broken: Mapping[int, str], newest: int | None) ->
     """Says what is missing after the `newest` version that can be read, why no checkpoint stands for it, and what can be done."""
     missing = f"version {newest + 1}" if newest is not None else "version 0 or a valid checkpoint"
     others = sorted(broken, reverse=True)
-    said = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
+    details = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
     return LogCorrupted(
-        f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{said}; "
+        f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{details}; "
         "restore it or a checkpoint, or make a new log of what is left with `indextables repair`"
     )
 

@@ -70,7 +70,7 @@ def may_match_bounds(
     """False only if no file can match whose partition values lie within these bounds (min and max, null where not known).
 
     Values may be null besides, but for the columns `without_null`. `by_type` says that the bounds are the least and greatest in the order
-    of the column's type (`predicates.spellings.bounds_of`); other writers compare texts, where 10 comes before 9.
+    of the column's type (`predicates.log_strings.bounds_of`); other writers compare texts, where 10 comes before 9.
     """
     given = bounds or {}
 

@@ -107,11 +107,11 @@ def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:
     protocol = next((action for action in reversed(actions) if isinstance(action, Protocol)), base.protocol)
     if not has_registry(protocol):
         return actions
-    said, refers = deduplicated(actions, base.metadata)
+    rewritten, refers = deduplicated(actions, base.metadata)
     needed = raised(protocol, NEEDED)
     if not refers or needed is protocol or is_foreign(protocol):  # another program's protocol is left as it is
-        return said
-    return [needed, *(action for action in said if not isinstance(action, Protocol))]
+        return rewritten
+    return [needed, *(action for action in rewritten if not isinstance(action, Protocol))]
 
 
 def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
@@ -153,11 +153,11 @@ def _shows(newest: LoadedSnapshot, version: int, actions: Sequence[Action], ours
     found = [add for path in ours if (add := newest.files.get(path)) is not None]
     if any(add.added_at_version is not None and add.added_at_version >= version for add in found):
         return True
-    said = [_is_said(newest, action, log) for action in actions if not isinstance(action, CommitInfo)]
-    return not ours and all(said)
+    are_shown = [_is_shown(newest, action, log) for action in actions if not isinstance(action, CommitInfo)]
+    return not ours and all(are_shown)
 
 
-def _is_said(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bool:
+def _is_shown(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bool:
     if isinstance(action, Remove):
         return log.store.root.relative(action.path) not in newest.files
     if isinstance(action, Skip):
@@ -207,9 +207,9 @@ def _user() -> str | None:
         return None
 
 
-def _as_text(said: str | None) -> str | None:
+def _as_text(text: str | None) -> str | None:
     """What the environment says may hold bytes that are no text."""
-    return None if said is None else said.encode(errors="replace").decode()
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def _pause(attempt: int, config: Config) -> float:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.actions import Add
+from indextables.actions.add_patterns import Source
 from indextables.actions.live import LiveFiles
 from indextables.actions.segments import DERIVED_BYTES, Part, Segment
-from indextables.actions.spellings import Source
 
 
 def adds(count: int, start: int = 0) -> list[tuple[str, Source]]:

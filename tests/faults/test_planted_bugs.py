@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from indextables.actions import Add, Remove
+from indextables.actions.add_patterns import AddBlock
 from indextables.actions.replay import Replay
-from indextables.actions.spellings import AddBlock
 from indextables.errors import IndexTablesError
 from indextables.log import names
 from indextables.operations.checkpoint import run as checkpoint
@@ -23,7 +23,7 @@ from indextables.operations.merge import commit as merge_commit
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.write import run as write
 from indextables.state.checkpoints.avro import read as avro_read
-from indextables.storage.faults import Kind
+from indextables.storage.faults import FaultKind
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.retry import Deadline
@@ -175,7 +175,7 @@ def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
     def create(self: RemoteStore, path: str, data: bytes) -> bool:
         deadline = Deadline(self.spec.timeout)
         while (fault := self._try_put(path, data, deadline)) is not None:
-            if fault.kind is Kind.EXISTS:
+            if fault.kind is FaultKind.EXISTS:
                 return False
             if not fault.is_passing or not deadline.pause():
                 raise fault.error(self.root, path)

@@ -12,7 +12,7 @@ import pytest
 from indextables import limits
 from indextables.splits import DocMapping, SplitReader, parse_query
 from indextables.splits.format import bundle
-from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, Need, covers, joined
+from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart, covers, joined
 from indextables.splits.remote.dictionary import Places, find
 from indextables.splits.remote.sparse import field_ranges
 from tests.support.partial import CountingStore
@@ -147,13 +147,16 @@ def test_words_of_one_reader_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         seen.append(store.bytes_read)
     assert seen[0] < seen[30]
     assert seen[-1] == seen[-3]  # all of it is here
-    assert reader._searchable == {Need("t", WORDS)}
+    assert reader._searchable == {IndexPart("t", WORDS)}
 
 
 def test_needs() -> None:
-    word, phrase = Need("t", WORDS, b"a"), Need("t", POSITIONS, b"a")
-    assert covers(frozenset({Need("t", WORDS)}), frozenset({word}))
-    assert not covers(frozenset({Need("t", WORDS)}), frozenset({word, phrase}))
-    assert not covers(frozenset({word}), frozenset({Need("t", WORDS, b"b")}))
-    assert joined(frozenset({word}), frozenset({Need("t", WORDS), Need("n", FAST)})) == {Need("t", WORDS), Need("n", FAST)}
+    word, phrase = IndexPart("t", WORDS, b"a"), IndexPart("t", POSITIONS, b"a")
+    assert covers(frozenset({IndexPart("t", WORDS)}), frozenset({word}))
+    assert not covers(frozenset({IndexPart("t", WORDS)}), frozenset({word, phrase}))
+    assert not covers(frozenset({word}), frozenset({IndexPart("t", WORDS, b"b")}))
+    assert joined(frozenset({word}), frozenset({IndexPart("t", WORDS), IndexPart("n", FAST)})) == {
+        IndexPart("t", WORDS),
+        IndexPart("n", FAST),
+    }
     assert joined(frozenset({word}), frozenset({phrase})) == {word, phrase}

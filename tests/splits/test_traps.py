@@ -50,7 +50,7 @@ def test_panics_become_errors(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", LETTERS)
     with SplitReader(tmp_path / "a.split") as reader:
         compiled = parse_query("beta", reader.schema, reader.mapping).compile(reader.schema, reader.mapping)
-        searcher = reader._searcher(compiled.needs)
+        searcher = reader._searcher(compiled.parts)
         with pytest.raises(BaseException, match="Limit") as caught:
             searcher.search(compiled.query, limit=0)
         assert not isinstance(caught.value, Exception)

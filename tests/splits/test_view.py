@@ -147,7 +147,7 @@ def test_few_views_are_kept_and_a_changed_file_is_seen(tmp_path: Path, monkeypat
     write(paths[0], ["dog"])
     assert len(open_view(paths).search(query, 5)) == 0
     monkeypatch.setattr(limits, "VIEW_BYTES", 1)
-    assert view.known_view(paths[:2]) is None
+    assert view.cached_view(paths[:2]) is None
     open_view(paths[:2])
     assert len(view._views) == 1
     paths[0].unlink()

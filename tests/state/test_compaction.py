@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from indextables.config import Config
-from indextables.state.checkpoints.avro.compaction import Facts, Fate, fates, reason
+from indextables.state.checkpoints.avro.compaction import Fate, StateFigures, fates, reason
 from indextables.state.checkpoints.options import StateOptions
 
 OPTIONS = StateOptions.of(Config.of())
-CALM = Facts(live=1000, tombstones=0, removed=0, manifests=2, readded=False)
+CALM = StateFigures(live=1000, tombstones=0, removed=0, manifests=2, readded=False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from indextables.clock import UNKNOWN_MS
 from indextables.config import Config
 from indextables.state.inventory import Inventory
-from indextables.state.retention import HOUR, Deletion, Facts, Kind, Plan, Policy, plan
+from indextables.state.retention import HOUR, Deletion, FileKind, LogFacts, Plan, Policy, plan
 
 DAY = 24 * HOUR
 NOW = 2_000 * DAY
@@ -32,16 +32,16 @@ def state(number: int, form: str = "json") -> str:
     return f"state-v{number:020d}/_manifest.{form}"
 
 
-def facts(ages: Mapping[str, float], *, valid: Iterable[int] | None = None, **more: Any) -> Facts:
+def facts(ages: Mapping[str, float], *, valid: Iterable[int] | None = None, **more: Any) -> LogFacts:
     """From the ages in days of files of the log; None as an age is one the store does not know."""
     inventory = Inventory.of({name: (10, round(NOW - age * DAY) if age is not None else UNKNOWN_MS) for name, age in ages.items()})
     usable = set(inventory.bases if valid is None else valid)
     current = max([*inventory.versions, *inventory.bases])
     times = {number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None}
-    return Facts(inventory, current, max(usable, default=None), times, {number: number in usable for number in inventory.bases}, **more)
+    return LogFacts(inventory, current, max(usable, default=None), times, {number: number in usable for number in inventory.bases}, **more)
 
 
-def numbers(found: Plan, kind: Kind) -> list[int | None]:
+def numbers(found: Plan, kind: FileKind) -> list[int | None]:
     return [deletion.version for deletion in found.deletions if deletion.kind is kind]
 
 
@@ -72,9 +72,9 @@ def test_the_worked_example() -> None:
     stamps |= {checkpoint(number): stamps[version(number)] for number in range(10, 91, 10)}
     inventory = Inventory.of(stamps)
     times = {number: now - int(max(age, 0) * DAY) for number, age in days.items()}
-    known = Facts(inventory, 100, 90, times, dict.fromkeys(inventory.bases, True))
+    known = LogFacts(inventory, 100, 90, times, dict.fromkeys(inventory.bases, True))
     for keep in (0, 20):
-        gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR, 2, 168 * HOUR, HOUR), now), Kind.VERSION)
+        gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR, 2, 168 * HOUR, HOUR), now), FileKind.VERSION)
         assert 50 in gone
         assert not {0, 85, 95} & set(gone)
         oldest_retained = min(number for number, age in days.items() if age <= 30)
@@ -84,16 +84,16 @@ def test_the_worked_example() -> None:
 def test_a_version_goes_only_behind_every_gate() -> None:
     """RET-01, C-19: age AND below the checkpoint AND below the current version AND beyond those that are kept in any case."""
     old = {version(number): 100.0 for number in range(41)}
-    assert numbers(plan(facts(old), POLICY, NOW), Kind.VERSION) == [], "there is no checkpoint"
+    assert numbers(plan(facts(old), POLICY, NOW), FileKind.VERSION) == [], "there is no checkpoint"
     with_base = old | {checkpoint(35): 100}
-    assert numbers(plan(facts(with_base), POLICY, NOW), Kind.VERSION) == list(range(1, 35))
+    assert numbers(plan(facts(with_base), POLICY, NOW), FileKind.VERSION) == list(range(1, 35))
     floor = Policy(30 * DAY, 20, 2 * HOUR, 2, 168 * HOUR, HOUR)
-    assert numbers(plan(facts(with_base), floor, NOW), Kind.VERSION) == [], "15 is retained, and its base is the log's beginning"
-    assert numbers(plan(facts(with_base | {checkpoint(12): 100}), floor, NOW), Kind.VERSION) == list(range(1, 12))
+    assert numbers(plan(facts(with_base), floor, NOW), FileKind.VERSION) == [], "15 is retained, and its base is the log's beginning"
+    assert numbers(plan(facts(with_base | {checkpoint(12): 100}), floor, NOW), FileKind.VERSION) == list(range(1, 12))
     young = with_base | {version(number): 30.0 for number in range(20, 41)} | {checkpoint(20): 30}
-    assert numbers(plan(facts(young), POLICY, NOW), Kind.VERSION) == list(range(1, 20)), "exactly 30 days is not older"
+    assert numbers(plan(facts(young), POLICY, NOW), FileKind.VERSION) == list(range(1, 20)), "exactly 30 days is not older"
     unknown = {**with_base, version(7): None}
-    assert numbers(plan(facts(unknown), POLICY, NOW), Kind.VERSION) == [], "7 may be of today, and is read from 0"
+    assert numbers(plan(facts(unknown), POLICY, NOW), FileKind.VERSION) == [], "7 may be of today, and is read from 0"
 
 
 def test_version_0_is_never_deleted() -> None:
@@ -115,9 +115,9 @@ def test_the_base_of_the_oldest_retained_version_stays() -> None:
     """C-50: checkpoints are kept for 2 hours, versions for 30 days."""
     ages = history(100) | {checkpoint(number): 100.0 - number for number in range(10, 101, 10)}
     found = plan(facts(ages), POLICY, NOW)
-    assert numbers(found, Kind.VERSION) == list(range(1, 70)), "70 is 30 days old"
+    assert numbers(found, FileKind.VERSION) == list(range(1, 70)), "70 is 30 days old"
     # 90 is a step of the ladder: when 80 is 30 days old, something must be there to be read from.
-    assert numbers(found, Kind.CHECKPOINT) == [10, 20, 30, 40, 50, 60, 80]
+    assert numbers(found, FileKind.CHECKPOINT) == [10, 20, 30, 40, 50, 60, 80]
 
 
 def test_the_ladder_lets_a_table_that_is_written_to_every_day_forget() -> None:
@@ -127,7 +127,7 @@ def test_the_ladder_lets_a_table_that_is_written_to_every_day_forget() -> None:
     for day in range(1, 200):
         there |= {version(day): day, checkpoint(day): day}
         inventory = Inventory.of({name: (1, made * DAY + 1) for name, made in there.items()})
-        known = Facts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, dict.fromkeys(inventory.bases, True))
+        known = LogFacts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, dict.fromkeys(inventory.bases, True))
         for path in paths(plan(known, POLICY, day * DAY + 1)):
             del there[path]
         most = max(most, sum("checkpoint" in name for name in there))
@@ -151,7 +151,7 @@ def test_old_checkpoints_go_with_all_their_files() -> None:
     foreign = {f"{3:020d}.checkpoint.notes.txt": 900.0, f"_checkpoints/{3:020d}.checkpoint.x.json": 900.0, "checkpoint.json": 900.0}
     ages = history(6, 0.01) | third | foreign | {checkpoint(6): 0.0}
     (deletion,) = plan(facts(ages), POLICY, NOW).deletions
-    assert (deletion.kind, deletion.version, paths([deletion])) == (Kind.CHECKPOINT, 3, set(third))
+    assert (deletion.kind, deletion.version, paths([deletion])) == (FileKind.CHECKPOINT, 3, set(third))
     assert deletion.files[0].path == LOG + checkpoint(3), "without its head the rest is nothing"
     assert len(deletion.describe()) == len(third)
     assert {line["kind"] for line in deletion.describe()} == {"checkpoint"}
@@ -168,7 +168,7 @@ def test_parts_of_a_checkpoint_that_was_never_finished() -> None:
         assert paths(plan(facts(history(5, 0) | {part: age, parquet: age}, valid=[]), POLICY, NOW)) == expected
 
 
-def states(ages: Mapping[int, float], references: Mapping[int, Collection[str]] | None = None, **more: Any) -> Facts:
+def states(ages: Mapping[int, float], references: Mapping[int, Collection[str]] | None = None, **more: Any) -> LogFacts:
     files = history(20, 0) | {state(number): age for number, age in ages.items()} | {"_last_checkpoint": 0.0} | more.pop("files", {})
     named = {number: {LOG + path for path in found} for number, found in (references or dict.fromkeys(ages, ())).items()}
     return facts(files, references=named, **more)
@@ -176,11 +176,11 @@ def states(ages: Mapping[int, float], references: Mapping[int, Collection[str]] 
 
 def test_states_go_by_count_and_age() -> None:
     """RET-09, C-48; both, and the newest ones stay whatever their age."""
-    assert numbers(plan(states({5: 8, 10: 8, 15: 8, 20: 8}), POLICY, NOW), Kind.STATE) == [5, 10]
-    assert numbers(plan(states({5: 8, 10: 7, 15: 0, 20: 0}), POLICY, NOW), Kind.STATE) == [5]
-    assert numbers(plan(states({5: 8, 10: 8}), POLICY, NOW), Kind.STATE) == []
+    assert numbers(plan(states({5: 8, 10: 8, 15: 8, 20: 8}), POLICY, NOW), FileKind.STATE) == [5, 10]
+    assert numbers(plan(states({5: 8, 10: 7, 15: 0, 20: 0}), POLICY, NOW), FileKind.STATE) == [5]
+    assert numbers(plan(states({5: 8, 10: 8}), POLICY, NOW), FileKind.STATE) == []
     unreadable = states({5: 8, 10: 8, 15: 8, 20: 8}, unreadable={20: "cut"}, valid=[5, 10, 15])
-    assert numbers(plan(unreadable, POLICY, NOW), Kind.STATE) == [5], "20 is none of the two that are kept"
+    assert numbers(plan(unreadable, POLICY, NOW), FileKind.STATE) == [5], "20 is none of the two that are kept"
 
 
 def test_story_2_an_unknown_age_is_not_54_years() -> None:
@@ -188,7 +188,7 @@ def test_story_2_an_unknown_age_is_not_54_years() -> None:
     ages = {**history(20, 50), **{state(number): None for number in (5, 10, 15, 20)}, "_last_checkpoint": 0.0}
     ages |= {f"manifests/manifest-{number:032x}.avro": None for number in range(4)}
     found = plan(facts(ages, references=dict.fromkeys((5, 10, 15, 20), ())), POLICY, NOW)
-    assert {deletion.kind for deletion in found.deletions} == {Kind.VERSION}
+    assert {deletion.kind for deletion in found.deletions} == {FileKind.VERSION}
     assert plan(facts({**dict.fromkeys(ages, None)}, references=dict.fromkeys((5, 10, 15, 20), ())), POLICY, NOW).deletions == []
 
 
@@ -199,14 +199,14 @@ def test_a_state_whose_folder_holds_a_manifest_in_use_stays() -> None:
     assert paths(plan(used, POLICY, NOW)) == {state(10)}
     unused = states({5: 8, 10: 8, 15: 8, 20: 8}, {5: [inside], 10: [inside], 15: [], 20: []}, files={inside: 8.0})
     assert paths(plan(unused, POLICY, NOW)) == {state(5), state(10), inside}
-    nobody_looked = Facts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
+    nobody_looked = LogFacts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
     assert paths(plan(nobody_looked, POLICY, NOW)) == {state(10)}
 
 
 NAMES = [f"manifests/manifest-{number:032x}.avro" for number in range(4)]
 
 
-def manifests(**more: Any) -> Facts:
+def manifests(**more: Any) -> LogFacts:
     """0 is named by a state that goes, 1 and 2 by those that stay, 3 by none."""
     named = {5: NAMES[:2], 15: NAMES[1:3], 20: [NAMES[2]]}
     files = dict.fromkeys(NAMES, 2.0) | {"manifests/notes.avro": 900.0} | more.pop("files", {})
@@ -228,22 +228,22 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
     unread = manifests()
     references = {number: paths for number, paths in (unread.references or {}).items() if number != 15}
     files = ("inventory", "current", "latest", "times", "is_base")
-    doubtful = Facts(*(getattr(unread, name) for name in files), references=references, unreadable={15: "it was cut"})
+    doubtful = LogFacts(*(getattr(unread, name) for name in files), references=references, unreadable={15: "it was cut"})
     found = plan(doubtful, POLICY, NOW)
-    assert numbers(found, Kind.MANIFEST) == []
+    assert numbers(found, FileKind.MANIFEST) == []
     assert found.doubts == ["state 15 cannot be read, so all manifests are kept: it was cut"]
     stamps = {file.path.removeprefix(LOG): (1, file.modified_ms or 0) for file in unread.inventory.manifests.values()}
-    alone = Facts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
+    alone = LogFacts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
     assert plan(alone, POLICY, NOW).doubts == ["no state says which manifests are in use: all are kept"]
     stamps = dict.fromkeys((version(20), state(15), state(20)), (1, NOW)) | {NAMES[0]: (1, NOW - 2 * DAY)}
-    lost = Facts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
+    lost = LogFacts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
     assert plan(lost, POLICY, NOW) == Plan([], ["_last_checkpoint is missing, so all manifests are kept; a checkpoint writes it anew"])
 
 
 def test_states_that_lean_on_older_files_keep_them() -> None:
     """Other writers' states leave the metadata to the log: the newest of it may be in a version that would expire."""
     found = plan(facts(history(50, 10) | {checkpoint(50): 0, state(50): 0, state(49): 10}, leaning=[49]), POLICY, NOW)
-    assert numbers(found, Kind.VERSION) == numbers(found, Kind.STATE) == []
+    assert numbers(found, FileKind.VERSION) == numbers(found, FileKind.STATE) == []
     assert "state 49 leaves the metadata" in found.doubts[0]
 
 
@@ -251,10 +251,10 @@ def test_a_gap_that_another_program_left_has_a_base_of_its_own() -> None:
     """Versions of two runs are read from two bases."""
     ages = {version(0): 100, **{version(number): 10.0 for number in (*range(8, 12), *range(20, 31))}}
     ages |= {checkpoint(7): 5, checkpoint(9): 5, checkpoint(20): 5, checkpoint(25): 5, checkpoint(30): 0}
-    assert numbers(plan(facts(ages), POLICY, NOW), Kind.CHECKPOINT) == [9, 25]
-    assert numbers(plan(facts(ages, valid=[9, 20, 25, 30]), POLICY, NOW), Kind.CHECKPOINT) == [25]
+    assert numbers(plan(facts(ages), POLICY, NOW), FileKind.CHECKPOINT) == [9, 25]
+    assert numbers(plan(facts(ages, valid=[9, 20, 25, 30]), POLICY, NOW), FileKind.CHECKPOINT) == [25]
     lone = {version(0): 100, version(30): 0, state(12): 10, state(13): 40, state(29): 9, state(30): 0}
-    assert numbers(plan(facts(lone, references=dict.fromkeys((12, 13, 29, 30), ())), POLICY, NOW), Kind.STATE) == [13]
+    assert numbers(plan(facts(lone, references=dict.fromkeys((12, 13, 29, 30), ())), POLICY, NOW), FileKind.STATE) == [13]
 
 
 @pytest.mark.parametrize(

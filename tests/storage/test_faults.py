@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indextables.storage.faults import Kind, fault_of, quieten
+from indextables.storage.faults import FaultKind, fault_of, silence_loggers
 
 
 class HttpError(Exception):
@@ -55,32 +55,32 @@ def botocore(status: int, code: str) -> Exception:
 
 
 CASES = [
-    (HttpError(503), Kind.LOST, "the store answered 503"),
-    (HttpError(409), Kind.LOST, "the store answered 409"),
-    (HttpError(401), Kind.REFUSED, "the store refused with 401"),
-    (FileExistsError("canary"), Kind.EXISTS, "it is there already"),
-    (OSError("Forbidden: https://canary"), Kind.REFUSED, "the store denies access"),
-    (DefaultCredentialsError("canary"), Kind.REFUSED, "no credentials were found"),
-    (HttpResponseError(503, "ServerBusy"), Kind.LOST, "the store answered 503 ServerBusy"),
-    (HttpResponseError(403, "AuthorizationFailure"), Kind.REFUSED, "the store refused with 403 AuthorizationFailure"),
-    (HttpResponseError(404, "BlobNotFound"), Kind.MISSING, "the store answered 404 BlobNotFound"),
-    (HttpResponseError(404, "ContainerNotFound"), Kind.REFUSED, "there is no such bucket"),
-    (behind(FileExistsError("canary"), HttpResponseError(409, "BlobAlreadyExists")), Kind.EXISTS, "it is there already"),
-    (behind(FileNotFoundError("canary"), HttpResponseError(404, "BlobNotFound")), Kind.MISSING, "the store answered 404 BlobNotFound"),
-    (ClientAuthenticationError("canary"), Kind.REFUSED, "no credentials were found"),
-    (botocore(412, "PreconditionFailed"), Kind.EXISTS, "it is there already"),
-    (botocore(409, "ConditionalRequestConflict"), Kind.LOST, "the store answered 409 ConditionalRequestConflict"),
-    (botocore(404, "NoSuchBucket"), Kind.REFUSED, "there is no such bucket"),
-    (PermissionError("canary"), Kind.REFUSED, "the store denies access"),
-    (TimeoutError("canary"), Kind.LOST, "did not answer in time"),
-    (ConnectionRefusedError("canary"), Kind.UNSENT, "could not be reached"),
-    (behind(OSError("canary"), TransferEncodingError("canary")), Kind.LOST, "broke off"),
-    (ValueError("canary: the answer was cut"), Kind.LOST, "broke off"),
+    (HttpError(503), FaultKind.LOST, "the store answered 503"),
+    (HttpError(409), FaultKind.LOST, "the store answered 409"),
+    (HttpError(401), FaultKind.REFUSED, "the store refused with 401"),
+    (FileExistsError("canary"), FaultKind.EXISTS, "it is there already"),
+    (OSError("Forbidden: https://canary"), FaultKind.REFUSED, "the store denies access"),
+    (DefaultCredentialsError("canary"), FaultKind.REFUSED, "no credentials were found"),
+    (HttpResponseError(503, "ServerBusy"), FaultKind.LOST, "the store answered 503 ServerBusy"),
+    (HttpResponseError(403, "AuthorizationFailure"), FaultKind.REFUSED, "the store refused with 403 AuthorizationFailure"),
+    (HttpResponseError(404, "BlobNotFound"), FaultKind.MISSING, "the store answered 404 BlobNotFound"),
+    (HttpResponseError(404, "ContainerNotFound"), FaultKind.REFUSED, "there is no such bucket"),
+    (behind(FileExistsError("canary"), HttpResponseError(409, "BlobAlreadyExists")), FaultKind.EXISTS, "it is there already"),
+    (behind(FileNotFoundError("canary"), HttpResponseError(404, "BlobNotFound")), FaultKind.MISSING, "the store answered 404 BlobNotFound"),
+    (ClientAuthenticationError("canary"), FaultKind.REFUSED, "no credentials were found"),
+    (botocore(412, "PreconditionFailed"), FaultKind.EXISTS, "it is there already"),
+    (botocore(409, "ConditionalRequestConflict"), FaultKind.LOST, "the store answered 409 ConditionalRequestConflict"),
+    (botocore(404, "NoSuchBucket"), FaultKind.REFUSED, "there is no such bucket"),
+    (PermissionError("canary"), FaultKind.REFUSED, "the store denies access"),
+    (TimeoutError("canary"), FaultKind.LOST, "did not answer in time"),
+    (ConnectionRefusedError("canary"), FaultKind.UNSENT, "could not be reached"),
+    (behind(OSError("canary"), TransferEncodingError("canary")), FaultKind.LOST, "broke off"),
+    (ValueError("canary: the answer was cut"), FaultKind.LOST, "broke off"),
 ]
 
 
 @pytest.mark.parametrize(("error", "kind", "words"), CASES)
-def test_what_an_error_means(error: BaseException, kind: Kind, words: str) -> None:
+def test_what_an_error_means(error: BaseException, kind: FaultKind, words: str) -> None:
     fault = fault_of(error)
     assert fault.kind is kind
     assert words in fault.sentence
@@ -91,7 +91,7 @@ def test_libraries_are_silent_unless_asked(caplog: pytest.LogCaptureFixture) -> 
     """R19: their warnings name addresses."""
     asked, other = logging.getLogger("canary.asked"), logging.getLogger("canary.other")
     asked.setLevel(logging.DEBUG)
-    quieten(["canary.asked", "canary.other"])
+    silence_loggers(["canary.asked", "canary.other"])
     with caplog.at_level(logging.DEBUG):
         for logger in (asked, other):
             logger.error("retrying http://canaryhost of %s", logger.name)

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from indextables.actions import codec, edit, segments
-from indextables.actions.spellings import Spellings
+from indextables.actions.add_patterns import AddPatterns
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import LogCorrupted, VersionNotFound
@@ -296,7 +296,7 @@ def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, 
     """Small segments, so that a few files go through everything that happens to a million."""
     for module, name, value in ((edit, "RECENT", 5), (edit, "BATCH", 12), (segments, "SMALL", 40)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(codec, "SPELLINGS", Spellings(patience=10))
+    monkeypatch.setattr(codec, "ADD_PATTERNS", AddPatterns(patience=10))
     monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of broken checkpoints
     checked = broken = 0
     for seed in range(first, first + tables):

@@ -17,14 +17,16 @@ from indextables.values import decode_value
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SplitAggregate:
     """One group of rows: all that count in a split."""
 
     values: dict[str, Any]  # of the partition columns
     parts: dict[str, Any]  # of the measures, by the parts' names
 
 
-def facts_of(add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures: Sequence[Measure], rows: int | None) -> Facts | None:
+def aggregate_from_log(
+    add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures: Sequence[Measure], rows: int | None
+) -> SplitAggregate | None:
     """The facts of a split of which all `rows` count; None where the log does not know them all, and exactly."""
     try:
         values = {name: _partition_value(snapshot, add, name) for name in snapshot.partition_columns}
@@ -38,10 +40,10 @@ def facts_of(add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures:
         if found is None:
             return None
         parts |= found
-    return Facts(values, parts)
+    return SplitAggregate(values, parts)
 
 
-def facts_table(facts: Sequence[Facts], groups: Sequence[GroupKey], keys: Sequence[str], schema: pa.Schema) -> pa.Table:
+def partial_table(facts: Sequence[SplitAggregate], groups: Sequence[GroupKey], keys: Sequence[str], schema: pa.Schema) -> pa.Table:
     """As a partial result, whose schema is given."""
     columns: dict[str, Any] = {key: pa.array([0] * len(facts), schema.field(key).type) for key in keys[len(groups) :]}
     for key, group in zip(keys, groups, strict=False):

@@ -22,7 +22,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.aggregate.grouping import GroupKey, parse_groups
-from indextables.operations.aggregate.log_answers import Facts, facts_of, facts_table
+from indextables.operations.aggregate.log_answers import SplitAggregate, aggregate_from_log, partial_table
 from indextables.operations.aggregate.measures import Measure, parse_measures
 from indextables.operations.executor import in_threads
 from indextables.operations.search import bind, bound_query, reader
@@ -79,11 +79,11 @@ def aggregate(
         raise InvalidArgument(f"the result would have two columns {doubled[0]!r}")
     results = Results(plan)
     facts, unread = _from_log(snapshot, files, plan)
-    results.add(facts_table(facts, plan.groups, plan.keys, results.schema))
+    results.add(partial_table(facts, plan.groups, plan.keys, results.schema))
 
     def work(add: Add) -> None:
         if (counted := _counted(context, snapshot, add, plan)) is not None:
-            results.add(facts_table(counted, plan.groups, plan.keys, results.schema))
+            results.add(partial_table(counted, plan.groups, plan.keys, results.schema))
             return
         for chunk in _chunks(context, snapshot, add, plan):
             results.add(partial(plan, chunk), chunk)
@@ -92,12 +92,12 @@ def aggregate(
     return results.table()
 
 
-def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[list[Facts], list[Add]]:
+def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[list[SplitAggregate], list[Add]]:
     """What the log says of the splits of which it says enough, and the other splits."""
     facts, unread = [], []
     for add in files:
         whole = plan.query is None and add.path in plan.whole
-        found = facts_of(add, snapshot, plan.groups, plan.measures, add.num_records) if whole else None
+        found = aggregate_from_log(add, snapshot, plan.groups, plan.measures, add.num_records) if whole else None
         if found is None:
             unread.append(add)
         else:
@@ -105,21 +105,21 @@ def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[lis
     return facts, unread
 
 
-def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> list[Facts] | None:
+def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> list[SplitAggregate] | None:
     """The group of a split whose hits tantivy counts and adds up, without a row being read; None where it could not do so exactly."""
     counts = [measure for measure in plan.measures if measure.column is None]
-    if plan.query is None or add.path not in plan.whole or facts_of(add, snapshot, plan.groups, [], 0) is None:
+    if plan.query is None or add.path not in plan.whole or aggregate_from_log(add, snapshot, plan.groups, [], 0) is None:
         return None
     columns = list(dict.fromkeys(measure.column for measure in plan.measures if measure.column is not None))
     found = reader(context, snapshot.version, add).numbers(plan.query, columns)
     if found is None:
         return None
     hits, numbers = found
-    facts = facts_of(add, snapshot, plan.groups, counts, hits)
+    facts = aggregate_from_log(add, snapshot, plan.groups, counts, hits)
     parts = [measure.parts_of(numbers[measure.column]) for measure in plan.measures if measure.column is not None]
     if facts is None or None in parts:
         return None
-    return [Facts(facts.values, dict(ChainMap(facts.parts, *filter(None, parts))))] if hits else []
+    return [SplitAggregate(facts.values, dict(ChainMap(facts.parts, *filter(None, parts))))] if hits else []
 
 
 # --- from rows

@@ -17,12 +17,12 @@ from indextables.operations.deletion import Deleted, delete
 from indextables.operations.executor import in_threads
 from indextables.state import (
     Deletion,
-    Facts,
     File,
+    FileKind,
     FileLoader,
     Format,
     Inventory,
-    Kind,
+    LogFacts,
     Plan,
     Policy,
     is_whole,
@@ -100,7 +100,7 @@ def foreseen(context: TableContext, version: int, *, is_state: bool) -> Plan:
         return Plan([], [str(error)])
 
 
-def _planned(context: TableContext, facts: Facts, listing: LogListing) -> Plan:
+def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Plan:
     log, policy, now_ms = context.log, _policy(context), context.clock.now_ms()
 
     def is_base(version: int) -> bool:
@@ -111,14 +111,14 @@ def _planned(context: TableContext, facts: Facts, listing: LogListing) -> Plan:
     return retention.plan(with_bases(facts, policy, now_ms, is_base), policy, now_ms)
 
 
-def with_bases(facts: Facts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> Facts:
+def with_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> LogFacts:
     """The facts with all bases that a plan depends on; `is_base` reads them."""
     while (version := unchecked_base(facts, policy, now_ms)) is not None:
         facts = replace(facts, is_base={**facts.is_base, version: is_base(version)})
     return facts
 
 
-def with_checkpoint(facts: Facts, version: int, *, is_state: bool) -> Facts:
+def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFacts:
     """Pure. The log as it is once `version` has a checkpoint. A new state is assumed to name the manifests of the newest one."""
     inventory, references = facts.inventory, facts.references
     made = {version: ()} if version not in inventory.bases else {}
@@ -140,11 +140,11 @@ def _policy(context: TableContext) -> Policy:
     return Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 
 
-def gather(log: TransactionLog, version: int) -> tuple[Facts, LogListing]:
+def gather(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
     """The facts without their bases (`with_bases`), and the listing that they are from. No version file is read."""
     listing = log.look()
     inventory = Inventory.of(listing.stamps)
-    facts = Facts(
+    facts = LogFacts(
         inventory=inventory,
         current=version,
         latest=version if version in listing.bases else None,
@@ -228,7 +228,7 @@ def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
 
 def counts(deleted: Deleted) -> dict[str, int]:
     return {
-        "versions_deleted": deleted.count(Kind.VERSION),
-        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
-        "states_deleted": deleted.count(Kind.STATE),
+        "versions_deleted": deleted.count(FileKind.VERSION),
+        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
+        "states_deleted": deleted.count(FileKind.STATE),
     }

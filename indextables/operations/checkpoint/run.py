@@ -16,8 +16,8 @@ from indextables.operations.report import Report, Status, reporter
 from indextables.state import (
     NEEDED,
     Contents,
+    FileKind,
     FileLoader,
-    Kind,
     ManifestDamaged,
     Plan,
     Registry,
@@ -256,7 +256,7 @@ def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: 
         version += bool(actions)
         if actions:
             reason = f"the checkpoint needs a newer {'protocol' if protocol is not snapshot.protocol else 'schema registry'}"
-            steps.append({"action": "commit", "path": names.version_path(version), "kind": str(Kind.VERSION), "reason": reason})
+            steps.append({"action": "commit", "path": names.version_path(version), "kind": str(FileKind.VERSION), "reason": reason})
         steps.append(_written_file(context, snapshot, version))
     form = context.config.get("state.format")
     planned = foreseen(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
@@ -276,5 +276,5 @@ def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> di
     form = context.config.get("state.format")
     avro = "avro" if is_foreign(snapshot.protocol) else context.config.get("state.manifestFormat")
     paths = {"json": names.checkpoint_path(version), "parquet": names.parquet_metadata_path(version), "avro": state_path(version, avro)}
-    kind = Kind.STATE if form == "avro" else Kind.CHECKPOINT
+    kind = FileKind.STATE if form == "avro" else FileKind.CHECKPOINT
     return {"action": "write", "path": paths[form], "kind": str(kind), "reason": f"version {version} has no valid {form} checkpoint"}

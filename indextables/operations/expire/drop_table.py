@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.log import LogListing, names
 from indextables.operations.executor import in_many_threads
-from indextables.operations.expire.folder_listing import Listed
+from indextables.operations.expire.folder_listing import FolderListing
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, is_our_split
 from indextables.state import File
@@ -21,9 +21,9 @@ def drop(context: TableContext, *, confirm: bool) -> Report:
         raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
-    listed = Listed.of(context.store.list(""))
-    splits = [file for row, path in listed if is_our_split(path) for file in listed.with_side_file(listed.file(row))]
-    log = [File.of(f"{LOG_FOLDER}/{name}", *listed.log[name]) for name in sorted(listed.log)]
+    folder = FolderListing.of(context.store.list(""))
+    splits = [file for row, path in folder if is_our_split(path) for file in folder.with_side_file(folder.file(row))]
+    log = [File.of(f"{LOG_FOLDER}/{name}", *folder.log[name]) for name in sorted(folder.log)]
     first, last = _parted(log)
     for path in first:
         context.store.delete(path)

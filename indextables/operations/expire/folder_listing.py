@@ -15,7 +15,7 @@ _INNER_LOG = f"/{LOG_FOLDER}/"
 
 
 @dataclass(slots=True)
-class Listed:
+class FolderListing:
     """The files beside the log in columns, row by row in the order of the listing, and the stamps of the log's own."""
 
     paths: list[str] = field(default_factory=list)
@@ -25,26 +25,26 @@ class Listed:
     side_files: dict[str, File] = field(default_factory=dict)  # by their own paths; those of splits only
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Listed:
+    def of(cls, entries: Iterable[Entry]) -> FolderListing:
         """All but the files of another table that lies in a folder of this one: its splits are none of ours."""
-        listed, inner = cls(), set()
+        listing, inner = cls(), set()
         for entry in entries:
             path = entry.path
             if path.startswith(_OWN_LOG):
-                listed.log[path.removeprefix(_OWN_LOG)] = entry.size, entry.modified_ms
+                listing.log[path.removeprefix(_OWN_LOG)] = entry.size, entry.modified_ms
                 continue
             if _INNER_LOG in path:
                 inner.add(path.partition(_INNER_LOG)[0] + "/")
-            listed.paths.append(path)
-            listed.sizes.append(entry.size)
-            listed.times.append(entry.modified_ms)
+            listing.paths.append(path)
+            listing.sizes.append(entry.size)
+            listing.times.append(entry.modified_ms)
             if path.endswith(".split.crc"):
-                listed.side_files[path] = File.of(path, entry.size, entry.modified_ms)
-        return listed._without(tuple(inner)) if inner else listed
+                listing.side_files[path] = File.of(path, entry.size, entry.modified_ms)
+        return listing._without(tuple(inner)) if inner else listing
 
-    def _without(self, folders: tuple[str, ...]) -> Listed:
+    def _without(self, folders: tuple[str, ...]) -> FolderListing:
         kept = [row for row, path in enumerate(self.paths) if not path.startswith(folders)]
-        return Listed(
+        return FolderListing(
             [self.paths[row] for row in kept],
             array("q", (self.sizes[row] for row in kept)),
             array("q", (self.times[row] for row in kept)),

@@ -9,10 +9,10 @@ from indextables.actions import Action, Add, AddBlock, CommitInfo, Remove
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, VersionFile, names
 from indextables.operations.checkpoint import is_leaning, named_manifests, stands_alone, with_bases
-from indextables.operations.expire.folder_listing import Listed
+from indextables.operations.expire.folder_listing import FolderListing
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, RetainedSplits, unlisted_bases
 from indextables.paths import LOG_FOLDER, TableRoot
-from indextables.state import Facts, FileLoader, Inventory, read_checkpoint
+from indextables.state import FileLoader, Inventory, LogFacts, read_checkpoint
 from indextables.table import Snapshot, TableContext, commit_time
 
 _AT_A_TIME = 64  # version files
@@ -23,17 +23,17 @@ def gather_purge_facts(context: TableContext) -> PurgeFacts:
 
     Before it is planned with them, the facts have to be `settled`.
     """
-    listed = Listed.of(context.store.list(""))
+    folder = FolderListing.of(context.store.list(""))
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     listing = context.log.listing()
-    told = _told(context, [v for v in listing.versions if v <= snapshot.version], listed)
+    told = _told(context, [v for v in listing.versions if v <= snapshot.version], folder)
     return PurgeFacts(
-        listed=listed,
+        folder=folder,
         live=frozenset(context.load(snapshot).files.paths()),
         snapshot=snapshot,
-        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(listed.log), told.times), told.times),
+        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(folder.log), told.times), told.times),
         removed_at=told.removed_at,
         added=told.added,
         listing=listing,
@@ -77,14 +77,14 @@ class _Told:
                     self.added.update(item.texts)  # their paths are plain
 
 
-def _told(context: TableContext, versions: Sequence[int], listed: Listed) -> _Told:
+def _told(context: TableContext, versions: Sequence[int], folder: FolderListing) -> _Told:
     """A few files at a time: all of them may take more memory than the rest of the table's facts."""
     told = _Told()
     for start in range(0, len(versions), _AT_A_TIME):
         for file in context.log.read_present(versions[start : start + _AT_A_TIME]):
             # A version that came after the listing is young: its age is not known, so it is now.
             name = names.version_path(file.version).removeprefix(LOG_FOLDER + "/")
-            told.hear(file, listed.log.get(name, (0, context.clock.now_ms()))[1], context.root)
+            told.hear(file, folder.log.get(name, (0, context.clock.now_ms()))[1], context.root)
     return told
 
 
@@ -102,9 +102,9 @@ def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventor
     )
 
 
-def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> Facts:
+def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> LogFacts:
     named, unreadable = named_manifests(log, inventory)
-    return Facts(
+    return LogFacts(
         inventory=inventory,
         current=snapshot.version,
         latest=snapshot.checkpoint,

@@ -16,7 +16,7 @@ from indextables.operations.executor import Executor, in_many_threads
 from indextables.operations.expire.purge_facts import gather_purge_facts, settled
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
 from indextables.operations.report import Report, Status, reporter
-from indextables.state import HOUR, Kind, Plan, Policy
+from indextables.state import HOUR, FileKind, Plan, Policy
 from indextables.table import TableContext, check_owned
 
 
@@ -43,11 +43,13 @@ def purge_options(context: TableContext, older_than: str | None, log_retention: 
 def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor = in_many_threads) -> Report:
     """The log's files here; manifests after a second look; splits wherever the executor works."""
     report = reporter("purge", str(context.root), context.clock)
-    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
-    deleted = delete(context, [*by_kind[Kind.VERSION], *by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE], *by_kind[Kind.TEMPORARY]])
-    manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[Kind.MANIFEST])
+    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
+    deleted = delete(
+        context, [*by_kind[FileKind.VERSION], *by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE], *by_kind[FileKind.TEMPORARY]]
+    )
+    manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[FileKind.MANIFEST])
     warnings[:0] = planned.doubts
-    deleted += delete(context, manifests) + delete(context, by_kind[Kind.SPLIT], executor)
+    deleted += delete(context, manifests) + delete(context, by_kind[FileKind.SPLIT], executor)
     context.log.invalidate_cache()
     status = Status.NO_ACTION if not planned.deletions else Status.PARTIAL if deleted.problems else Status.SUCCESS
     return report(status, metrics_of(deleted), base_version=facts.snapshot.version, warnings=[*warnings, *deleted.problems])
@@ -55,12 +57,12 @@ def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Execu
 
 def metrics_of(deleted: Deleted) -> dict[str, int]:
     return {
-        "files_deleted": deleted.count(Kind.SPLIT),
+        "files_deleted": deleted.count(FileKind.SPLIT),
         "bytes_deleted": sum(deletion.size for deletion in deleted.done),
-        "versions_deleted": deleted.count(Kind.VERSION),
-        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
-        "states_deleted": deleted.count(Kind.STATE),
-        "manifests_deleted": deleted.count(Kind.MANIFEST),
+        "versions_deleted": deleted.count(FileKind.VERSION),
+        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
+        "states_deleted": deleted.count(FileKind.STATE),
+        "manifests_deleted": deleted.count(FileKind.MANIFEST),
     }
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from indextables import limits
 from indextables.log import LogListing
-from indextables.operations.expire.folder_listing import Listed
+from indextables.operations.expire.folder_listing import FolderListing
 from indextables.paths import is_our_split, is_split
-from indextables.state import HOUR, Deletion, Facts, File, Kind, NotGathered, Plan, Policy, retention
+from indextables.state import HOUR, Deletion, File, FileKind, LogFacts, NotGathered, Plan, Policy, retention
 from indextables.table import Snapshot
 
 
@@ -33,10 +33,10 @@ class RetainedSplits:
 class PurgeFacts:
     """The files were listed before the log was read: what was committed in between is live."""
 
-    listed: Listed
+    folder: FolderListing
     live: frozenset[str]  # paths, of the newest version
     snapshot: Snapshot
-    log: Facts
+    log: LogFacts
     removed_at: Mapping[str, int]  # ms, the last removal of every path the retained versions removed
     added: Collection[str]  # paths that the retained versions after 0 added
     listing: LogListing  # of the log, as it was read
@@ -64,8 +64,8 @@ def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
 def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
     """Never a young one, whatever is asked: its writer may be at work."""
     end = now_ms - max(options.orphan_ms, options.policy.loose_parts)
-    old = [file for file in facts.listed.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
-    return [Deletion(Kind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
+    old = [file for file in facts.folder.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
+    return [Deletion(FileKind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
 
 def unlisted_bases(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[int]:
@@ -73,7 +73,7 @@ def unlisted_bases(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> lis
     bases = _bases_below(facts, retention.plan(facts.log, options.policy, now_ms))
     if not bases or not _are_unknown_removals_old(facts, now_ms - options.older_than_ms):
         return []
-    dead = (facts.listed.file(row) for row, path in facts.listed if facts.is_dead_split(path))
+    dead = (facts.folder.file(row) for row, path in facts.folder if facts.is_dead_split(path))
     is_any = any(_is_in_no_version(facts, file, now_ms - options.orphan_ms) for file in dead)
     return [base for base in bases if base not in facts.retained.bases] if is_any else []
 
@@ -84,24 +84,24 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     cutoff = now_ms - options.older_than_ms
     forgotten = _are_unknown_removals_old(facts, cutoff)
     dead, unknown, ageless = [], [], 0
-    for row, path in facts.listed:
+    for row, path in facts.folder:
         if not facts.is_dead_split(path):
             continue
-        file = facts.listed.file(row)
+        file = facts.folder.file(row)
         if file.modified_ms is None:
             ageless += 1
         elif path in facts.removed_at:
             if max(facts.removed_at[path], file.modified_ms) <= cutoff:
-                dead.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "removed from the table"))
+                dead.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "removed from the table"))
         elif forgotten and _is_in_no_version(facts, file, now_ms - options.orphan_ms):
-            unknown.append(Deletion(Kind.SPLIT, facts.listed.with_side_file(file), "in no version of the table"))
+            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "in no version of the table"))
     doubts = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, doubts)
-    listed = _listed_below(facts, log)
-    if listed is None:
+    retained = _listed_below(facts, log)
+    if retained is None:
         return Plan(dead, [*doubts, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"])
-    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in listed)], doubts)
+    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], doubts)
 
 
 def _is_in_no_version(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
@@ -148,9 +148,9 @@ def _bases_below(facts: PurgeFacts, log: Plan) -> list[int]:
 
 def unknown_splits(facts: PurgeFacts) -> Iterator[File]:
     """Those that are in no version that is retained: neither live nor removed."""
-    for row, path in facts.listed:
+    for row, path in facts.folder:
         if facts.is_dead_split(path) and path not in facts.removed_at:
-            yield facts.listed.file(row)
+            yield facts.folder.file(row)
 
 
 def is_fresh(file: File, now_ms: int) -> bool:

@@ -14,7 +14,7 @@ from indextables.operations.checkpoint import checkpoint, gather, named_manifest
 from indextables.operations.deletion import Deleted, delete, still_unused
 from indextables.operations.expire.truncate_plan import plan_truncation
 from indextables.operations.report import Report, Status, reporter
-from indextables.state import ANY_AGE, HOUR, Facts, Kind, Plan, Policy
+from indextables.state import ANY_AGE, HOUR, FileKind, LogFacts, Plan, Policy
 from indextables.table import Snapshot, TableContext, check_owned
 
 
@@ -23,7 +23,7 @@ def _policy(context: TableContext) -> Policy:
     return Policy(log=ANY_AGE, keep_versions=0, checkpoints=ANY_AGE, keep_states=0, states=ANY_AGE, manifests=unused)
 
 
-def _facts(context: TableContext, version: int) -> Facts:
+def _facts(context: TableContext, version: int) -> LogFacts:
     """With `version` as the only base that counts, which was seen to be one."""
     facts, _ = gather(context.log, version)
     named, unreadable = named_manifests(context.log, facts.inventory)
@@ -31,7 +31,7 @@ def _facts(context: TableContext, version: int) -> Facts:
     return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
 
 
-def _expected(context: TableContext) -> tuple[Facts, Snapshot]:
+def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
     """What would be there if the checkpoint had been made, and the table now. The new state is taken to name what the newest one does."""
     snapshot = context.snapshot()
     snapshot.require_no_gap()
@@ -44,10 +44,10 @@ def _expected(context: TableContext) -> tuple[Facts, Snapshot]:
 def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
     return {
         "checkpoint_version": version,
-        "versions_deleted": deleted.count(Kind.VERSION),
-        "checkpoints_deleted": deleted.count(Kind.CHECKPOINT),
-        "states_deleted": deleted.count(Kind.STATE),
-        "manifests_deleted": deleted.count(Kind.MANIFEST),
+        "versions_deleted": deleted.count(FileKind.VERSION),
+        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
+        "states_deleted": deleted.count(FileKind.STATE),
+        "manifests_deleted": deleted.count(FileKind.MANIFEST),
         "bytes_deleted": sum(deletion.size for deletion in deleted.done),
         "files_preserved": live,
     }
@@ -71,13 +71,13 @@ def run(context: TableContext, made: Report) -> Report:
     return report(status, metrics, base_version=made.base_version, version=made.version, warnings=warnings)
 
 
-def _delete(context: TableContext, facts: Facts, planned: Plan) -> tuple[Deleted, list[str]]:
-    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in Kind}
-    deleted = delete(context, by_kind[Kind.VERSION])
+def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Deleted, list[str]]:
+    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
+    deleted = delete(context, by_kind[FileKind.VERSION])
     if deleted.problems:  # versions that are left need the older checkpoints
         return deleted, []
-    deleted += delete(context, [*by_kind[Kind.CHECKPOINT], *by_kind[Kind.STATE]])
-    manifests, warnings = still_unused(context.log, facts.inventory, by_kind[Kind.MANIFEST])
+    deleted += delete(context, [*by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE]])
+    manifests, warnings = still_unused(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
     return deleted + delete(context, manifests), warnings
 
 

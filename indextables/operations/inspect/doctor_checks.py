@@ -33,7 +33,7 @@ from indextables.operations.expire import (
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
-from indextables.state import HOUR, Deletion, Kind, read_pointer
+from indextables.state import HOUR, Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
 
@@ -181,7 +181,7 @@ class Examination:
 
     def _files(self) -> Iterator[Finding]:
         facts, planned = self.facts, self.due
-        missing = sorted(facts.live - set(facts.listed.paths))
+        missing = sorted(facts.live - set(facts.folder.paths))
         if missing:
             message = f"{counted(len(missing), 'live split', 'missing')}: {_some(missing)}"
             yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
@@ -192,7 +192,7 @@ class Examination:
         yield from self._young_orphans(orphans, fix)
         if orphans:
             yield Finding("orphaned-split", Severity.WARNING, f"{counted(len(orphans), 'split', 'in no version')}: {_some(orphans)}", fix)
-        manifests = [d.path for d in planned if d.kind is Kind.MANIFEST]
+        manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         if manifests:
             yield Finding(
                 "unreachable-manifest", Severity.WARNING, f"{counted(len(manifests), 'manifest', 'in no state')}: {_some(manifests)}", fix
@@ -208,7 +208,7 @@ class Examination:
             yield Finding("overdue-retention", Severity.WARNING, message, command("purge", self.table))
         checkpoint = self.snapshot.checkpoint
         expired = () if checkpoint is None else due(self.context, checkpoint).deletions
-        left = [d.path for d in expired if d.kind is Kind.VERSION and d.path not in of_purge]
+        left = [d.path for d in expired if d.kind is FileKind.VERSION and d.path not in of_purge]
         if left:
             message = f"{counted(len(left), 'version', 'past logRetention.duration')}: {_some(left)}"
             fix = command("checkpoint", self.table, "-o", "cleanup.enabled=true")
@@ -216,13 +216,13 @@ class Examination:
 
     def _is_overdue(self, deletion: Deletion) -> bool:
         """Old checkpoints and states are deleted after the next checkpoint; only where that has not happened for long they are overdue."""
-        if deletion.kind not in (Kind.CHECKPOINT, Kind.STATE):
+        if deletion.kind not in (FileKind.CHECKPOINT, FileKind.STATE):
             return True
         latest = self.context.clock.now_ms() - self.options.older_than_ms
         return all(file.modified_ms is not None and file.modified_ms <= latest for file in deletion.files)
 
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
-        return [d.path for d in planned if d.kind is Kind.SPLIT and d.path not in self.facts.removed_at]
+        return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
     def _young_orphans(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
         """What purge does not take yet: of a write in progress perhaps, or of one that failed within the retention."""
@@ -248,11 +248,11 @@ def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
     an error that may be retried.
     """
     context.log.invalidate_cache()
-    stored = context.from_store()
+    uncached = context.from_store()
     found: list[Finding] = []
     try:
-        snapshot = stored.snapshot()
-        examination = Examination(stored.for_table(snapshot), snapshot, stored.log.listing())
+        snapshot = uncached.snapshot()
+        examination = Examination(uncached.for_table(snapshot), snapshot, uncached.log.listing())
         found.extend(examination.findings())
         return found, examination
     except (ConfigError, ProtocolUnsupported, StorageError, TableNotFound):

@@ -24,7 +24,7 @@ from indextables.operations.findings import worst
 from indextables.operations.inspect.doctor_checks import Examination, examine
 from indextables.operations.inspect.state_summary import describe_state
 from indextables.operations.report import Report, Status, reporter
-from indextables.state import Kind, base_time
+from indextables.state import FileKind, base_time
 from indextables.table import HistoryEntry, TableContext, files_in_cooldown, read_history
 
 FIGURES = (
@@ -93,8 +93,8 @@ def _on_disk(examination: Examination) -> dict[str, Any]:
     if examination.snapshot.gap_at is not None:
         return {}
     facts = examination.facts
-    dead = [facts.listed.sizes[row] for row, path in facts.listed if facts.is_dead_split(path)]
-    due = [deletion for deletion in examination.due if deletion.kind is Kind.SPLIT]
+    dead = [facts.folder.sizes[row] for row, path in facts.folder if facts.is_dead_split(path)]
+    due = [deletion for deletion in examination.due if deletion.kind is FileKind.SPLIT]
     checkpoint = examination.snapshot.checkpoint
     made = None if checkpoint is None else base_time(facts.log.inventory, checkpoint)
     return {

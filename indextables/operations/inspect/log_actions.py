@@ -130,13 +130,13 @@ def _placed(rows: pa.Table, version: int, place: str, *, is_checkpoint: bool) ->
 
 def _rows(actions: Iterable[Action]) -> pa.Table:
     """In their order: kind by kind in columns, then sorted back."""
-    listed = list(actions)
+    ordered = list(actions)
     parts: list[pa.Table] = []
     order: list[int] = []
     for kind, encode in _KINDS.items():
-        places = [place for place, action in enumerate(listed) if isinstance(action, kind)]
+        places = [place for place, action in enumerate(ordered) if isinstance(action, kind)]
         if places:
-            parts.append(encode([listed[place] for place in places]))
+            parts.append(encode([ordered[place] for place in places]))
             order += places
     if len(parts) < 2:
         return parts[0] if parts else SCHEMA.empty_table()

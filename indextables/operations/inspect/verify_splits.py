@@ -61,7 +61,7 @@ class VerifyTask:
         if not is_our_split(add.path):
             return
         info = split.info
-        said = {
+        fields = {
             "footerStartOffset": (add.footer_start_offset, info.footer_start),
             "footerEndOffset": (add.footer_end_offset, info.footer_end),
             "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start),
@@ -70,7 +70,7 @@ class VerifyTask:
             "timeRangeStart": (add.time_range_start, info.time_range_start),
             "timeRangeEnd": (add.time_range_end, info.time_range_end),
         }
-        for name, (logged, true) in said.items():
+        for name, (logged, true) in fields.items():
             if logged is not None and logged != true:
                 yield f"split {add.path!r} has {name} {true} and the log says {logged}"
         if self.deep:
@@ -119,33 +119,33 @@ def verify(context: TableContext, snapshot: Snapshot, *, deep: bool = False, exe
 
     The log and the splits are read again from the store, whatever the snapshot or a cache holds of them.
     """
-    stored = context.from_store()
+    uncached = context.from_store()
     try:
-        fresh = _read_again(stored, snapshot)
-        adds, damage = list(stored.load(fresh).adds()), list(_log_damage(stored, fresh))
+        fresh = _read_again(uncached, snapshot)
+        adds, damage = list(uncached.load(fresh).adds()), list(_log_damage(uncached, fresh))
     except LogCorrupted as error:
         return [unreadable(str(context.root), error)]
     found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, deep), adds), strict=True))
     absent = [add for add in adds if any(finding.code == MISSING for finding in found[add.path])]
-    live = stored.load(stored.snapshot()).files if absent else ()
+    live = uncached.load(uncached.snapshot()).files if absent else ()
     purged = [add for add in absent if add.path not in live]
     for add in purged:
         del found[add.path]
     return [*damage, *_purged(context, snapshot.version, purged), *(finding for findings in found.values() for finding in findings)]
 
 
-def _read_again(stored: TableContext, snapshot: Snapshot) -> Snapshot:
+def _read_again(uncached: TableContext, snapshot: Snapshot) -> Snapshot:
     try:
-        return stored.snapshot(snapshot.version)
+        return uncached.snapshot(snapshot.version)
     except VersionNotFound:  # it expired since the table was opened
         return snapshot
 
 
-def _log_damage(stored: TableContext, snapshot: Snapshot) -> Iterator[Finding]:
+def _log_damage(uncached: TableContext, snapshot: Snapshot) -> Iterator[Finding]:
     """Of the checkpoint that the snapshot is read from, and of newer ones that could not be used."""
-    listing, first = stored.log.listing(), snapshot.checkpoint or 0
-    for damage in damaged_checkpoints(stored.log, listing, [base for base in listing.bases if first <= base <= snapshot.version]):
-        yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", str(stored.root)))
+    listing, first = uncached.log.listing(), snapshot.checkpoint or 0
+    for damage in damaged_checkpoints(uncached.log, listing, [base for base in listing.bases if first <= base <= snapshot.version]):
+        yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", str(uncached.root)))
 
 
 def _purged(context: TableContext, version: int, splits: Sequence[Add]) -> Iterator[Finding]:

@@ -38,14 +38,14 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """What is free now. On other machines than this one only the table's own folder is known, where it is a shared one."""
 
     disks: tuple[Disk, ...]
     memory: int | None  # bytes; None: not known
 
     @classmethod
-    def of(cls, store: StoreSpec, *, is_here: bool) -> Room:
+    def of(cls, store: StoreSpec, *, is_here: bool) -> Capacity:
         uses: list[tuple[Path, float, float]] = []
         if is_here:
             uses.append((Path(tempfile.gettempdir()), limits.MERGE_DISK_RATIO, 0))
@@ -71,13 +71,13 @@ def memory_needed(sizes: Sequence[int]) -> int:
     return int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
 
 
-def fitting(groups: Sequence[Group], room: Room) -> tuple[list[Group], list[tuple[Group, str]]]:
+def fitting(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], list[tuple[Group, str]]]:
     """Pure. In their order, the groups that fit one after the other, and those that do not, each with the reason."""
     fit: list[Group] = []
     left: list[tuple[Group, str]] = []
     kept = 0
     for group in groups:
-        reason = room.shortage([group.size], kept)
+        reason = capacity.shortage([group.size], kept)
         if reason is None:
             fit.append(group)
             kept += group.size
@@ -86,15 +86,15 @@ def fitting(groups: Sequence[Group], room: Room) -> tuple[list[Group], list[tupl
     return fit, left
 
 
-def next_batch(groups: Sequence[Group], size: int, workers: int, room: Room) -> int:
+def next_batch(groups: Sequence[Group], size: int, workers: int, capacity: Capacity) -> int:
     """Pure. How many of the groups, from the first on, are merged before they are committed together; at least one.
 
     `size` if it is given and not 0. Otherwise a batch ends when it has a group for every worker and a GiB of sources. Either way it
-    ends before the largest of its groups, as many as work at a time, no longer fit into the room.
+    ends before the largest of its groups, as many as work at a time, no longer fit into the capacity.
     """
     sizes: list[int] = []
     for group in groups:
-        if sizes and room.shortage(sorted([*sizes, group.size])[-workers:]) is not None:
+        if sizes and capacity.shortage(sorted([*sizes, group.size])[-workers:]) is not None:
             break
         sizes.append(group.size)
         if len(sizes) == (size or limits.MERGE_BATCH_GROUPS) or (

@@ -18,7 +18,7 @@ from indextables.actions import Add, Skip
 from indextables.errors import LogCorrupted, StorageError
 from indextables.operations.checkpoint import after_commit
 from indextables.operations.executor import Executor, in_threads
-from indextables.operations.merge.capacity import Room, fitting, next_batch
+from indextables.operations.merge.capacity import Capacity, fitting, next_batch
 from indextables.operations.merge.commit import BatchCommit, metrics_of
 from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
@@ -66,12 +66,12 @@ class _Merging:
         before = self.metrics["groups"]
         store, is_here = self.context.store.spec, self.executor.is_here
         task = MergeTask(store, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
-        groups, left = fitting(merge_plan.groups, Room.of(store, is_here=is_here))
+        groups, left = fitting(merge_plan.groups, Capacity.of(store, is_here=is_here))
         for group, reason in left:
             self._fail(StorageError(_left_out(group, reason)), group.paths)
         while groups:
             size = int(self.context.config.get("merge.batchSize"))
-            count = next_batch(groups, size, self.executor.workers, Room.of(store, is_here=is_here))
+            count = next_batch(groups, size, self.executor.workers, Capacity.of(store, is_here=is_here))
             self._run_batch(merge_plan, task, groups[:count])
             groups = groups[count:]
         return self.metrics["groups"] > before
@@ -195,7 +195,7 @@ def merge_splits(
         "bytes_removed": sum(group.size for group in groups),
         "rows": sum(group.rows for group in groups),
     }
-    _, left = fitting(groups, Room.of(context.store.spec, is_here=executor.is_here))
+    _, left = fitting(groups, Capacity.of(context.store.spec, is_here=executor.is_here))
     warnings = [_left_out(group, reason) for group, reason in left]
     steps = [group.describe() for group in groups]
     return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

@@ -12,7 +12,7 @@ from pathlib import Path
 from indextables import limits
 from indextables.actions import Add
 from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, StorageError
-from indextables.operations.merge.capacity import Room
+from indextables.operations.merge.capacity import Capacity
 from indextables.operations.merge.plan import MergeGroup
 from indextables.rows import is_upstream, publish_split
 from indextables.splits import BrokenSource, UpstreamTable, is_upstream_split, translate
@@ -40,7 +40,7 @@ class MergeTask:
 
     def __call__(self, group: MergeGroup) -> Merged:
         try:
-            reason = Room.of(self.store, is_here=True).shortage([group.size])
+            reason = Capacity.of(self.store, is_here=True).shortage([group.size])
             if reason is not None:
                 raise StorageError(f"{_named(group)} are left as they are: {reason}")
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:

@@ -27,8 +27,8 @@ from indextables.splits import (
     SplitPlace,
     View,
     beginning,
+    cached_view,
     join_hits,
-    known_view,
     open_view,
     parallel,
 )
@@ -85,7 +85,7 @@ def _view(context: TableContext, version: int, files: Sequence[Add]) -> View:
     """The splits as one index. Where their files are is looked up once: that costs more than a search."""
     key = (str(context.root), *(add.path for add in files))
     known = _PATHS.get(key)
-    if known is not None and (view := known_view(known)) is not None:
+    if known is not None and (view := cached_view(known)) is not None:
         return view
     partly = len(files) <= limits.PARTIAL_SPLITS
     paths = [split_place(context, version, add, partly) for add in files]

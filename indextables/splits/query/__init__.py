@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.splits.query.compile import ParsedQuery, parse_query
-from indextables.splits.query.index_parts import FAST, POSITIONS, Need, covers, joined
+from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, covers, joined
 from indextables.splits.query.snippets import GAP, Highlighter, beginning
 
-__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "Need", "ParsedQuery", "beginning", "covers", "joined", "parse_query"]
+__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "beginning", "covers", "joined", "parse_query"]

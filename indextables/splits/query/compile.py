@@ -19,7 +19,7 @@ from indextables import limits
 from indextables.errors import InvalidQuery
 from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, translated
 from indextables.splits.index import mapping as kinds
-from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, Need
+from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart
 from indextables.splits.query.nested_paths import json_path, typed_values
 from indextables.splits.query.scanner import refusal
 from indextables.splits.query.syntax import MAX_BOOST, parse
@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Compiled:
     query: Any  # tantivy's
-    needs: frozenset[Need]  # what it reads of an index
+    parts: frozenset[IndexPart]  # what it reads of an index
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ParsedQuery:
     def compile(self, schema: pa.Schema, mapping: DocMapping) -> Compiled:
         """For a split with this schema and mapping. A column that the split does not have is null in all its rows."""
         compiler = _Compiler(self, schema, mapping, partial=True)
-        return Compiled(compiler.build(), frozenset(compiler.needs))
+        return Compiled(compiler.build(), frozenset(compiler.parts))
 
 
 def parse_query(text: str, schema: pa.Schema, mapping: DocMapping) -> ParsedQuery:
@@ -72,7 +72,7 @@ class _Compiler:
         self.index = index_schema(mapping)
         self.partial = partial
         self.clauses = 0
-        self.needs: set[Need] = set()
+        self.parts: set[IndexPart] = set()
         self.factor = 1.0
 
     def build(self) -> Any:
@@ -154,10 +154,10 @@ class _Compiler:
     def looks_at(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
         """At all words, or at these. A path into an object may be spelled in several ways: all of them are looked at."""
         if column == NULLS or self.kinds.get(column) in (kinds.TEXT, kinds.STRING):
-            self.needs.update(Need(column, part, None if word is None else word.encode()) for word in words)
+            self.parts.update(IndexPart(column, part, None if word is None else word.encode()) for word in words)
         else:
             names = [column] if column in self.kinds else [name for name, kind in self.kinds.items() if kind == kinds.JSON]
-            self.needs.update(Need(name, part) for name in names)
+            self.parts.update(IndexPart(name, part) for name in names)
 
     def term(self, column: str, value: Any, index_option: str = "basic") -> Any:
         self.looks_at(column, WORDS, [value])

@@ -11,19 +11,19 @@ FAST = "fast"  # the values by row
 _MOST_WORDS = 64  # of one field; who asks for more gets all
 
 
-class Need(NamedTuple):
+class IndexPart(NamedTuple):
     field: str
-    part: str  # one of the above
+    kind: str  # one of the above
     word: bytes | None = None  # as it is in the dictionary; None for all words of the field
 
 
-def covers(known: frozenset[Need], needs: frozenset[Need]) -> bool:
-    return all(need in known or need._replace(word=None) in known for need in needs)
+def covers(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> bool:
+    return all(part in known or part._replace(word=None) in known for part in parts)
 
 
-def joined(known: frozenset[Need], needs: frozenset[Need]) -> frozenset[Need]:
+def joined(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> frozenset[IndexPart]:
     """All of both, without words of fields that are there as a whole."""
-    both = known | needs
-    counts = Counter((need.field, need.part) for need in both)
-    whole = {pair for pair, count in counts.items() if count > _MOST_WORDS or Need(*pair) in both}
-    return frozenset(need for need in both if (need.field, need.part) not in whole) | {Need(*pair) for pair in whole}
+    both = known | parts
+    counts = Counter((part.field, part.kind) for part in both)
+    whole = {pair for pair, count in counts.items() if count > _MOST_WORDS or IndexPart(*pair) in both}
+    return frozenset(part for part in both if (part.field, part.kind) not in whole) | {IndexPart(*pair) for pair in whole}

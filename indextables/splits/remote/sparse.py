@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from indextables.splits.format import INDEX_META, ROW_STORE, Footer, body_end
-from indextables.splits.query import FAST, POSITIONS, Need
+from indextables.splits.query import FAST, POSITIONS, IndexPart
 from indextables.splits.remote.dictionary import Places, find
 from indextables.splits.remote.partial import PartialSplit, Piece
 
@@ -27,9 +27,9 @@ _Bounds = tuple[int, int]
 _Ranges = list[_Bounds]
 
 
-def write_sparse(split: PartialSplit, footer: Footer, fields: Sequence[str], needs: Collection[Need], folder: Path) -> None:
+def write_sparse(split: PartialSplit, footer: Footer, fields: Sequence[str], parts: Collection[IndexPart], folder: Path) -> None:
     """The files of the index in `folder`, with their ends and what is needed of them; `fields` are those of the index, in its order."""
-    wanted = {name: _blocks(footer, ranges) for name, ranges in _Plan(split, footer, fields).ranges(needs).items()}
+    wanted = {name: _blocks(footer, ranges) for name, ranges in _Plan(split, footer, fields).ranges(parts).items()}
     starts = {name: footer.files[name].start for name in wanted}
     split.provide(piece for name, blocks in wanted.items() for piece in _pieces(footer, name, blocks))
     data = memoryview(split.data)
@@ -57,7 +57,7 @@ def _blocks(footer: Footer, ranges: _Ranges) -> list[int]:
 
 
 class _Plan:
-    """Which ranges of the files a query with some needs may read, besides their tails."""
+    """Which ranges of the files a query that reads some parts of an index may fetch, besides their tails."""
 
     def __init__(self, split: PartialSplit, footer: Footer, fields: Sequence[str]) -> None:
         self._split = split
@@ -66,32 +66,32 @@ class _Plan:
         self._sizes = {name: where.end - where.start for name, where in footer.files.items() if name != ROW_STORE}
         self._names = {name.rpartition(".")[2]: name for name in self._sizes if name != INDEX_META}
 
-    def ranges(self, needs: Collection[Need]) -> dict[str, _Ranges]:
+    def ranges(self, parts: Collection[IndexPart]) -> dict[str, _Ranges]:
         found: dict[str, _Ranges] = {name: [] for name in self._sizes}
         for name, size in self._sizes.items():
             # `meta.json` is all in its tail, of a `store` nothing is ever read.
             extension = name.rpartition(".")[2]
             known = name == INDEX_META or (extension in _KNOWN and self._names[extension] == name)
-            fast = extension == "fast" and any(need.part == FAST and need.field in self._fields for need in needs)
+            fast = extension == "fast" and any(part.kind == FAST and part.field in self._fields for part in parts)
             if not known or fast or name not in self._footer.hotcache.tails:
                 found[name] = [(0, size)]
         for number, field in enumerate(self._fields):
-            if mine := [need for need in needs if need.field == field and need.part != FAST]:
+            if mine := [part for part in parts if part.field == field and part.kind != FAST]:
                 for extension, ranges in self._field(number, field, mine).items():
                     found[self._names[extension]] += ranges
         return found
 
-    def _field(self, number: int, field: str, needs: Sequence[Need]) -> dict[str, _Ranges]:
+    def _field(self, number: int, field: str, parts: Sequence[IndexPart]) -> dict[str, _Ranges]:
         """Its ranges by the extension of the file."""
-        extensions = [_DICTIONARY, _POSTINGS, _NORMS, *([_POSITIONS] if any(need.part == POSITIONS for need in needs) else [])]
-        parts = {extension: self._part(extension, number) for extension in extensions if extension in self._names}
-        whole = {extension: [] if bounds is None else [bounds] for extension, bounds in parts.items()}
-        dictionary, postings = parts.get(_DICTIONARY), parts.get(_POSTINGS)
-        words = [(need.part, need.word) for need in needs if need.word is not None]
-        if len(words) < len(needs) or dictionary is None or postings is None:
+        extensions = [_DICTIONARY, _POSTINGS, _NORMS, *([_POSITIONS] if any(part.kind == POSITIONS for part in parts) else [])]
+        sections = {extension: self._part(extension, number) for extension in extensions if extension in self._names}
+        whole = {extension: [] if bounds is None else [bounds] for extension, bounds in sections.items()}
+        dictionary, postings = sections.get(_DICTIONARY), sections.get(_POSTINGS)
+        words = [(part.kind, part.word) for part in parts if part.word is not None]
+        if len(words) < len(parts) or dictionary is None or postings is None:
             return whole
         few = _FEW_BLOCKS * self._footer.hotcache.block_bytes
-        if sum(end - start for extension, bounds in parts.items() if bounds and extension != _NORMS for start, end in [bounds]) <= few:
+        if sum(end - start for extension, bounds in sections.items() if bounds and extension != _NORMS for start, end in [bounds]) <= few:
             return whole
         exact: dict[str, _Ranges] = {
             _NORMS: whole.get(_NORMS, []),
@@ -100,16 +100,16 @@ class _Plan:
             _POSITIONS: [],
         }
         try:
-            for part, word in words:
+            for kind, word in words:
                 looked_at, places = self._look_up(field, word, dictionary)
                 exact[_DICTIONARY] += looked_at
                 if places is not None:
                     exact[_POSTINGS].append(_within((_HEAD + places.postings[0], _HEAD + places.postings[1]), postings))
-                if places is not None and part == POSITIONS and (positions := parts.get(_POSITIONS)) is not None:
+                if places is not None and kind == POSITIONS and (positions := sections.get(_POSITIONS)) is not None:
                     exact[_POSITIONS].append(_within(places.positions, positions))
         except (ValueError, IndexError, struct.error):
             return whole
-        return {extension: ranges for extension, ranges in exact.items() if extension in parts}
+        return {extension: ranges for extension, ranges in exact.items() if extension in sections}
 
     def _part(self, extension: str, number: int) -> _Bounds | None:
         """Where a field lies in a file: anywhere in it, where that is not known."""

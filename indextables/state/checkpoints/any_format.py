@@ -118,8 +118,8 @@ def _written_before(log: TransactionLog, listing: LogListing, contents: Contents
     if kind is Format.PARQUET:
         parts = parts_of(log.store, version)
     elif kind is Format.JSON_PARTS:
-        listed = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
-        parts, unique = (None, None) if listed is None else (len(listed.parts), listed.checkpoint_id)
+        part_files = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
+        parts, unique = (None, None) if part_files is None else (len(part_files.parts), part_files.checkpoint_id)
     stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
     size = sum(stamp[0] for stamp in stamps if stamp is not None)
     return Written(version, kind, contents.num_files, contents.num_actions, size, 0, parts=parts, checkpoint_id=unique)

@@ -143,18 +143,18 @@ def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Ac
     them, or a new metadata of the commit would forget, comes along. And whether an add refers to one.
     """
     found: dict[str, str] = {}
-    said = [_referring(action, found) for action in actions]
-    refers = any(isinstance(action, Add) and action.doc_mapping_ref is not None for action in said)
+    rewritten = [_referring(action, found) for action in actions]
+    refers = any(isinstance(action, Add) and action.doc_mapping_ref is not None for action in rewritten)
     old = {key.removeprefix(PREFIX): text for key, text in metadata.configuration.items() if key.startswith(PREFIX)}
-    places = [place for place, action in enumerate(said) if isinstance(action, Metadata)]
+    places = [place for place, action in enumerate(rewritten) if isinstance(action, Metadata)]
     for place in places:
-        new = said[place]
+        new = rewritten[place]
         if isinstance(new, Metadata):
-            said[place] = registered(new, {**old, **found})
+            rewritten[place] = registered(new, {**old, **found})
     updated = registered(metadata, found)
     if not places and updated is not metadata:
-        said.insert(0, updated)
-    return said, refers
+        rewritten.insert(0, updated)
+    return rewritten, refers
 
 
 def _referring(action: Action, found: dict[str, str]) -> Action:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from indextables.actions import columns
 from indextables.errors import LogCorrupted
-from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, Kind
+from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, FieldType
 
 MOST_ITEMS = 4096  # of one map or list; each costs a round over the block
 _PADDING = 16  # a number at the very end may be looked for beyond it
@@ -90,12 +90,12 @@ class _Reader:
         if rows is not None:
             mask = np.ones(total, bool)
             mask[rows] = False
-        if field.kind is Kind.STRING:
+        if field.kind is FieldType.STRING:
             return self._texts(self._span(rows), columns.SCHEMA.field(field.column).type, rows, total)
-        if field.kind in (Kind.MAP, Kind.ARRAY):
+        if field.kind in (FieldType.MAP, FieldType.ARRAY):
             return self._collections(field, rows, mask)
-        values: Any = self._bytes(rows) if field.kind is Kind.BOOLEAN else self._longs(rows)
-        if field.kind is Kind.BOOLEAN:
+        values: Any = self._bytes(rows) if field.kind is FieldType.BOOLEAN else self._longs(rows)
+        if field.kind is FieldType.BOOLEAN:
             if (values > 1).any():
                 raise self._damaged("a truth value is neither")
             values = values.astype(bool)
@@ -185,7 +185,7 @@ class _Reader:
     def _collections(self, field: Field, rows: Longs | None, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
         total = len(self._at)
         active = np.arange(total) if rows is None else rows
-        width = 2 if field.kind is Kind.MAP else 1
+        width = 2 if field.kind is FieldType.MAP else 1
         counts = np.zeros(total, np.int64)
         found: list[list[_Spans]] = [[] for _ in range(width)]
         rounds = 0

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.actions import columns
-from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, Kind
+from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, FieldType
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 16 * 1024 * 1024  # of columns, roughly: offsets within a block are 32 bits wide
@@ -52,11 +52,11 @@ def _parts(field: Field, rows: pa.Table) -> list[bytes | pa.Array]:
     column = _column(field, rows)
     if field.nullable and column.null_count == len(column):
         return [b"\0"]
-    if field.kind is Kind.STRING:
+    if field.kind is FieldType.STRING:
         return _strings(column, field.nullable)
-    if field.kind in (Kind.MAP, Kind.ARRAY):
+    if field.kind in (FieldType.MAP, FieldType.ARRAY):
         return _collections(column, field.nullable)
-    if field.kind is Kind.BOOLEAN:
+    if field.kind is FieldType.BOOLEAN:
         return _booleans(column, field.nullable)
     return [varints(_longs(column), pc.is_valid(column) if field.nullable else None)]
 
@@ -68,8 +68,8 @@ def _column(field: Field, rows: pa.Table) -> pa.Array:
     if field.column == UNSTATED:
         unstated = column.is_null()
         return pc.if_else(unstated, pa.scalar(True), pa.scalar(None, pa.bool_()))
-    if not field.nullable and field.kind is not Kind.MAP and column.null_count:
-        return column.fill_null(False if field.kind is Kind.BOOLEAN else 0)
+    if not field.nullable and field.kind is not FieldType.MAP and column.null_count:
+        return column.fill_null(False if field.kind is FieldType.BOOLEAN else 0)
     return column
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import Bounds, LayeredFiles, LiveFiles, Manifest, Part, Segment, StoredFiles, Totals
+from indextables.actions import Bounds, LayeredFiles, LiveFiles, Manifest, ManifestSet, Part, Segment, Totals
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import TransactionLog
 from indextables.memo import Memo
@@ -99,7 +99,7 @@ class FileLoader:
                 PathSums(manifest.digest, manifest.num_entries).keep(segment.rows.column("path"))
         return found
 
-    def _totals(self, base: StoredFiles, hidden: frozenset[str]) -> Totals:
+    def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
         """Of the base without these paths."""
         totals = Totals(base.num_files, base.size, base.num_records)
         wanted = pa.array(sorted(hidden - base.tombstones), pa.string())
@@ -110,7 +110,7 @@ class FileLoader:
         return totals
 
 
-def within(base: StoredFiles, may: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
+def within(base: ManifestSet, may: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
     """The manifests whose bounds `may` does not rule out."""
     return tuple(manifest for manifest in base.manifests if may(manifest.bounds))
 
@@ -144,7 +144,7 @@ def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
     return manifest_cache.put(digest, rows) if digest is not None and is_plain and has_cache else rows
 
 
-def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: StoredFiles) -> LiveFiles:
+def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: ManifestSet) -> LiveFiles:
     return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
 
 

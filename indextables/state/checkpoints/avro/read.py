@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import LayeredFiles, Manifest, Replay, Skip, StoredFiles, Txn, columns
+from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Txn, columns
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
 from indextables.state.checkpoints.avro.file_loader import FileLoader
@@ -17,7 +17,7 @@ from indextables.state.checkpoints.avro.manifests import digest_in
 from indextables.state.checkpoints.avro.state_files import (
     ManifestInfo,
     StateManifest,
-    listed,
+    decoded_list,
     manifest_path,
     read_state_manifest,
     state_metadata,
@@ -36,9 +36,9 @@ def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay
         metadata=state_metadata(state),
         files=_files(log, listing, state, Registry(state.schema_registry or {})),
     )
-    for txn in listed(state.txn, list[Txn], version):
+    for txn in decoded_list(state.txn, list[Txn], version):
         replay.put_txn(txn)
-    for skip in listed(state.mergeskip, list[Skip], version):
+    for skip in decoded_list(state.mergeskip, list[Skip], version):
         replay.put_skip(skip)
     return replay
 
@@ -49,7 +49,7 @@ def _files(log: TransactionLog, listing: LogListing, state: StateManifest, regis
     if not state.is_ours:
         return _foreign(log, state, manifests, gone, registry)
     numbers = state.num_files, state.total_bytes or 0, state.total_records or 0
-    return LayeredFiles(base=StoredFiles(state.state_version, manifests, gone, *numbers, registry.texts))
+    return LayeredFiles(base=ManifestSet(state.state_version, manifests, gone, *numbers, registry.texts))
 
 
 def _manifest(listing: LogListing, version: int, info: ManifestInfo) -> Manifest:
@@ -77,7 +77,7 @@ def _foreign(
         raise LogCorrupted(f"state {version} has {found} files, and says it has {state.num_files}")
     if found == alive.num_rows:
         size, records = (pc.sum(alive.column(name)).as_py() or 0 for name in ("size", "num_records"))
-        return LayeredFiles(base=StoredFiles(version, manifests, gone, found, size, records, registry.texts))
+        return LayeredFiles(base=ManifestSet(version, manifests, gone, found, size, records, registry.texts))
     replay = Replay(log.store.root.relative)
     for add in columns.decode(alive):
         replay.put(registry.restored(add))

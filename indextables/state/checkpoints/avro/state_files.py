@@ -246,7 +246,7 @@ def state_protocol(state: StateManifest) -> Protocol | None:
         raise LogCorrupted(f"state {state.state_version} has a damaged protocol: {error}") from error
 
 
-def listed(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
+def decoded_list(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
     if not isinstance(given, str):
         return given or []
     try:

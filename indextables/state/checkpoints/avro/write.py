@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import MAPPING_PREFIX, Manifest, Part, StoredFiles
+from indextables.actions import MAPPING_PREFIX, Manifest, ManifestSet, Part
 from indextables.errors import CheckpointError
 from indextables.log import LogListing, TransactionLog, names
 from indextables.paths import LOG_FOLDER
@@ -177,7 +177,7 @@ def _dead_rows(part: Part) -> frozenset[int]:
     return frozenset(row for layer in part.dead for row in layer)
 
 
-def _compact(made: _Manifests, base: StoredFiles, dead: Sequence[frozenset[int]], newer: pa.Table, most: int) -> None:
+def _compact(made: _Manifests, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, most: int) -> None:
     """Only manifests that are small or have dead entries are rewritten, and only those are loaded."""
     merged = []
     loader = FileLoader(made.log)
@@ -234,9 +234,9 @@ def _referring(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
         return rows
     for ref in pc.unique(refs.drop_null()).to_pylist():
         here = pc.equal(refs, pa.scalar(ref))
-        said = texts.filter(here).drop_null()
-        if len(said):
-            registry.setdefault(ref, said[0].as_py())
+        mappings = texts.filter(here).drop_null()
+        if len(mappings):
+            registry.setdefault(ref, mappings[0].as_py())
             known = pc.and_kleene(here, pc.equal(texts, pa.scalar(registry[ref], pa.large_string())))
             texts = pc.if_else(known.fill_null(False), pa.scalar(None, pa.large_string()), texts)
     return rows.set_column(rows.schema.get_field_index("doc_mapping_json"), rows.schema.field("doc_mapping_json"), texts)

@@ -70,9 +70,9 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
             with suppress(StorageError):
                 store.delete(f"{LOG_FOLDER}/{name}")
         raise
-    listed = sealed(msgspec.json.encode(found))
-    put_last(store, names.checkpoint_path(contents.version), listed, contents.version)
-    size += len(listed)
+    data = sealed(msgspec.json.encode(found))
+    put_last(store, names.checkpoint_path(contents.version), data, contents.version)
+    size += len(data)
     return Written(
         contents.version,
         Format.JSON_PARTS,
@@ -82,7 +82,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
         size,
         parts=len(parts),
         checkpoint_id=unique,
-        unpacked_size=unpacked + len(listed),
+        unpacked_size=unpacked + len(data),
     )
 
 

@@ -48,9 +48,9 @@ def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
     data = packer.finish()
     if not store.create(path, data):
         store.replace(path, data)
-    stored = store.read(path)
-    _validate(stored, contents)
-    size = len(stored)
+    read_back = store.read(path)
+    _validate(read_back, contents)
+    size = len(read_back)
     return Written(contents.version, Format.JSON, contents.num_files, contents.num_actions, size, size, unpacked_size=packer.text_size)
 
 
@@ -72,9 +72,9 @@ def _pieces(contents: Contents) -> Iterator[bytes]:
         yield opening + b",\n".join(map(_ENCODER.encode, adds))
         opening = b",\n"
     yield _CLOSED if contents.num_files else b"]"
-    for key, said in (("txn", contents.txns), ("mergeskip", contents.skips)):
-        if said:
-            yield f',"{key}":'.encode() + _ENCODER.encode(said)
+    for key, actions in (("txn", contents.txns), ("mergeskip", contents.skips)):
+        if actions:
+            yield f',"{key}":'.encode() + _ENCODER.encode(actions)
 
 
 def _validate(data: bytes, contents: Contents) -> None:

@@ -209,8 +209,8 @@ def _data(store: Store, described: CheckpointMetadata, source: str) -> Iterator[
 
 def _spark_parts(store: Store, version: int) -> list[str]:
     """Spark writes a folder of that name."""
-    listed = [entry.path for entry in store.list(names.parquet_path(version))]
-    return sorted(path for path in listed if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
+    paths = [entry.path for entry in store.list(names.parquet_path(version))]
+    return sorted(path for path in paths if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
 
 
 def _opened(data: bytes, source: str) -> pq.ParquetFile:

@@ -10,9 +10,9 @@ import pytest
 
 from indextables import limits
 from indextables.actions import Action, codec
+from indextables.actions.add_patterns import AddBlock, AddPatterns, decoded, pattern_of
 from indextables.actions.codec import decode_actions, decode_version
 from indextables.actions.replay import Replay
-from indextables.actions.spellings import AddBlock, Spellings, decoded, pattern_of
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, TableRoot
 from tests.actions.test_hostile_lines import ACCEPTED, REFUSED
@@ -31,16 +31,16 @@ def spelt(*actions: dict[str, Any]) -> bytes:
 
 
 @pytest.fixture(autouse=True)
-def spellings(monkeypatch: pytest.MonkeyPatch) -> Spellings:
+def patterns(monkeypatch: pytest.MonkeyPatch) -> AddPatterns:
     """Which learn at once."""
-    fresh = Spellings(patience=1)
-    monkeypatch.setattr(codec, "SPELLINGS", fresh)
+    fresh = AddPatterns(patience=1)
+    monkeypatch.setattr(codec, "ADD_PATTERNS", fresh)
     return fresh
 
 
 def plainly(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     with monkeypatch.context() as patch:
-        patch.setattr(codec, "SPELLINGS", Spellings(patience=10**9))
+        patch.setattr(codec, "ADD_PATTERNS", AddPatterns(patience=10**9))
         try:
             found = decode_actions(data, "version 7", 7)
         except LogCorrupted as error:
@@ -205,9 +205,9 @@ def test_only_compact_lines_of_plain_values_become_patterns() -> None:
         assert pattern_of(odd) is None
 
 
-def test_learning_costs_little(spellings: Spellings) -> None:
+def test_learning_costs_little(patterns: AddPatterns) -> None:
     """However many shapes there are: few patterns are kept, and each takes twice the patience of the one before."""
     for number in range(300):
         quickly(spelt(add(1, **{f"new{number}": 1})))
-    assert len(spellings._patterns) == 4
-    assert spellings._patience >= 128
+    assert len(patterns._patterns) == 4
+    assert patterns._patience >= 128

@@ -45,7 +45,7 @@ class AddBlock(Struct, frozen=True, gc=False):
     timestamp: int | None = None  # of the commit
 
     def add(self, path: str) -> Add:
-        return came_with(_ADD.decode(self.texts[path]), self.version, self.timestamp)
+        return with_commit(_ADD.decode(self.texts[path]), self.version, self.timestamp)
 
 
 Source = Add | AddBlock  # where the add of a path is
@@ -54,17 +54,17 @@ Source = Add | AddBlock  # where the add of a path is
 def decoded(files: Sequence[tuple[str, Source]]) -> list[Add]:
     """The adds of paths, in their order."""
     adds = iter(_ADDS.decode(f"[{','.join([source.texts[path] for path, source in files if isinstance(source, AddBlock)])}]"))
-    return [came_with(next(adds), source.version, source.timestamp) if isinstance(source, AddBlock) else source for _, source in files]
+    return [with_commit(next(adds), source.version, source.timestamp) if isinstance(source, AddBlock) else source for _, source in files]
 
 
-def came_with(add: Add, version: int, timestamp: int | None) -> Add:
+def with_commit(add: Add, version: int, timestamp: int | None) -> Add:
     """An add that was just decoded, so that no one else has it yet, with what is known of its commit."""
     structs.force_setattr(add, "added_at_version", version)
     structs.force_setattr(add, "added_at_timestamp", timestamp)
     return add
 
 
-class Spellings:
+class AddPatterns:
     """The patterns of this process. Threads may share them: at worst one is learnt twice."""
 
     def __init__(self, patience: int = PATIENCE) -> None:
@@ -178,4 +178,4 @@ def _value(kind: str, found: str, key: str) -> str:
     return f'"{_ESCAPED_TEXT if chr(92) in found else _TEXT}"'
 
 
-SPELLINGS = Spellings()
+ADD_PATTERNS = AddPatterns()

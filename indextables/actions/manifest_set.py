@@ -34,7 +34,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class StoredFiles:
+class ManifestSet:
     """The live files of a state."""
 
     version: int

@@ -10,8 +10,8 @@ import pytest
 
 import indextables as it
 from indextables import limits
-from indextables.operations.merge import capacity as room
-from indextables.operations.merge.capacity import Disk, Room, fitting, next_batch
+from indextables.operations.merge import capacity
+from indextables.operations.merge.capacity import Capacity, Disk, fitting, next_batch
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
 from tests.support.tables import ids, make, rows, tree
@@ -28,8 +28,8 @@ def groups(*sizes: int) -> list[Group]:
     return [Group(size) for size in sizes]
 
 
-def space(temp: int, table: int, memory: int | None = None) -> Room:
-    return Room((Disk("/tmp", temp, 2.5, 0), Disk("/data", table, 0, 1)), memory)
+def space(temp: int, table: int, memory: int | None = None) -> Capacity:
+    return Capacity((Disk("/tmp", temp, 2.5, 0), Disk("/data", table, 0, 1)), memory)
 
 
 def test_groups_that_do_not_fit_are_left_out_with_the_bytes() -> None:
@@ -50,7 +50,7 @@ def test_memory_is_counted_for_each_merge() -> None:
 
 
 def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
-    (disk,) = Room.of(StoreSpec(TableRoot(str(tmp_path / "t"))), is_here=True).disks
+    (disk,) = Capacity.of(StoreSpec(TableRoot(str(tmp_path / "t"))), is_here=True).disks
     if Path(tempfile.gettempdir()).stat().st_dev == tmp_path.stat().st_dev:
         assert (disk.while_merging, disk.afterwards) == (2.5, 1)
         assert str(tmp_path / "t") in disk.folder
@@ -59,10 +59,10 @@ def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_what_other_machines_have_is_not_known_here(tmp_path: Path) -> None:
-    away = Room.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
+    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
     assert ([disk.while_merging for disk in away.disks], away.memory) == ([0], None)
-    assert Room.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=False).disks == ()
-    assert sum(disk.while_merging for disk in Room.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=True).disks) == 3.5
+    assert Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=False).disks == ()
+    assert sum(disk.while_merging for disk in Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=True).disks) == 3.5
 
 
 @pytest.mark.parametrize(
@@ -84,20 +84,20 @@ def test_a_batch_is_no_larger_than_what_fits(sizes: list[int], size: int, worker
 
 
 def test_free_memory_is_that_of_the_control_group_too(tmp_path: Path) -> None:
-    assert (room.free_memory() or 0) > MIB
+    assert (capacity.free_memory() or 0) > MIB
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 200\nactive_file 100\n")
-    assert room._of_group(tmp_path) == [400]
+    assert capacity._of_group(tmp_path) == [400]
     (tmp_path / "memory.max").write_text("max\n")
-    assert room._of_group(tmp_path) == []
-    assert room._available(str(tmp_path / "none")) == []
+    assert capacity._of_group(tmp_path) == []
+    assert capacity._available(str(tmp_path / "none")) == []
 
 
 def test_a_merge_without_room_says_so_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t", appends=3)
     before = tree(tmp_path)
-    monkeypatch.setattr(room, "free_disk", lambda _: 1000)
+    monkeypatch.setattr(capacity, "free_disk", lambda _: 1000)
     dry = table.merge_splits(dry_run=True)
     assert (dry.status, len(dry.plan or ()), len(dry.warnings)) == ("success", 2, 2)
     assert "bytes of disk are needed" in dry.warnings[0]
@@ -112,7 +112,7 @@ def test_groups_with_room_are_merged_without_the_others(tmp_path: Path, monkeypa
     table.append([row for row in rows(0, 20_000) if row["ok"]])  # all of one date
     small, large = sorted(step["bytes"] for step in table.merge_splits(dry_run=True).plan or ())
     assert 4 * small < large
-    monkeypatch.setattr(room, "free_disk", lambda _: int(3.6 * small))
+    monkeypatch.setattr(capacity, "free_disk", lambda _: int(3.6 * small))
     report = table.merge_splits()
     assert (report.status, report.metrics["groups"], len(report.warnings)) == ("partial", 1, 1)
     assert "bytes of disk are needed" in report.warnings[0]

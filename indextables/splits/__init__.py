@@ -1,4 +1,4 @@
-"""Splits: immutable files with rows and their full-text index. See bundle.py for the format."""
+"""Splits: immutable files that hold rows and their full-text index. `format/bundle.py` describes the file."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_what_the_image_copies_is_sent_to_the_engine() -> None:
 
 def test_types_are_learnt_at_import() -> None:
     """Two threads that make msgspec learn a type at the same time crash the process: splits are opened in threads."""
-    for file in sorted((ROOT / "indextables" / "splits").glob("*.py")):
+    for file in sorted((ROOT / "indextables" / "splits").rglob("*.py")):
         assert "type=" not in "".join(line for line in file.read_text().splitlines() if "msgspec.json.decode(" in line), file
 
 

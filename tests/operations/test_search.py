@@ -214,5 +214,5 @@ def test_what_has_no_order_is_refused(tmp_path: Path, order_by: Any) -> None:
 @pytest.mark.parametrize("query", [5, None, b"word", ["word"]])
 def test_a_query_is_a_text(tmp_path: Path, query: Any) -> None:
     table = it.create(tmp_path / "t", pa.schema([("m", pa.string())]))
-    with pytest.raises(it.InvalidQuery, match="a query is a text, not"):
+    with pytest.raises(it.InvalidQuery, match="a query must be a string, not"):
         table.search(query)

@@ -19,8 +19,8 @@ REFUSED = {  # query -> (what the message names, position)
     "()": ("nothing to search for", 1),
     "(a": ("')'", 0),
     "a)": ("')'", 1),
-    '"a': ("quotation", 0),
-    "'tis": ("quotation", 0),
+    '"a': ("quoted string", 0),
+    "'tis": ("quoted string", 0),
     "a AND": ("AND has nothing after it", 2),
     "AND a": ("AND has nothing before it", 0),
     "a AND OR b": ("OR", 6),
@@ -52,7 +52,7 @@ REFUSED = {  # query -> (what the message names, position)
     "status:[1 2]": ("TO", 10),
     "status:[1 TO 2": ("']'", 7),
     "status:[1 TO ]": ("bound", 13),
-    "status:>": ("nothing", 8),
+    "status:>": ("lacks a value", 8),
     "status:IN []": ("empty", 10),
     "status:IN [1 2": ("']'", 10),
     "[1 TO 2]": ("'['", 0),
@@ -68,7 +68,7 @@ REFUSED = {  # query -> (what the message names, position)
     'message:""': ("''", 8),
     "foo.*": ("letter", 0),
     "message:-timeout": ("sign", 8),
-    "--timeout": ("signs", 0),
+    "--timeout": ("more than one sign", 0),
     "+a OR b": ("+", 0),
     "a -b OR c": ("ambiguous", 2),
     "a^": ("^", 2),
@@ -98,10 +98,10 @@ def test_refused_with_the_place(text: str) -> None:
 @pytest.mark.parametrize(("text", "position"), [("attr.user:alice", 0), ("attr:alice", 5), ("a AND attr.user.name:[1 TO 2]", 6)])
 def test_an_object_that_is_not_indexed_says_how_it_would_be(text: str, position: int) -> None:
     schema = pa.schema([("m", pa.string()), ("attr", pa.struct([("user", pa.string())])), ("l", pa.list_(pa.int64()))])
-    with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(that takes indexing\.typemap\.attr=json when") as error:
+    with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(set indexing\.typemap\.attr=json when") as error:
         parse_query(text, schema, DocMapping.for_table(schema, []))
     assert error.value.position == position
-    with pytest.raises(InvalidQuery, match="column 'l' is not indexed, only `where`"):
+    with pytest.raises(InvalidQuery, match="column 'l' is not indexed, filter it with `where`"):
         parse_query("l:1", schema, DocMapping.for_table(schema, []))
 
 

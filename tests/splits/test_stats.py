@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.splits.format.bundle import ColumnStatistics
-from indextables.splits.format.stats import StatsCollector, cut_maximum, merge_statistics
+from indextables.splits.format.stats import StatsCollector, merge_statistics, truncated_maximum
 from indextables.values import decode_value
 from tests.support.splits import batch_of, write_logs, write_split
 
@@ -69,7 +69,7 @@ def test_merged_bounds_hold_for_all_parts(column: tuple[pa.DataType, list[Any]],
 
 @given(TEXT, st.integers(1, 5))
 def test_a_cut_maximum_is_short_valid_and_not_below(value: str, length: int) -> None:
-    cut = cut_maximum(value, length)
+    cut = truncated_maximum(value, length)
     if cut is None:
         assert set(value[:length]) == {"\U0010ffff"}
     else:
@@ -79,11 +79,11 @@ def test_a_cut_maximum_is_short_valid_and_not_below(value: str, length: int) -> 
 
 
 def test_known_cuts() -> None:
-    assert cut_maximum("abcd", 3) == "abd"
-    assert cut_maximum("abc", 3) == "abc"
-    assert cut_maximum("ab\U0010ffffd", 3) == "ac"
-    assert cut_maximum("ab\ud7ffd", 3) == "ab\ue000"
-    assert cut_maximum("\U0010ffff\U0010ffff", 1) is None
+    assert truncated_maximum("abcd", 3) == "abd"
+    assert truncated_maximum("abc", 3) == "abc"
+    assert truncated_maximum("ab\U0010ffffd", 3) == "ac"
+    assert truncated_maximum("ab\ud7ffd", 3) == "ab\ue000"
+    assert truncated_maximum("\U0010ffff\U0010ffff", 1) is None
 
 
 def test_merged_bounds_are_those_of_the_whole_where_nothing_was_cut() -> None:

@@ -76,7 +76,7 @@ def test_booleans_have_no_ranges(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", LETTERS)
     with SplitReader(tmp_path / "a.split") as reader:
         assert [matches(reader, f"ok:{value}") for value in ("true", "FALSE", "*")] == [{0}, {1}, {0, 1}]
-        with pytest.raises(InvalidQuery, match="ranges are for numbers"):
+        with pytest.raises(InvalidQuery, match="ranges require a column of numbers"):
             matches(reader, "ok:[false TO true]")
 
 

@@ -20,7 +20,7 @@ from indextables.actions.segments import Part, Segment
 from indextables.predicates import parse_predicate
 from indextables.predicates.expressions import order_key
 from indextables.predicates.log_strings import bounds_of
-from indextables.splits.format.stats import cut_maximum
+from indextables.splits.format.stats import truncated_maximum
 from indextables.table.pruning import decided_by_partition, may_match_bounds, prune
 from indextables.values import encode_value
 from tests.support import own_states
@@ -64,7 +64,7 @@ def bounds(name: str, values: list[Any], most: int, ours: bool) -> tuple[str | N
         return None, None
     low, high = min(values, key=order_key), max(values, key=order_key)
     if pa.types.is_string(kind):
-        return low[:most], cut_maximum(high, most) if ours else high[:most]
+        return low[:most], truncated_maximum(high, most) if ours else high[:most]
     return encode_value(low, kind), encode_value(high, kind)
 
 

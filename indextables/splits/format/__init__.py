@@ -1,4 +1,4 @@
-"""The split file: the bundle, its row store, its column statistics, and the footers of tantivy's files."""
+"""The split file: the bundle, its row store, its column statistics, and the footers of the tantivy files in it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Decoded blocks of rows that were read last, of all open splits together: searches come back to the same ones.
+"""An LRU cache of decoded row blocks, shared by all open splits, because searches often return to the same blocks.
 
-At most `limits.BLOCK_CACHE_BYTES` are kept, least recently used go first. Those of a split that was closed go the same way.
+It holds at most `limits.BLOCK_CACHE_BYTES`. Closing a split does not remove its blocks; they are evicted like any others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.process_cache import ProcessCache
 
-BlockKey = tuple[int, tuple[str, ...] | None, int]  # row store, columns, number of the block
+BlockKey = tuple[int, tuple[str, ...] | None, int]  # row store, columns, block number
 
 
 def _bytes(block: pa.RecordBatch) -> tuple[int]:
@@ -20,11 +20,11 @@ def _bytes(block: pa.RecordBatch) -> tuple[int]:
 _blocks: ProcessCache[BlockKey, pa.RecordBatch] = ProcessCache(lambda: (limits.BLOCK_CACHE_BYTES,), _bytes)
 
 
-def known_block(key: BlockKey) -> pa.RecordBatch | None:
+def cached_block(key: BlockKey) -> pa.RecordBatch | None:
     return _blocks.get(key)
 
 
-def keep_block(key: BlockKey, block: pa.RecordBatch) -> None:
-    """Unless it is so large that it would replace many others."""
+def cache_block(key: BlockKey, block: pa.RecordBatch) -> None:
+    """Cache a block, unless it is so large that it would evict many others."""
     if block.get_total_buffer_size() <= limits.BLOCK_CACHE_BYTES // 8:
         _blocks.put(key, block)

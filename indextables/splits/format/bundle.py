@@ -1,34 +1,34 @@
 """The split file: an envelope around the files of a tantivy index and an Arrow row store.
 
-All integers are little-endian, all checksums CRC-32 as in zlib. A split is::
+All integers are little-endian; all checksums are CRC-32 as in zlib. A split is::
 
-    file 0, file 1, …           each starting at a multiple of 4,096, zeros between them
+    file 0, file 1, …           each starts at a multiple of 4,096, padded with zeros
     bundle  u32 403881646, u32 1, JSON {"files": {name: {"start": n, "end": n}}}     <- footerStartOffset
     u32     length of the bundle part (its 8 bytes and its JSON)
     hotcache                                                                         <- hotcacheStartOffset
     u32     length of the hotcache (hotcacheLength)                                  <- ends at footerEndOffset = file size
 
-which is Quickwit's layout. `uncompressedSizeBytes` is footerStartOffset. The files, in the order of their places, which leave no gap but
-the zeros, are
+This is Quickwit's layout. `uncompressedSizeBytes` is footerStartOffset. The files, in the order of their offsets and without gaps other
+than the padding, are
 
-- those of one tantivy index of format 7 with one segment, nothing stored, no deletions: `<segment, 32 hex>.<extension>` for the extensions
-  `fast`, `fieldnorm`, `idx`, `pos`, `store`, `term`, and `meta.json`. The term dictionary is tantivy's own (FST), not Quickwit's.
-  The index has a field for each column of the doc mapping that is not `stored` (index.py says how values get there), `_null` with the names
-  of the columns that are null in a document, and the fast i64 `_row`, which is unique in practice: `firstRow` and `lastRow` are its
-  values in the first and the last document;
-- `rows.arrow`, an Arrow IPC file (format V5; buffers compressed by lz4 frames or zstd; no dictionaries), all columns of the schema, every
-  batch of `batchRows` rows but the last. Document n of the index is row n. Timestamps are microseconds, dates days, decimals
-  128 bits; the schema is that of `schema` (schema.py says which Arrow type stands for which of Spark's).
+- those of one tantivy index of format 7 with one segment, no stored fields and no deletions: `<segment, 32 hex>.<extension>` for the
+  extensions `fast`, `fieldnorm`, `idx`, `pos`, `store`, `term`, and `meta.json`. The term dictionary is tantivy's (FST), not Quickwit's.
+  The index has a field for each column of the doc mapping that is not `stored` (index/schema.py describes how values are indexed), `_null`
+  with the names of the columns that are null in a document, and the fast i64 `_row`, which is unique in practice: `firstRow` and `lastRow`
+  are its values in the first and the last document;
+- `rows.arrow`, an Arrow IPC file (format V5; buffers compressed as lz4 frames or zstd; no dictionaries) with all columns of the schema; all
+  batches but the last have `batchRows` rows. Document n of the index is row n. Timestamps are microseconds, dates days, decimals
+  128 bits; `schema` gives the schema (indextables/schema.py maps Spark's types to Arrow's).
 
-The hotcache is ours: exactly the bytes `{"crc32":"hhhhhhhh","content":`, the content, and `}`, where hhhhhhhh is the checksum (lowercase
-hex) of the content's bytes. The content is a JSON object with the keys of `Hotcache` below in camel case; bytes are base64. Together
-they are one JSON document. Every byte that is ever used is covered: the content by its checksum, the bundle part by `bundleCrc32`, each
-file by `files`. What is read in ranges is covered in ranges too: the files of the index by the blocks of `blocks`, the row store by its
-sections. `tails` has the ends of the files, so that the index and the row store open without another read (tails.py says from
-where on); all of `meta.json` is in it, as it is read whole.
+The hotcache is specific to IndexTables: exactly the bytes `{"crc32":"hhhhhhhh","content":`, the content, and `}`, where hhhhhhhh is the
+checksum (lowercase hex) of the content's bytes. The content is a JSON object with the keys of `Hotcache` below in camel case; bytes are
+base64. Together they are one JSON document. A checksum covers every byte that a reader uses: the content has its own, `bundleCrc32` covers
+the bundle part, and `files` covers each file. Data that is read in ranges is also covered in ranges: `blocks` for the files of the index,
+sections for the row store. `tails` holds the ends of the files, so that the index and the row store open without another read
+(file_footers.py computes where each tail starts); it holds all of `meta.json`.
 
-A reader refuses another `formatVersion`, names that are not as above, and whatever does not fit its checksum; keys of the hotcache that
-it does not know it ignores. Splits of Quickwit and of upstream have the same envelope and another hotcache: upstream.py reads their rows.
+A reader refuses any other `formatVersion`, names other than those above, and data that does not match its checksum; it ignores unknown
+keys of the hotcache. Splits of Quickwit and of upstream have the same envelope and a different hotcache: splits/foreign reads their rows.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Files(msgspec.Struct, frozen=True):
     files: dict[str, Range]
 
 
-# Made here and not where it is used: msgspec learns a type at first use, and two threads that do so at once crash the process.
+# Built at import: msgspec inspects a type when a decoder is first built, and two threads that do so at the same time crash the process.
 _FILES = msgspec.json.Decoder(Files)
 
 
 class ColumnStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Bounds of a column's values as the log spells them. Without bounds (NaN, unspellable) any value is possible."""
+    """Bounds of a column's values in the log's notation. Without bounds (NaN, not representable) any value is possible."""
 
     nulls: int
     min: str | None = None
@@ -95,7 +95,7 @@ class RowStoreSections(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Hotcache(msgspec.Struct, frozen=True, rename="camel"):
-    """What a reader wants to know before it reads anything else."""
+    """What a reader needs before it reads anything else."""
 
     format_version: int
     num_records: int
@@ -103,18 +103,18 @@ class Hotcache(msgspec.Struct, frozen=True, rename="camel"):
     last_row: int  # `_row` of the last document
     schema: str  # Spark's schema JSON
     doc_mapping: str  # JSON, see mapping.py
-    stats_characters: int  # length at which string statistics were cut
-    partition_columns: list[str]  # their statistics are never cut
+    stats_characters: int  # length to which string statistics were truncated
+    partition_columns: list[str]  # their statistics are never truncated
     statistics: dict[str, ColumnStatistics]
     row_store: RowStoreSections
-    files: dict[str, int] = {}  # name -> checksum; this and what follows is set by write_bundle
+    files: dict[str, int] = {}  # name -> checksum; write_bundle sets this and the following fields
     block_bytes: int = BLOCK
-    blocks: dict[str, list[int]] = {}  # name of each file of the index -> checksums of its blocks, the last may be shorter
+    blocks: dict[str, list[int]] = {}  # name of each index file -> checksums of its blocks; the last block may be shorter
     tails: dict[str, bytes] = {}  # name -> its last bytes
     bundle_crc32: int = 0
 
 
-# At import, as above.
+# Built at import, as above.
 _HOTCACHE = msgspec.json.Decoder(Hotcache)
 
 
@@ -129,7 +129,7 @@ class Footer:
 
 
 def write_bundle(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, destination: Path) -> None:
-    """Put the files into one split; `destination` appears complete and durable, or not at all. Makes its folders."""
+    """Write the files as one split; `destination` appears complete and durable, or not at all. Creates its parent folders."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     temporary = destination.parent / f".{destination.name}.{uuid.uuid4().hex}.tmp"
     try:
@@ -165,7 +165,7 @@ def _write(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, out: BinaryI
 
 
 def _copy(source: Path, out: BinaryIO) -> tuple[int, list[int]]:
-    """The checksums of the whole and of its blocks."""
+    """Copy a file; return the checksum of the file and those of its blocks."""
     crc = 0
     blocks: list[int] = []
     with source.open("rb") as file:
@@ -194,30 +194,30 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_footer(data: memoryview, path: Path) -> Footer:
-    """The checked footer of a whole split's bytes; SplitCorrupted says what is wrong with it."""
+    """The footer of a complete split, with its checksums and layout verified; SplitCorrupted says what is wrong."""
     bundle_start, hot_start, hot_end = parts_of(data, path)
     hotcache = _read_hotcache(data[hot_start:hot_end], path)
     bundle = data[bundle_start : hot_start - 4]
     if zlib.crc32(bundle) != hotcache.bundle_crc32:
-        raise SplitCorrupted(f"split {path} is damaged: the checksum of its file list does not fit")
+        raise SplitCorrupted(f"split {path} is damaged: the checksum of its file list does not match")
     files = read_files(bundle, path)
     _check_layout(files, hotcache, bundle_start, path)
     return Footer(files, hotcache, bundle_start, len(data), hot_start, hot_end - hot_start)
 
 
 def parts_of(data: memoryview, path: Path) -> tuple[int, int, int]:
-    """Where the bundle part begins, and where the hotcache begins and ends."""
+    """The offsets of the start of the bundle part and of the start and end of the hotcache."""
     hot_end = len(data) - 4
     hot_start = hot_end - _u32(data, hot_end, path)
     bundle_end = hot_start - 4
     bundle_start = bundle_end - _u32(data, bundle_end, path)
     if bundle_start < 0:
-        raise SplitCorrupted(f"split {path} is damaged: its footer reaches beyond its {len(data)} bytes")
+        raise SplitCorrupted(f"split {path} is damaged: its footer extends beyond its {len(data)} bytes")
     return bundle_start, hot_start, hot_end
 
 
 def has_our_hotcache(data: memoryview, path: Path) -> bool:
-    """Whether it begins as ours do, be it sound or not."""
+    """Whether the hotcache starts like one of IndexTables, valid or not."""
     _, hot_start, hot_end = parts_of(data, path)
     return bytes(data[hot_start:hot_end][:_OPENING_FIXED]) == _OPENING[:_OPENING_FIXED]
 
@@ -231,34 +231,34 @@ def _u32(data: memoryview, at: int, path: Path) -> int:
 def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
     content = data[_OPENING_LENGTH:-1]
     if bytes(data[:_OPENING_LENGTH]) != _OPENING % zlib.crc32(content) or bytes(data[-1:]) != b"}":
-        raise SplitCorrupted(f"split {path} is damaged: the checksum of its footer does not fit")
+        raise SplitCorrupted(f"split {path} is damaged: the checksum of its footer does not match")
     try:
         hotcache = _HOTCACHE.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
-        raise SplitCorrupted(f"split {path} is damaged: its footer does not read: {cause}") from cause
+        raise SplitCorrupted(f"split {path} is damaged: its footer cannot be parsed: {cause}") from cause
     if hotcache.format_version != FORMAT_VERSION:
-        raise SplitCorrupted(f"split {path} has format version {hotcache.format_version}, this reader knows {FORMAT_VERSION}")
+        raise SplitCorrupted(f"split {path} has format version {hotcache.format_version}, this reader supports {FORMAT_VERSION}")
     return hotcache
 
 
 def read_files(bundle: memoryview, path: Path) -> dict[str, Range]:
-    """The places of the files by the bundle part, which need not make sense."""
+    """The ranges of the files according to the bundle part, not validated."""
     if bytes(bundle[:8]) != struct.pack("<II", MAGIC, VERSION):
-        raise SplitCorrupted(f"split {path} is damaged: its file list does not begin as it must")
+        raise SplitCorrupted(f"split {path} is damaged: its file list does not start with the magic number and version")
     try:
         return _FILES.decode(bundle[8:]).files
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
-        raise SplitCorrupted(f"split {path} is damaged: its file list does not read: {cause}") from cause
+        raise SplitCorrupted(f"split {path} is damaged: its file list cannot be parsed: {cause}") from cause
 
 
 def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
-    """Names are of our own pattern (they become paths), and ranges follow each other within the file."""
+    """Check that names match the pattern (they become paths) and that ranges follow each other within the file."""
     position = 0
     for name, where in files.items():
         if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it holds a file named {name!r}")
+            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name!r}")
         if not position <= where.start <= where.end <= end:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} lies at {where.start} to {where.end}")
+            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {where.start} to {where.end}")
         position = where.end
     if position != end:
         raise SplitCorrupted(f"split {path} is damaged: there are bytes between its files and its footer")
@@ -269,4 +269,4 @@ def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: P
     ascending = all(a <= b for a, b in zip([0, *sections.ends], sections.ends, strict=False))
     batches = -(-hotcache.num_records // sections.batch_rows) if sections.batch_rows > 0 else -1
     if not ascending or len(sections.ends) != batches + 2 or len(sections.crc32) != len(sections.ends) or sections.ends[-1] != size:
-        raise SplitCorrupted(f"split {path} is damaged: the sections of its row store do not fit its {hotcache.num_records} rows")
+        raise SplitCorrupted(f"split {path} is damaged: the sections of its row store do not match its {hotcache.num_records} rows")

@@ -1,9 +1,9 @@
-"""The ends of tantivy's files: what it reads when it opens an index, before any query. All integers are little-endian.
+"""The tails of tantivy's files: what tantivy reads when it opens an index, before any query. All integers are little-endian.
 
-Each file ends with JSON, its length (u32) and the number 1337 (u32); what is before that is its body. The body of a composite file (`idx`,
-`pos`, `term`, `fieldnorm`) ends with its list of fields and the length of that (u32). That of a `store` ends with 24 bytes whose
-first eight are the place of its skip index, that of a `fast` with the length of its dictionary of columns (u64), which stands before it,
-the number of rows (u32), and eight bytes for its format.
+Each file ends with JSON, the length of the JSON (u32) and the number 1337 (u32); everything before that is the body. The body of a
+composite file (`idx`, `pos`, `term`, `fieldnorm`) ends with its list of fields and the length of the list (u32). The body of a `store` ends
+with 24 bytes, of which the first eight are the offset of its skip index. The body of a `fast` ends with its dictionary of columns, the
+length of the dictionary (u64), the number of rows (u32), and eight bytes for its format.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ FOOTER_MAGIC = 1337
 _COMPOSITE = ("idx", "pos", "term", "fieldnorm")
 _FAST_END = struct.Struct("<QIII")
 _STORE_END = 24
-_UNKNOWN = 16_384  # what is kept of a file whose end is not as above
+_UNKNOWN = 16_384  # bytes kept of a file whose tail is not as above
 
 
 def body_end(data: memoryview) -> tuple[int, int]:
-    """Where the body of one of tantivy's files ends, and its CRC-32 as the file says; ValueError where there is no such end."""
+    """The offset at which the body of a tantivy file ends, and its CRC-32 according to the footer; ValueError without a valid footer."""
     if len(data) < 8:
         raise ValueError(f"it has {len(data)} bytes, too few for its footer")
     length, magic = struct.unpack("<II", data[-8:])
     end = len(data) - 8 - length
     if magic != FOOTER_MAGIC or end < 0:
-        raise ValueError("it has no footer of tantivy's")
+        raise ValueError("it has no tantivy footer")
     try:
         crc = json.loads(bytes(data[end:-8]))["crc"]
     except (ValueError, TypeError, KeyError, RecursionError) as cause:
-        raise ValueError("its footer does not read") from cause
+        raise ValueError("its footer cannot be parsed") from cause
     if isinstance(crc, bool) or not isinstance(crc, int):
-        raise ValueError(f"its footer has the checksum {crc!r:.40}")
+        raise ValueError(f"its footer has the invalid checksum {crc!r:.40}")
     return end, crc
 
 
 def check_body(data: memoryview) -> None:
-    """ValueError unless the checksum in the file's own footer fits."""
+    """ValueError unless the body matches the checksum in the file's footer."""
     end, crc = body_end(data)
     if zlib.crc32(data[:end]) != crc:
-        raise ValueError("its checksum does not fit")
+        raise ValueError("its checksum does not match")
 
 
 def opening_tail(name: str, data: memoryview) -> bytes:
-    """The end of a file of an index, from the first byte that opening the index reads; all of one that is no body with an end."""
+    """The tail of an index file, from the first byte that opening the index reads; the complete file if it has no tantivy footer."""
     extension = name.rpartition(".")[2]
     try:
         end, _ = body_end(data)

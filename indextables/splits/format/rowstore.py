@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.errors import InvalidArgument, SplitCorrupted, StorageError
-from indextables.splits.format.block_cache import keep_block, known_block
+from indextables.splits.format.block_cache import cache_block, cached_block
 from indextables.splits.format.bundle import RowStoreSections
 
-_FEW = 16  # rows that are taken one by one
-_PROJECTIONS = 100  # that a row store remembers
-_NUMBERS = count()  # of row stores, for their blocks
+_FEW = 16  # rows up to which `take` slices batches
+_PROJECTIONS = 100  # remembered per row store
+_NUMBERS = count()  # identify row stores in the block cache
 
 
 class RowStoreWriter:
-    """Batches of any size in, batches of ROW_BATCH rows out. Opens its file with the first full batch, so that many may wait at once."""
+    """Rewrites batches of any size as batches of ROW_BATCH rows. Opens its file at the first full batch, so that many can be idle."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str = "lz4") -> None:
         self.path = path
@@ -37,7 +37,7 @@ class RowStoreWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far; rows that wait for a full batch are not in it."""
+        """Bytes written so far, without the rows buffered for the next batch."""
         return self._ends[-1] if self._ends else 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -53,7 +53,7 @@ class RowStoreWriter:
             self._pending_rows += batch.num_rows - offset
 
     def finish(self) -> RowStoreSections:
-        """Complete the file and cut it into checksummed sections."""
+        """Complete the file and return its checksummed sections."""
         self._flush()
         writer, sink = self._open()
         writer.close()
@@ -65,7 +65,7 @@ class RowStoreWriter:
         return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
 
     def discard(self) -> None:
-        """Close and remove the file; may be repeated."""
+        """Close and remove the file. Idempotent."""
         self._pending.clear()
         if self._sink is not None:
             self._sink.close()
@@ -92,15 +92,15 @@ class RowStoreWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Projection:
-    included: list[int]  # numbers of the columns that are decoded, ascending; none stands for all
-    schema: pa.Schema  # of what is decoded
-    in_order: bool  # and is what was asked for as it comes
+    included: list[int]  # indices of the columns to decode, ascending; empty means all
+    schema: pa.Schema  # of the decoded columns
+    in_order: bool  # whether the decoded columns are already in the requested order
 
 
 class RowStore:
-    """Reads a row store in a buffer (normally a slice of a memory-mapped split). Safe to use from several threads.
+    """Reads a row store from a buffer (normally a slice of a memory-mapped split). Thread-safe.
 
-    Each section's checksum is compared before its bytes are first decoded; SplitCorrupted names the file.
+    Each section's checksum is verified before the section is first decoded; SplitCorrupted names the file.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class RowStore:
         path: Path,
         provide: Callable[[Sequence[int]], None] | None = None,
     ) -> None:
-        """`provide` fetches sections that are about to be read, where the buffer does not have them all."""
+        """`provide` fetches the sections that are about to be read, if the buffer does not hold all of them."""
         self._data = data
         self._provide = provide
         self._schema = schema
@@ -128,42 +128,42 @@ class RowStore:
         return len(self._sections.ends) - 2
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows in order; only `columns` are decompressed, in the order given."""
+        """All rows in order; only `columns` are decompressed, and they come in the given order."""
         return self._read(range(self.num_batches), columns)
 
     def take(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these numbers, in the given order; a number may come twice."""
-        if columns is not None and not columns:  # a take of no columns would forget how many rows it took
+        """The rows with these numbers, in the given order; a number may occur twice."""
+        if columns is not None and not columns:  # Arrow's take of no columns loses the number of rows
             return self.take(rows, self._schema.names[:1]).select([])
-        wanted = np.asarray(rows, dtype=np.int64)
-        if not wanted.size:
+        requested = np.asarray(rows, dtype=np.int64)
+        if not requested.size:
             return self._selected(columns).empty_table()
-        low, high = int(wanted.min()), int(wanted.max())
+        low, high = int(requested.min()), int(requested.max())
         if low < 0 or high >= self._num_rows:
-            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}, and not {low if low < 0 else high}")
-        if wanted.size <= _FEW:
-            return self._take_few(wanted.tolist(), columns)
-        order = np.argsort(wanted, kind="stable")
-        ascending = wanted[order]
+            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}, row {low if low < 0 else high} does not exist")
+        if requested.size <= _FEW:
+            return self._take_few(requested.tolist(), columns)
+        order = np.argsort(requested, kind="stable")
+        ascending = requested[order]
         numbers, starts = np.unique(ascending // self._sections.batch_rows, return_index=True)
         ends = [*starts[1:], len(ascending)]
         parts = [
             batch.take(pa.array(ascending[start:end] - number * self._sections.batch_rows))
             for number, start, end, batch in zip(numbers, starts, ends, self._read(numbers.tolist(), columns), strict=True)
         ]
-        back = np.empty(len(order), dtype=np.int64)
-        back[order] = np.arange(len(order))
-        return pa.Table.from_batches(parts, self._selected(columns)).take(pa.array(back))
+        inverse = np.empty(len(order), dtype=np.int64)
+        inverse[order] = np.arange(len(order))
+        return pa.Table.from_batches(parts, self._selected(columns)).take(pa.array(inverse))
 
     def _take_few(self, rows: list[int], columns: Sequence[str] | None) -> pa.Table:
-        """Slices of the batches: less work than Arrow's take, which pays off for many rows only."""
+        """Slices of the batches: for few rows cheaper than Arrow's take."""
         size = self._sections.batch_rows
         numbers = sorted({row // size for row in rows})
-        wanted = None if columns is None else tuple(columns)
-        batches = {number: block for number in numbers if (block := known_block((self._number, wanted, number))) is not None}
+        names = None if columns is None else tuple(columns)
+        batches = {number: block for number in numbers if (block := cached_block((self._number, names, number))) is not None}
         missing = [number for number in numbers if number not in batches]
         for number, block in zip(missing, self._read(missing, columns, threads=False) if missing else (), strict=True):
-            keep_block((self._number, wanted, number), block)
+            cache_block((self._number, names, number), block)
             batches[number] = block
         return pa.Table.from_batches([batches[row // size].slice(row % size, 1) for row in rows])
 
@@ -181,11 +181,11 @@ class RowStore:
         return int(index)
 
     def _projection(self, columns: Sequence[str] | None) -> _Projection:
-        """How these columns are read; remembered, since a search reads few rows of many splits."""
+        """How to read these columns; cached, because a search reads few rows at a time from each split."""
         key = None if columns is None else tuple(columns)
         known = self._projections.get(key)
         if known is None:
-            # Arrow takes no included field for all of them: a count of rows decodes one column and drops it.
+            # Arrow treats an empty list of fields as all fields: to read no columns, decode one and drop it.
             included = [] if columns is None else sorted({self._index(name) for name in columns}) or [0]
             schema = pa.schema([self._schema.field(index) for index in included]) if included else self._schema
             known = _Projection(included, schema, columns is None or schema.names == list(columns))
@@ -209,15 +209,15 @@ class RowStore:
                 self._check(1 + number)
                 batch = reader.get_batch(number)
                 self._check_shape(number, batch, projection.schema)
-                batch.validate(full=True)  # 4 % of a scan: who forges checksums may forge offsets too, which would end the process
+                batch.validate(full=True)  # 4 % of a scan; forged offsets under a valid checksum would crash the process
                 yield batch if columns is None or projection.in_order else batch.select(list(columns))
         except MemoryError as cause:
-            raise StorageError(f"there is not enough memory for {limits.ROW_BATCH} rows of split {self._path}: {cause}") from cause
+            raise StorageError(f"not enough memory for {limits.ROW_BATCH} rows of split {self._path}: {cause}") from cause
         except (pa.ArrowException, OSError) as cause:
-            raise SplitCorrupted(f"split {self._path} is damaged: its rows do not decode: {cause}") from cause
+            raise SplitCorrupted(f"split {self._path} is damaged: its rows cannot be decoded: {cause}") from cause
 
     def _ahead(self, numbers: Iterable[int], ends: Sequence[int]) -> Iterator[Iterable[int]]:
-        """The batches in groups that are fetched together, the first with the ends of the file; one group where all is here."""
+        """Batches in groups to fetch together, the first group with the file's header and footer; one group if the split is complete."""
         if self._provide is None:
             yield numbers
             return
@@ -237,7 +237,7 @@ class RowStore:
     def _check_shape(self, number: int, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         rows = min(self._sections.batch_rows, self._num_rows - number * self._sections.batch_rows)
         if batch.num_rows != rows or not batch.schema.equals(schema):
-            raise SplitCorrupted(f"split {self._path} is damaged: batch {number} of its rows is not what its footer says")
+            raise SplitCorrupted(f"split {self._path} is damaged: batch {number} of its rows does not match the footer")
 
     def _check(self, section: int) -> None:
         if section in self._checked:
@@ -245,5 +245,5 @@ class RowStore:
         start = self._sections.ends[section - 1] if section else 0
         data = memoryview(self._data)[start : self._sections.ends[section]]
         if zlib.crc32(data) != self._sections.crc32[section]:
-            raise SplitCorrupted(f"split {self._path} is damaged: the checksum of its rows (section {section}) does not fit")
+            raise SplitCorrupted(f"split {self._path} is damaged: the checksum of its rows (section {section}) does not match")
         self._checked.add(section)

@@ -1,4 +1,4 @@
-"""Folders for a moment. tantivy looks after an open index from a thread of its own, and may put a file there while the folder goes."""
+"""Temporary folders. tantivy watches an open index from its own thread, and may create a file while the folder is being removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.01
 
 @contextmanager
 def scratch_folder(prefix: str) -> Iterator[Path]:
-    """A new folder in the temporary folder, which is gone afterwards."""
+    """A new temporary folder, removed on exit."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
         yield folder
@@ -24,7 +24,7 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """All of it, as far as that is possible; may be repeated."""
+    """Remove a folder with its contents, as far as possible. Idempotent; raises nothing."""
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

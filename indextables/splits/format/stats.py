@@ -1,8 +1,8 @@
-"""Smallest and largest value of each column, gathered batch by batch. The bounds never exclude a row that is there.
+"""Minimum and maximum of each column, collected batch by batch. The bounds never exclude an existing row.
 
-Nulls do not count. Binaries, arrays, maps and structs have no bounds. A float column with a NaN has none either, since NaN has no place
-between numbers; nor has a column with a moment outside the years 1 to 9999, which the log cannot spell. Strings compare by code point,
-which is the order of their UTF-8 bytes.
+Nulls are ignored. Binaries, arrays, maps and structs have no bounds. Nor has a float column with a NaN, since NaN has no place in the order
+of numbers, or a column with a time outside the years 1 to 9999, which the log cannot represent. Strings compare by code point, which is
+the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class _Column:
-    """Bounds of one column; temporal values are kept as Arrow's integers, so that none is out of range while they are compared."""
+    """Bounds of one column; temporal values stay Arrow integers, since Python's types do not cover Arrow's range."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
@@ -48,7 +48,7 @@ class _Column:
         if not self.bounded or self.low is None:
             return ColumnStatistics(self.nulls)
         if isinstance(self.low, str):
-            return ColumnStatistics(self.nulls, self.low[:length], cut_maximum(self.high, length))
+            return ColumnStatistics(self.nulls, self.low[:length], truncated_maximum(self.high, length))
         try:
             low, high = (encode_value(self._value(bound), self.kind) for bound in (self.low, self.high))
         except OverflowError:
@@ -66,7 +66,7 @@ class _Column:
 
 
 class StatsCollector:
-    """Statistics of all columns of a schema; strings are cut to `length` characters, except of partition columns."""
+    """Statistics of all columns of a schema; strings are truncated to `length` characters, except in partition columns."""
 
     def __init__(self, schema: pa.Schema, length: int, partition_columns: Sequence[str] = ()) -> None:
         self._columns = {field.name: _Column(field.type) for field in schema}
@@ -80,27 +80,27 @@ class StatsCollector:
         return {name: column.result(self._lengths[name]) for name, column in self._columns.items()}
 
 
-def cut_maximum(value: str, length: int | None) -> str | None:
-    """A string of at most `length` characters that is not below `value`; None where there is none."""
+def truncated_maximum(value: str, length: int | None) -> str | None:
+    """A string of at most `length` characters that is not below `value`; None if there is none."""
     if length is None or len(value) <= length:
         return value
     for end in range(length, 0, -1):
         point = ord(value[end - 1])
         if point < 0x10FFFF:
-            # The code points D800 to DFFF are surrogates, which no string may hold.
+            # The code points D800 to DFFF are surrogates, which are invalid in a string.
             return value[: end - 1] + chr(0xE000 if point == 0xD7FF else point + 1)
     return None
 
 
 def merge_statistics(schema: pa.Schema, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
-    """Bounds of the union of `parts`, each a number of rows and their statistics."""
+    """Bounds of the union of `parts`, each of which is a number of rows and their statistics."""
     return {field.name: _merge_column(field, parts) for field in schema}
 
 
 def _merge_column(field: pa.Field, parts: Sequence[tuple[int, Mapping[str, ColumnStatistics]]]) -> ColumnStatistics:
     columns = [(rows, part[field.name]) for rows, part in parts]
     nulls = sum(column.nulls for _, column in columns)
-    filled = [column for rows, column in columns if column.nulls < rows]  # what has only nulls has no say
+    filled = [column for rows, column in columns if column.nulls < rows]  # parts with nulls only do not affect the bounds
     lows = [column.min for column in filled if column.min is not None]
     highs = [column.max for column in filled if column.max is not None]
     return ColumnStatistics(

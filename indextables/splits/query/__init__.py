@@ -1,4 +1,4 @@
-"""The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of what was found."""
+"""The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of the matching text (`snippets`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the search syntax to tantivy's queries, for the columns of a table or of one split."""
+"""Compiles the tree of a query to tantivy queries, for the columns of a table or of one split."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from indextables.values import decode_value
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
-_EXPENSIVE = 16  # clauses that a prefix, a phrase or a range counts for
+_EXPENSIVE = 16  # clauses that a prefix, a phrase or a range counts as
 _NUMBERS = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,20 +41,20 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query that fits a table. Plain data: it may be pickled and sent elsewhere."""
+    """A query that was validated against a table. Plain data that can be pickled."""
 
     text: str
     tree: Node
     default_columns: tuple[str, ...]  # searched where no column is named
 
     def compile(self, schema: pa.Schema, mapping: DocMapping) -> Compiled:
-        """For a split with this schema and mapping. A column that the split does not have is null in all its rows."""
+        """The query for a split with this schema and mapping. A column that the split does not have is null in all its rows."""
         compiler = _Compiler(self, schema, mapping, partial=True)
         return Compiled(compiler.build(), frozenset(compiler.parts))
 
 
 def parse_query(text: str, schema: pa.Schema, mapping: DocMapping) -> ParsedQuery:
-    """Check a query against a table, without any split; InvalidQuery names what is wrong, with the position."""
+    """Parse a query and validate it against a table, without reading a split; InvalidQuery names the error and its position."""
     try:
         query = ParsedQuery(text, parse(text), mapping.text_columns)
         _Compiler(query, schema, mapping, partial=False).build()
@@ -108,7 +108,7 @@ class _Compiler:
     def clause(self, clause: Clause) -> Any:
         parts = [(Occur.Must, self.node(node)) for node in clause.must]
         parts += [(Occur.Should, self.node(node)) for node in clause.should]
-        if not parts:  # tantivy would find nothing
+        if not parts:  # in tantivy, exclusions alone match nothing
             parts = [(Occur.Must, TantivyQuery.all_query())]
         parts += [(Occur.MustNot, self.node(node)) for node in clause.must_not]
         return TantivyQuery.boolean_query(parts)
@@ -129,7 +129,7 @@ class _Compiler:
         return TantivyQuery.boolean_query([(Occur.Should, self.words(words, Column(name, words.position))) for name in columns])
 
     def kind(self, column: Column) -> str | None:
-        """How a column is indexed; None for a column that this split does not have."""
+        """The index kind of a column; None for a column that this split does not have."""
         if column.name in self.kinds:
             return self.kinds[column.name]
         if json_path(column.name, self.kinds) is not None:
@@ -146,13 +146,13 @@ class _Compiler:
 
     def not_indexed(self, column: str, position: int) -> NoReturn:
         objects = kinds.is_object(self.schema.field(column).type)
-        hint = f" (that takes indexing.typemap.{column}=json when a table is created)" if objects else ""
-        self.fail(f"column {column!r} is not indexed{hint}, only `where` can look into it", position)
+        hint = f" (set indexing.typemap.{column}=json when creating a table)" if objects else ""
+        self.fail(f"column {column!r} is not indexed{hint}, filter it with `where`", position)
 
     # --- one column
 
-    def looks_at(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
-        """At all words, or at these. A path into an object may be spelled in several ways: all of them are looked at."""
+    def reads(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
+        """Record that the query reads these words, or all words, of a column. Of a path into an object, all JSON columns are recorded."""
         if column == NULLS or self.kinds.get(column) in (kinds.TEXT, kinds.STRING):
             self.parts.update(IndexPart(column, part, None if word is None else word.encode()) for word in words)
         else:
@@ -160,7 +160,7 @@ class _Compiler:
             self.parts.update(IndexPart(name, part) for name in names)
 
     def term(self, column: str, value: Any, index_option: str = "basic") -> Any:
-        self.looks_at(column, WORDS, [value])
+        self.reads(column, WORDS, [value])
         return TantivyQuery.term_query(self.index, column, value, index_option=index_option)
 
     def words(self, words: Words, where: Column) -> Any:
@@ -175,11 +175,11 @@ class _Compiler:
         if kind == kinds.JSON:
             return self.inside(words, column)
         if words.slop:
-            self.fail(f"~ is for text columns, which {column!r} is not", words.position)
+            self.fail(f"~ requires a text column, {column!r} is none", words.position)
         if kind == kinds.STRING:
             return self.string(words, column)
         if words.prefix:
-            self.fail(f"a prefix is for strings, which column {column!r} is not", words.position)
+            self.fail(f"a prefix requires a string column, {column!r} is none", words.position)
         if kind == kinds.BOOLEAN:
             return self.term(column, self.boolean(words, column))
         if kind == kinds.IP:
@@ -189,61 +189,61 @@ class _Compiler:
 
     def text(self, words: Words, column: str) -> Any:
         if not words.quoted and words.text[:1] in ("-", "+") and words.column is not None:
-            self.fail("the sign of a condition stands before its column", words.position)
+            self.fail("the sign of a condition must come before its column", words.position)
         tokenizer = self.mapping.tokenizer(column)
         if tokenizer == kinds.NGRAM:
-            return self.part(words, column)
+            return self.substring(words, column)
         if tokenizer == kinds.EN_STEM and words.prefix:
-            self.fail(f"the words of column {column!r} are cut to their stems, which have no prefixes to search", words.position)
+            self.fail(f"column {column!r} is indexed by word stems, which cannot be searched by prefix", words.position)
         return self.tokens(words, column, tokenizer)
 
     def tokens(self, words: Words, column: str, tokenizer: str) -> Any:
-        """`column` is one of text, or a path into one of JSON."""
-        cut = analyzer(tokenizer)
-        tokens = cut.analyze(words.text)
+        """Search for all tokens of a text. `column` is a text column, or a path into a JSON column."""
+        words_of = analyzer(tokenizer)
+        tokens = words_of.analyze(words.text)
         if not tokens:
-            self.fail(f"{words.text!r} has no word to search for", words.position)
+            self.fail(f"{words.text!r} contains no word to search for", words.position)
         if len(tokens) > 1:
             self.count(len(tokens) + _EXPENSIVE)
         if words.prefix:
-            if words.text[-1:] and not cut.analyze(words.text[-1:]):
+            if words.text[-1:] and not words_of.analyze(words.text[-1:]):
                 self.fail(f"* needs a letter or a digit before it, not {words.text[-1:]!r}", words.position)
             return self.text_prefix(column, tokens)
-        if words.slop and len(tokens) > 2:  # which rows tantivy finds depends on which of the words is rarest in their segment
-            self.fail("~ is for phrases of two words", words.position)
+        if words.slop and len(tokens) > 2:  # tantivy's result depends on which of the words is rarest in the segment
+            self.fail(f"~ requires a phrase of two words, this one has {len(tokens)}", words.position)
         if len(tokens) == 1:
             return self.term(column, tokens[0], "freq")
-        self.looks_at(column, POSITIONS, tokens)
+        self.reads(column, POSITIONS, tokens)
         return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
 
     def text_prefix(self, column: str, tokens: list[str]) -> Any:
         if len(tokens) == 1:
             return self.prefix(column, tokens[0])
-        self.looks_at(column, POSITIONS)
-        # tantivy's phrase_prefix_query looks at 50 words and forgets the others; this one looks at all or refuses.
+        self.reads(column, POSITIONS)
+        # tantivy's phrase_prefix_query silently stops at 50 words; this query expands to all of them or fails.
         patterns = [re.escape(token) for token in tokens]
         return TantivyQuery.regex_phrase_query(self.index, column, [*patterns[:-1], patterns[-1] + ".*"])
 
-    def part(self, words: Words, column: str) -> Any:
-        """Any part of a text: the grams of the part, one after the other. A `*` at the end changes nothing."""
+    def substring(self, words: Words, column: str) -> Any:
+        """A substring of a text: a phrase of the substring's grams. A `*` at the end changes nothing."""
         found = grams(words.text)
         if not found:
-            self.fail(f"column {column!r} is searched for parts of at least {GRAM} characters, not {words.text!r}", words.position)
+            self.fail(f"column {column!r} (ngram) is searched for at least {GRAM} characters, {words.text!r} is shorter", words.position)
         if words.slop:
-            self.fail(f"~ is for columns of words, and {column!r} is searched for parts", words.position)
+            self.fail(f"~ requires a column indexed by words, {column!r} is indexed by ngrams", words.position)
         self.count(len(found) + _EXPENSIVE)
         if len(found) == 1:
             return self.term(column, found[0], "freq")
-        self.looks_at(column, POSITIONS, found)
+        self.reads(column, POSITIONS, found)
         return TantivyQuery.phrase_query(self.index, column, found)
 
     def inside(self, words: Words, column: str) -> Any:
-        """A place inside of a struct or a map: its words, or the value that the text spells."""
+        """A path into a struct or a map: the words there, or the number or boolean that the text represents."""
         path = json_path(column, self.kinds)
         if path is None:
-            self.fail(f"say what is looked at in column {column!r}, as in {column}.key:word", words.position)
+            self.fail(f"column {column!r} is searched by path, as in {column}.key:word", words.position)
         if not words.prefix and not words.quoted and not analyzer().analyze(words.text):
-            self.fail(f"{words.text!r} has no word to search for", words.position)
+            self.fail(f"{words.text!r} contains no word to search for", words.position)
         found = [self.tokens(words, path, kinds.DEFAULT)]
         if not words.prefix and not words.quoted:
             values = typed_values(words.text)
@@ -258,7 +258,7 @@ class _Compiler:
 
     def prefix(self, column: str, text: str) -> Any:
         self.count(_EXPENSIVE)
-        self.looks_at(column, WORDS)
+        self.reads(column, WORDS)
         return TantivyQuery.fuzzy_term_query(self.index, column, text, distance=0, transposition_cost_one=False, prefix=True)
 
     def exists(self, exists: Exists) -> Any:
@@ -266,7 +266,7 @@ class _Compiler:
         if self.kind(exists.column) is None:
             return TantivyQuery.empty_query()
         if exists.column.name not in self.kinds:
-            self.fail(f"whether there is a value is known of columns, not of {exists.column.name!r} inside of one", exists.column.position)
+            self.fail(f":* requires a column, {exists.column.name!r} is a path inside of one", exists.column.position)
         null = self.term(NULLS, exists.column.name)
         return TantivyQuery.boolean_query([(Occur.Must, TantivyQuery.all_query()), (Occur.MustNot, null)])
 
@@ -278,13 +278,13 @@ class _Compiler:
             low, high = (None if text is None else self.address(column, text, bounds.position) for text in (bounds.lower, bounds.upper))
             return self.between(column, kind, low, high, bounds.include_lower, bounds.include_upper)
         if kind not in _NUMBERS:
-            self.fail(f"ranges are for numbers, dates, timestamps and addresses, which column {column!r} is not", bounds.position)
+            self.fail(f"ranges require a column of numbers, dates, timestamps or addresses, {column!r} is none", bounds.position)
         lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
         return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
 
     def between(self, column: str, kind: str, lower: Any, upper: Any, with_lower: bool = True, with_upper: bool = True) -> Any:
         self.count(_EXPENSIVE)
-        self.looks_at(column, FAST)
+        self.reads(column, FAST)
         field_type = {kinds.FLOAT: FieldType.Float, kinds.IP: FieldType.IpAddr}.get(kind, FieldType.Integer)
         return TantivyQuery.range_query(self.index, column, field_type, lower, upper, with_lower, with_upper)
 
@@ -292,17 +292,17 @@ class _Compiler:
 
     def boolean(self, words: Words, column: str) -> bool:
         if words.text.lower() not in ("true", "false"):
-            self.fail(f"{words.text!r} is not true or false, which column {column!r} holds", words.position)
+            self.fail(f"{words.text!r} is not true or false, but column {column!r} is boolean", words.position)
         return words.text.lower() == "true"
 
     def address(self, column: str, text: str, position: int) -> str:
         try:
             return str(ip_address(text))
         except ValueError:
-            self.fail(f"{text!r} is not an IP address, which column {column!r} holds", position)
+            self.fail(f"{text!r} is not an IP address, but column {column!r} holds addresses", position)
 
     def number(self, column: str, kind: str, text: str, position: int) -> int | float:
-        """The number that stands in the index for a value."""
+        """The number that represents a value in the index."""
         arrow = self.schema.field(column).type
         try:
             if kind == kinds.INTEGER:
@@ -311,7 +311,7 @@ class _Compiler:
                 return _unscaled(text, arrow)
             return _float(text, arrow) if kind == kinds.FLOAT else _moment(text, arrow)
         except (ValueError, OverflowError, struct.error):
-            self.fail(f"{text!r} is not a value of type {arrow}, which column {column!r} has", position)
+            self.fail(f"{text!r} is not a value of column {column!r}, which has type {arrow}", position)
 
 
 def _integer(text: str) -> int:
@@ -321,11 +321,11 @@ def _integer(text: str) -> int:
 
 
 def _unscaled(text: str, arrow: pa.DataType) -> int:
-    """A decimal without its point, as in the index."""
+    """The unscaled value of a decimal, as in the index."""
     if not _FLOAT.fullmatch(text) or abs(Decimal(text)) >= Decimal(10) ** (arrow.precision - arrow.scale):
         raise ValueError(text)
     whole, rest = divmod(Decimal(text).scaleb(arrow.scale), 1)
-    if rest:  # no value of the column has as many digits
+    if rest:  # more fractional digits than the column's scale
         raise ValueError(text)
     return int(whole)
 
@@ -345,5 +345,5 @@ def _moment(text: str, arrow: pa.DataType) -> int:
     value = decode_value(text, arrow)
     if isinstance(value, datetime):
         return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-    assert isinstance(value, date)  # what decode_value gives for a date column
+    assert isinstance(value, date)  # decode_value returns a date for a date column
     return (value - date(1970, 1, 1)).days

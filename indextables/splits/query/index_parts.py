@@ -1,4 +1,4 @@
-"""What a query reads of an index, so that of a split in a remote store no more has to be fetched."""
+"""The parts of an index that a query reads, so that only those are fetched of a split in a remote store."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from typing import NamedTuple
 
 WORDS = "words"  # the dictionary and the postings
-POSITIONS = "positions"  # these, and where in a row its words are
-FAST = "fast"  # the values by row
-_MOST_WORDS = 64  # of one field; who asks for more gets all
+POSITIONS = "positions"  # the dictionary, the postings, and the positions of words within a row
+FAST = "fast"  # the columnar values
+_MOST_WORDS = 64  # of one field; beyond that the complete field is read
 
 
 class IndexPart(NamedTuple):
@@ -22,7 +22,7 @@ def covers(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> bool:
 
 
 def joined(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> frozenset[IndexPart]:
-    """All of both, without words of fields that are there as a whole."""
+    """The union, without single words of fields that are read completely."""
     both = known | parts
     counts = Counter((part.field, part.kind) for part in both)
     whole = {pair for pair, count in counts.items() if count > _MOST_WORDS or IndexPart(*pair) in both}

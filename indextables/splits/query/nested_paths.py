@@ -12,7 +12,7 @@ _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
 def json_path(name: str, columns: Mapping[str, str]) -> str | None:
-    """tantivy's spelling of a path into a column of kind JSON, the longest column that fits; None where it is none."""
+    """A path into a JSON column (the longest matching column name) in tantivy's notation; None if no JSON column matches."""
     at = name.rfind(".")
     while at > 0:
         if columns.get(name[:at]) == kinds.JSON and name[at + 1 :]:
@@ -22,7 +22,7 @@ def json_path(name: str, columns: Mapping[str, str]) -> str | None:
 
 
 def typed_values(text: str) -> list[int | float | bool]:
-    """The values other than words that a text may spell."""
+    """The numbers and booleans that a text may represent."""
     if text.lower() in ("true", "false"):
         return [text.lower() == "true"]
     found: list[int | float | bool] = []

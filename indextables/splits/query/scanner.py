@@ -1,4 +1,4 @@
-"""The characters of a query: words, quotations and numbers, and where they stand."""
+"""Scans the text of a query: words, quoted strings and numbers, with their positions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def refusal(message: str, text: str, position: int) -> InvalidQuery:
-    """One line that names the value, or as much of it as one can read."""
+    """The error with its position; a long message is shortened to one readable line."""
     short = message if len(message) <= _MESSAGE else f"{message[: _MESSAGE // 2]} … {message[-_MESSAGE // 2 :]}"
     return InvalidQuery(f"{short} at position {position} of the query", text, position)
 
 
 class Scanner:
-    """A place in a text, and the steps from it. What does not fit raises InvalidQuery with the place."""
+    """A position in a text, and the methods that advance it. A syntax error raises InvalidQuery with the position."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        place = self.at if position is None else position
-        raise refusal(message, self.text, place)
+        raise refusal(message, self.text, self.at if position is None else position)
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -39,7 +38,7 @@ class Scanner:
             self.at += 1
 
     def keyword(self, word: str) -> bool:
-        """Whether `word` stands here as a word of its own; steps over it."""
+        """Whether `word` comes next as a complete word; if so, skips it."""
         end = self.at + len(word)
         if self.text[self.at : end] != word or (end < len(self.text) and self.text[end] not in ENDS_WORD):
             return False
@@ -48,11 +47,11 @@ class Scanner:
 
     def expect(self, character: str, opened: int, what: str) -> None:
         if self.peek() != character:
-            self.fail(f"{what} is not closed by {character!r}", opened)
+            self.fail(f"{what} is not closed with {character!r}", opened)
         self.at += 1
 
     def word(self, in_value: bool) -> tuple[str, bool]:
-        """An unquoted word without its escapes, and whether it ends in `*`. In a value, colons belong to the word."""
+        """An unquoted word with its escapes resolved, and whether it ends in `*`. In a value, colons are part of the word."""
         start = self.at
         characters: list[str] = []
         while self.peek() and self.peek() not in ENDS_WORD and (in_value or self.peek() != ":"):
@@ -80,13 +79,13 @@ class Scanner:
                 self.at += 1
             characters.append(self.peek())
             self.at += 1
-        self.expect(quote, opened, "the quotation")
+        self.expect(quote, opened, "the quoted string")
         return "".join(characters)
 
     def number(self, after: str, most: float) -> float:
         found = _NUMBER.match(self.text, self.at)
         value = float(found.group()) if found else math.nan
         if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
-            self.fail(f"{after} needs a number up to {most:g} after it")
+            self.fail(f"{after} must be followed by a number up to {most:g}")
         self.at = found.end()
         return value

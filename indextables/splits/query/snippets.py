@@ -1,4 +1,4 @@
-"""The piece of a text that shows best why a query found it, with the words it found marked: `disk **full** on …`."""
+"""Snippets: the passage of a text that matches a query best, with the matching words marked: `disk **full** on …`."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from indextables.splits.index import mapping as kinds
 from indextables.splits.query.compile import ParsedQuery
 from indextables.splits.query.tree import Boost, Clause, Node, Words
 
-LENGTH = 160  # characters of a text that are shown; words are not cut
+LENGTH = 160  # characters of a snippet; words are not cut
 MARK = "**"
 GAP = "…"
-_LONGEST = 1_000_000  # characters of a text that are looked at
+_LONGEST = 1_000_000  # characters of a text that are searched for matches
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     start: int
     end: int
-    found: str  # the word of the query
+    found: str  # the matching word of the query
 
 
 class Highlighter:
-    """Knows the words of a query that a column is searched for; what a query excludes is not among them."""
+    """Marks the words that a query searches a column for, without the words it excludes."""
 
     def __init__(self, query: ParsedQuery, column: str, mapping: DocMapping) -> None:
         tokenizer = mapping.tokenizer(column)
-        self._parts = tokenizer == kinds.NGRAM
+        self._substrings = tokenizer == kinds.NGRAM
         self._analyzer = analyzer(tokenizer)
         self._whole = dict(mapping.fields).get(column) == kinds.STRING
         self._words: set[str] = set()
         self._prefixes: set[str] = set()
-        for node in _wanted(query.tree):
+        for node in _positive_words(query.tree):
             if column == node.column.name if node.column is not None else column in query.default_columns:
-                self._learn(node)
+                self._add(node)
 
     def snippet(self, text: str) -> str | None:
-        """The best piece, in which every word that was found is marked; None where there is none."""
+        """The best passage with every matching word marked; None if nothing matches."""
         marks = self._marks(text[:_LONGEST])
         if not marks:
             return None
@@ -47,8 +47,8 @@ class Highlighter:
         start, end = _bounds(text, marks[first].start, marks[first + count - 1].end)
         return _shown(text, start, end, marks[first : first + count])
 
-    def _learn(self, node: Words) -> None:
-        if self._parts:
+    def _add(self, node: Words) -> None:
+        if self._substrings:
             self._words.add(node.text.lower())
             return
         tokens = [node.text] if self._whole else self._analyzer.analyze(node.text)
@@ -59,8 +59,8 @@ class Highlighter:
     def _marks(self, text: str) -> list[_Mark]:
         if not self._words and not self._prefixes:
             return []
-        if self._parts:
-            return self._marked_parts(text)
+        if self._substrings:
+            return self._marked_substrings(text)
         if self._whole:
             found = self._found(text)
             return [] if found is None else [_Mark(0, len(text), found)]
@@ -68,13 +68,13 @@ class Highlighter:
         marks = ((token, self._found(token.text)) for token in tokens)
         return [_Mark(token.char_offset_from, token.char_offset_to, found) for token, found in marks if found is not None]
 
-    def _marked_parts(self, text: str) -> list[_Mark]:
-        """Wherever a part is that was asked for; of those that overlap the first, and of these the longest."""
+    def _marked_substrings(self, text: str) -> list[_Mark]:
+        """Non-overlapping matches from left to right, the longest at each position."""
         lowered = text.lower()
-        if len(lowered) != len(text):  # then places in it are none in the text
+        if len(lowered) != len(text):  # its offsets are not those of the text
             return []
-        parts = "|".join(re.escape(part) for part in sorted(self._words, key=len, reverse=True))
-        return [_Mark(*found.span(), found.group()) for found in re.finditer(parts, lowered)]
+        pattern = "|".join(re.escape(word) for word in sorted(self._words, key=len, reverse=True))
+        return [_Mark(*found.span(), found.group()) for found in re.finditer(pattern, lowered)]
 
     def _found(self, word: str) -> str | None:
         if word in self._words:
@@ -83,12 +83,12 @@ class Highlighter:
 
 
 def beginning(text: str) -> str:
-    """What is shown of a text in which nothing was found."""
+    """The snippet of a text without matches."""
     start, end = _bounds(text, 0, 0)
     return _shown(text, start, end, [])
 
 
-def _wanted(node: Node) -> Iterator[Words]:
+def _positive_words(node: Node) -> Iterator[Words]:
     waiting = [node]
     while waiting:
         match waiting.pop():
@@ -103,7 +103,7 @@ def _wanted(node: Node) -> Iterator[Words]:
 
 
 def _best(marks: Sequence[_Mark]) -> tuple[int, int]:
-    """The first mark and the number of marks of the piece with most different words, then most words, then nearest to the start."""
+    """The first mark and the number of marks of the passage with most distinct words, then most words, then the smallest offset."""
     best = (0, 0, 0, 0)
     end = 0
     for first, mark in enumerate(marks):
@@ -116,7 +116,7 @@ def _best(marks: Sequence[_Mark]) -> tuple[int, int]:
 
 
 def _bounds(text: str, start: int, end: int) -> tuple[int, int]:
-    """The piece with as much around it as fits, cut between words where there is a space to cut at."""
+    """The bounds of the passage extended to LENGTH, cut at a space where there is one."""
     spare = max(0, LENGTH - (end - start))
     low = max(0, start - spare // 2)
     high = min(len(text), low + (end - start) + spare)

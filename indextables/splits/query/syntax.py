@@ -1,14 +1,14 @@
-"""The search syntax: text to a tree. What it means is fixed here, not by tantivy's parser (which answers `a AND NOT b` with nothing).
+"""Parses the search syntax into a tree. The semantics are defined here, not by tantivy's parser (for which `a AND NOT b` matches nothing).
 
 ::
 
     list     item item …             at least one of the plain items; every `+item`, no `-item` and no `NOT item`
-    item     x AND y, x OR y         intersection and union, AND binds closer; NOT and - there mean the complement
+    item     x AND y, x OR y         intersection and union, AND binds tighter; NOT and - mean the complement
     x        word  wor*  "a phrase"  "a phrase"~2  "a phr"*  (list)  *  each with ^boost
     column   column:x  column:(list)  column:*  column:[a TO b]  {a TO b}  column:>=a  column:IN [a b]
 
-`\\` takes the meaning from the next character. A list of exclusions alone is everything without them. Refused, because readers would
-disagree on the meaning: `+` beside OR, and `-` or NOT beside OR in a longer list without parentheses.
+`\\` escapes the next character. A list of exclusions alone matches everything else. Refused as ambiguous: `+` beside OR, and `-` or NOT
+beside OR in a longer list without parentheses.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MAX_BOOST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    operator: str  # AND, OR, or "" where it just follows the one before
+    operator: str  # AND, OR, or "" without an operator
     sign: str  # "+", "-" or ""
     node: Node
     position: int
 
 
 def parse(text: str) -> Node:
-    """The tree of a query; InvalidQuery with the place where it is none."""
+    """The tree of a query; InvalidQuery names the position of a syntax error."""
     if not isinstance(text, str):
-        raise InvalidQuery(f"a query is a text, not {text!r:.80}")
+        raise InvalidQuery(f"a query must be a string, not {text!r:.80}")
     if len(text) > limits.QUERY_CHARACTERS:
         raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
     return _Parser(text).whole()
@@ -66,7 +66,7 @@ class _Parser(Scanner):
         while self.peek() and self.peek() != ")":
             operands.append(self.operand(column, first=not operands))
             if self.peek() and self.peek() not in SPACE + ")":
-                self.fail("a space is missing")
+                self.fail(f"missing space before {self.peek()!r}")
             self.skip_space()
         if not operands:
             self.fail("there is nothing to search for")
@@ -85,7 +85,7 @@ class _Parser(Scanner):
         return _Operand(operator, sign, self.primary(column), position)
 
     def sign(self) -> str:
-        """`+`, `-` and any number of NOT; two negations cancel out. A loop, so that a long chain takes no stack."""
+        """`+`, `-` and any number of NOT; two negations cancel out. A loop, so that a long chain does not recurse."""
         sign = ""
         while True:
             if self.keyword("NOT"):
@@ -93,7 +93,7 @@ class _Parser(Scanner):
                 self.skip_space()
             elif self.peek() in ("+", "-") and self.text[self.at + 1 : self.at + 2].strip(SPACE):
                 if sign or self.text[self.at + 1] in "+-":
-                    self.fail("signs do not go together")
+                    self.fail("more than one sign before a condition")
                 sign = self.peek()
                 self.at += 1
             else:
@@ -131,7 +131,7 @@ class _Parser(Scanner):
 
     def check_beside_or(self, operand: _Operand, clear: bool) -> None:
         if operand.sign == "+":
-            self.fail("+ and OR do not go together (use parentheses)", operand.position)
+            self.fail("+ cannot be combined with OR (use parentheses)", operand.position)
         if operand.sign == "-" and not clear:
             self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", operand.position)
 
@@ -157,7 +157,7 @@ class _Parser(Scanner):
         return self.boosted(self.plain(column, word, prefix, start))
 
     def value(self, column: Column) -> Node:
-        """What stands after `column:`."""
+        """The part after `column:`."""
         character = self.peek()
         if character == "(":
             return self.group(column)
@@ -198,7 +198,7 @@ class _Parser(Scanner):
     def plain(self, column: Column | None, word: str, prefix: bool, position: int) -> Node:
         written = self.text[position : self.at]
         if written in ("AND", "OR", "NOT"):
-            self.fail(f"{written} stands where something to search for should (quote it to search for it)", position)
+            self.fail(f"{written} is an operator (quote it to search for it)", position)
         if written.startswith("!") or "&&" in written or "||" in written or _FUZZY.search(written):
             self.fail(f"{written!r} is not part of the search syntax (quote it to search for it)", position)
         return Words(column, word, position, prefix=prefix)
@@ -226,7 +226,7 @@ class _Parser(Scanner):
         upper = self.bound()
         self.skip_space()
         if self.peek() not in ("]", "}"):
-            self.fail("the range is not closed by ']' or '}'", opened)
+            self.fail("the range is not closed with ']' or '}'", opened)
         include_upper = self.peek() == "]"
         self.at += 1
         if lower is None and upper is None:
@@ -237,7 +237,7 @@ class _Parser(Scanner):
         self.skip_space()
         if self.keyword("*"):
             return None
-        return self.item("the range has a bound missing")
+        return self.item("the range lacks a bound")
 
     def item(self, missing: str) -> str:
         if self.peek() in ('"', "'"):
@@ -246,7 +246,7 @@ class _Parser(Scanner):
             self.fail(missing)
         word, prefix = self.word(in_value=True)
         if prefix:
-            self.fail("a prefix cannot stand here", self.at - 1)
+            self.fail("a prefix is not allowed here", self.at - 1)
         return word
 
     def comparison(self, column: Column) -> Node:
@@ -255,7 +255,7 @@ class _Parser(Scanner):
         start = self.at
         self.at = sign.end()
         self.skip_space()
-        bound = self.item(f"column {column.name!r} is compared with nothing")
+        bound = self.item(f"the comparison with column {column.name!r} lacks a value")
         include = sign.group().endswith("=")
         if sign.group().startswith(">"):
             return Range(column, start, lower=bound, include_lower=include)

@@ -1,4 +1,4 @@
-"""The tree of a query: plain data, which may be pickled."""
+"""The tree of a query: plain data that can be pickled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    position: int  # where the query names it
+    position: int  # in the text of the query
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A word, a phrase or a value, as the column has it; `column` is None for all text columns."""
+    """A word, a phrase or a value, depending on the column; `column` is None for all text columns."""
 
     column: Column | None
     text: str
@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """All of `must`, none of `must_not`, and at least one of `should` where `must` is empty. Only `must_not`: all but those."""
+    """All of `must`, none of `must_not`, and at least one of `should` if `must` is empty. With only `must_not`: everything else."""
 
     must: tuple[Node, ...] = ()
     should: tuple[Node, ...] = ()

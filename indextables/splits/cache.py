@@ -1,4 +1,4 @@
-"""Open splits, shared by the whole process: opening one costs a copy of its index and a thread of tantivy's."""
+"""Open splits, shared within the process, because opening one copies its index and starts a tantivy thread."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from indextables.errors import SplitCorrupted
 from indextables.process_cache import ProcessCache
 from indextables.splits.reader import SplitPlace, SplitReader
 
-SplitKey = tuple[str, int, int, int]  # path, inode, size, time: another file under the same name is another split
+SplitKey = tuple[str, int, int, int]  # path, inode, size, mtime: a file that replaces another has a different key
 
 
 class _SharedReader(SplitReader):
-    """A reader that others use too: it is freed when the last of them has let go of it."""
+    """A reader with several users: it is freed when the last reference goes."""
 
     def close(self) -> None:
         pass
@@ -24,9 +24,9 @@ _readers: ProcessCache[SplitKey, _SharedReader] = ProcessCache(lambda: (limits.O
 
 
 def open_split(path: SplitPlace) -> SplitReader:
-    """A reader from the cache of the OPEN_SPLITS last used. It need not be closed: that does nothing.
+    """A reader from the cache of the OPEN_SPLITS most recently used. Closing it does nothing.
 
-    FileNotFoundError with the name of a partial file that the store does not have.
+    FileNotFoundError names a partial file that the store does not have.
     """
     key = split_key(path)
     reader = _readers.get(key)
@@ -34,7 +34,7 @@ def open_split(path: SplitPlace) -> SplitReader:
 
 
 def split_key(path: SplitPlace) -> SplitKey:
-    if not isinstance(path, Path):  # it changes while it fills
+    if not isinstance(path, Path):  # no mtime, which changes with every fetch
         return str(path.local), path.inode, path.size, 0
     try:
         status = os.stat(path)

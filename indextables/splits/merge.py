@@ -1,4 +1,4 @@
-"""Several splits into one: their indexes are merged physically, their row stores follow in the order that came out."""
+"""Merges splits into one: their indexes are merged without re-indexing, and their rows are written in the resulting document order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from indextables.splits.index import (
 from indextables.splits.reader import SplitReader
 from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
 
-_SAMPLE = 64  # documents of a merged index that are compared with their rows
+_SAMPLE = 64  # documents of a merged index to compare with their rows
 _NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
 
 
@@ -54,14 +54,14 @@ class _Source:
 
 
 def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, compression: str = "lz4") -> SplitInfo:
-    """One split with exactly the rows of `sources`. All of them are verified first: a damaged one raises BrokenSource naming it.
+    """Write one split with exactly the rows of `sources`. All sources are verified first; BrokenSource names a damaged one.
 
-    Nothing is at `destination` unless all went well, and nothing stays in `work_dir`. Where the indexes cannot be merged (other mappings,
-    the same split twice, a failed child process, documents that are not their rows) the rows are indexed again, with the mapping of the
-    first source. That gives one segment as well: a split with several would save that rare work and cost every reader.
+    `destination` exists only on success, and nothing is left in `work_dir`. If the indexes cannot be merged (different mappings, the same
+    split twice, a failed child process, documents that do not match their rows), the rows are re-indexed with the mapping of the first
+    source. The result always has one segment: keeping several would avoid that rare work at the expense of every reader.
     """
     if not sources:
-        raise InvalidArgument(f"split {destination} would be merged from no splits")
+        raise InvalidArgument(f"a merge needs at least one split, there are no splits to merge into {destination}")
     folder = work_dir / f"merge-{uuid.uuid4().hex}"
     index = folder / "index"
     try:
@@ -70,7 +70,7 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
         _check_schemas(parts)
         ordered = _merge_indexes(index, parts)
         merged = None if ordered is None else _assemble(index, ordered, destination, folder, compression)
-        return _index_again(parts, destination, folder, compression) if merged is None else merged
+        return _reindex(parts, destination, folder, compression) if merged is None else merged
     except OSError as cause:
         raise StorageError(f"splits could not be merged into {destination}: {cause}") from cause
     finally:
@@ -78,7 +78,7 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
 
 
 def _verified(path: Path, index: Path) -> _Source:
-    """Check all of a source and put its index files, whose names are unique, into the common folder. One is open at a time."""
+    """Verify a source and copy its index files, whose names are unique, into the common folder. One source is open at a time."""
     try:
         with SplitReader(path) as reader:
             reader.verify()
@@ -95,22 +95,22 @@ def _check_schemas(parts: Sequence[_Source]) -> None:
 
 
 def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:
-    """Merge the index files in the folder; the sources in the order of their documents, or None where it did not work."""
+    """Merge the index files in the folder; returns the sources in the order of their documents, or None if the merge failed."""
     meta = combine_metas([part.index_meta for part in parts])
     alike = all(part.hotcache.doc_mapping == parts[0].hotcache.doc_mapping for part in parts)
     if meta is None or not alike or not merge_segments(index, meta):
         return None
-    with translated(StorageError, f"the merged index in {index} does not open"):
+    with translated(StorageError, f"the merged index in {index} cannot be opened"):
         return _document_order(open_searcher(index), parts)
 
 
 def _document_order(searcher: Any, parts: list[_Source]) -> list[_Source] | None:
-    """tantivy concatenates segments, larger ones first and equal ones in any order: find each by the `_row` of its first document."""
-    waiting = {part.hotcache.first_row: part for part in parts}
+    """The sources in the order in which tantivy concatenated their segments (by size, ties in any order), or None on a mismatch."""
+    remaining = {part.hotcache.first_row: part for part in parts}
     ordered: list[_Source] = []
     start = 0
-    while waiting:
-        part = waiting.pop(row_at(searcher, start), None) if start < searcher.num_docs else None
+    while remaining:
+        part = remaining.pop(row_at(searcher, start), None) if start < searcher.num_docs else None
         if part is None or row_at(searcher, start + part.hotcache.num_records - 1) != part.hotcache.last_row:
             return None
         ordered.append(part)
@@ -125,7 +125,7 @@ def _rows(parts: Sequence[_Source]) -> Iterator[pa.RecordBatch]:
 
 
 def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo | None:
-    """The split of the merged index; None where its documents are not the rows."""
+    """Write the split of the merged index; None if its documents do not match the rows."""
     store = RowStoreWriter(folder / ROW_STORE, parts[0].schema, compression)
     for batch in _rows(parts):
         store.write(batch)
@@ -144,20 +144,20 @@ def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: 
 
 
 def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
-    """Whether documents picked at random have the numbers of their rows."""
+    """Whether randomly picked documents have the same numeric values as their rows."""
     picked = sorted(random.sample(range(merged.num_records), min(_SAMPLE, merged.num_records)))
     numeric = [(name, kind) for name, kind in DocMapping.from_json(merged.doc_mapping).fields if kind in _NUMERIC]
     sample = rows.take(picked, [name for name, _ in numeric])
-    with translated(StorageError, f"the merged index in {index} does not read"):
+    with translated(StorageError, f"the merged index in {index} cannot be read"):
         searcher = open_searcher(index)
         return all(
-            [repr(value) for value in numbers_at(searcher, name, picked)]  # NaN is itself
+            [repr(value) for value in numbers_at(searcher, name, picked)]  # repr, so that NaN equals NaN
             == [repr(value) for value in prepared(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
             for name, kind in numeric
         )
 
 
-def _index_again(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
+def _reindex(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
     first = parts[0].hotcache
     writer = SplitWriter(
         parts[0].schema,

@@ -1,6 +1,6 @@
-"""One open split: its rows from the memory-mapped file, its index from a private copy, which tantivy needs as files of their own.
+"""One open split: rows come from the memory-mapped file, the index from a private copy, because tantivy needs separate files.
 
-Of a split in a remote store the mapped file is sparse, and what is read of it is fetched before (partial.py, sparse.py).
+For a split in a remote store the mapped file is sparse, and bytes are fetched before they are read (remote/partial.py, remote/sparse.py).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ SplitPlace = Path | PartialFile
 
 
 class SplitReader:
-    """A split whose envelope and footer are sound. Whatever else is read of it is checked against its checksum before.
+    """A split whose envelope and footer are verified. All other data is verified against its checksum before use.
 
-    Safe to use from several threads. The index is opened with the first search. `close`, or leaving the `with` block, frees what it holds.
+    Thread-safe. The first search opens the index. `close`, or leaving the `with` block, frees it.
     """
 
     def __init__(self, where: SplitPlace) -> None:
@@ -74,7 +74,7 @@ class SplitReader:
         self.close()
 
     def close(self) -> None:
-        """Free the index; may be repeated. The reader still works afterwards, and opens the index again if it must."""
+        """Free the index. Idempotent; the reader still works afterwards, and opens the index again if needed."""
         with self._lock:
             self._open_searcher = None
 
@@ -87,9 +87,9 @@ class SplitReader:
         return self._rows.take(rows, columns)
 
     def search(self, query: ParsedQuery, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers (int64) and scores (float64) of the rows that match, best first, equal scores by row; at most `limit`, None for all."""
+        """Row numbers (int64) and scores (float64) of matching rows, best first, ties by row; at most `limit`, all if None."""
         if limit is not None and limit < 0:
-            raise InvalidArgument(f"the limit of a search must not be negative, and is {limit}")
+            raise InvalidArgument(f"the limit of a search must not be negative, it is {limit}")
         most = self.num_records if limit is None else min(limit, self.num_records)
         if most == 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
@@ -99,7 +99,7 @@ class SplitReader:
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
     def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
-        """How many rows match, and what the index knows of these columns in them; None where it does not have them as numbers."""
+        """The number of matching rows and the statistics of these columns over them; None if a column is not indexed as a number."""
         kinds = dict(self.mapping.fields)
         if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
             return None
@@ -108,9 +108,9 @@ class SplitReader:
         return numbers_by(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
-        """Compare the checksums of all files, and that there is nothing between them; SplitCorrupted names the first that is wrong."""
+        """Verify the checksums of all files and that only zeros are between them; SplitCorrupted names the first that is damaged."""
         if self._partial is not None:
-            raise InvalidArgument(f"split {self.path} is not here as a whole, and cannot be verified")
+            raise InvalidArgument(f"split {self.path} is only partially fetched and cannot be verified")
         position = 0
         for name, where in self.footer.files.items():
             if any(memoryview(self._data)[position : where.start]):
@@ -121,11 +121,11 @@ class SplitReader:
 
     @property
     def is_partial(self) -> bool:
-        """Whether an index of it has only what was asked for."""
+        """Whether only the bytes that are used are fetched, so that an open index covers only some queries."""
         return self._partial is not None
 
     def extract(self, folder: Path, parts: frozenset[IndexPart] = frozenset()) -> None:
-        """Write the checked files of the index into `folder`; of a split that is not here as a whole, only what reading `parts` takes."""
+        """Write the verified files of the index into `folder`; for a partial split, only what a query that reads `parts` needs."""
         if self._partial is not None:
             fields = [str(field.get("name")) for field in self.index_meta().schema]
             write_sparse(self._partial, self.footer, fields, parts, folder)
@@ -135,8 +135,8 @@ class SplitReader:
                 (folder / name).write_bytes(self._checked_file(name))
 
     def index_meta(self) -> IndexMeta:
-        """The checked `meta.json` of the index, which has one segment."""
-        with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index does not read"):
+        """The verified `meta.json` of the index, which has one segment."""
+        with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index cannot be parsed"):
             meta = parse_meta(self._checked_file(INDEX_META))
         if [segment.max_doc for segment in meta.segments] != [self.num_records]:
             raise SplitCorrupted(f"split {self.path} is damaged: its index is not one segment of {self.num_records} documents")
@@ -145,14 +145,14 @@ class SplitReader:
     def _checked_file(self, name: str) -> memoryview:
         where = self.footer.files[name]
         data = memoryview(self._data)[where.start : where.end]
-        if self._partial is not None:  # which reads no other file as a whole
+        if self._partial is not None:  # only meta.json is read completely, and its tail holds all of it
             data = memoryview(self.footer.hotcache.tails.get(name, b""))
         if zlib.crc32(data) != self.footer.hotcache.files[name]:
-            raise SplitCorrupted(f"split {self.path} is damaged: the checksum of its file {name} does not fit")
+            raise SplitCorrupted(f"split {self.path} is damaged: the checksum of its file {name} does not match")
         return data
 
     def _provide_rows(self, sections: Sequence[int]) -> None:
-        assert self._partial is not None  # only such a row store asks
+        assert self._partial is not None  # only the row store of a partial split calls this
         start, store = self.footer.files[ROW_STORE].start, self.footer.hotcache.row_store
         ends = [0, *store.ends]
         self._partial.provide(Piece(start + ends[n], start + ends[n + 1], store.crc32[n]) for n in sections)
@@ -160,18 +160,18 @@ class SplitReader:
     def _searcher(self, parts: frozenset[IndexPart]) -> Any:
         with self._lock:
             if self._open_searcher is None or (self.is_partial and not covers(self._searchable, parts)):
-                wanted = joined(self._searchable, parts)
-                self._open_searcher = self._open_index(wanted)
-                self._searchable = wanted
+                combined = joined(self._searchable, parts)
+                self._open_searcher = self._open_index(combined)
+                self._searchable = combined
             return self._open_searcher
 
     def _open_index(self, parts: frozenset[IndexPart]) -> Any:
-        """tantivy maps files of its own: copies, whose names go as soon as they are mapped, so that no process leaves any behind."""
+        """A searcher on copies of the index files, which are unlinked once tantivy has mapped them: no process leaves any behind."""
         self.index_meta()
         try:
             with scratch_folder("indextables-index-") as folder:
                 self.extract(folder, parts)
-                with translated(SplitCorrupted, f"split {self.path} is damaged: its index does not open"):
+                with translated(SplitCorrupted, f"split {self.path} is damaged: its index cannot be opened"):
                     searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the index of split {self.path} could not be copied: {cause}") from cause

@@ -1,11 +1,11 @@
-"""Many splits searched as one index: scores are BM25 with the statistics of all of them, the same as in one split that holds all rows.
+"""Many splits searched as one index, so that BM25 scores are the same as in one split with all rows.
 
-tantivy computes word frequencies and average lengths over the segments of an index. So the indexes of the splits are put side by side, each
-as one segment, under one `meta.json`; what tantivy answers is then exact, and one search costs little more than that of a single index.
-(But for phrases with `~`: how often one occurs in a row tantivy counts starting from the word that is rarer in the segment, so that their
-scores may differ from those of one split. The rows found do not.)
-Splits whose indexes are built differently (another doc mapping) cannot share one, nor can more than limits.VIEW_SPLITS or VIEW_BYTES of
-index: each such group is scored with its own statistics.
+tantivy computes word frequencies and average lengths over the segments of an index. So the indexes of the splits are combined, each as one
+segment, under one `meta.json`; scores are then exact, and a search costs little more than on a single index. (Except for phrases with `~`:
+tantivy counts their occurrences starting from the word that is rarer in the segment, so that scores may differ from those of one split. The
+matching rows do not.)
+Splits with different doc mappings cannot be combined, nor can more than limits.VIEW_SPLITS splits or VIEW_BYTES of index: each group is
+scored with its own statistics.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Rows that match, best first; equal scores by split, then by row."""
+    """Matching rows, best first; ties by split, then by row."""
 
-    splits: Numbers  # numbers of the splits, in the order in which they were given
+    splits: Numbers  # indices into the splits of the view
     rows: Numbers
     scores: npt.NDArray[np.float64]
 
@@ -64,11 +64,11 @@ def join_hits(parts: Sequence[Hits]) -> Hits:
 
 
 class Group:
-    """Splits that share statistics. Safe to use from several threads; the index is opened with the first search, or with each."""
+    """Splits that share statistics. Thread-safe; the index is opened by the first search and kept, or opened by each search."""
 
     def __init__(self, readers: Sequence[SplitReader], numbers: Sequence[int], kept: bool = True) -> None:
         self._readers = readers
-        self._kept = kept  # the index is; else it is opened for one search after the other
+        self._kept = kept  # whether the index stays open after a search
         self._numbers = np.array(numbers, np.int64)
         self._lock = threading.Lock()
         self._open_searcher: Any = None
@@ -89,14 +89,14 @@ class Group:
             return Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
         first = self._readers[0]
         compiled = query.compile(first.schema, first.mapping)
-        with nullcontext() if self._kept else _passing():
+        with nullcontext() if self._kept else _open_slot():
             found = found_by(self._searcher(compiled.parts), compiled.query, query.text, most, offset)
         segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
         return Hits(self._numbers[segments], rows, np.fromiter((score for score, _ in found), np.float64, len(found)))
 
     def pages(self, query: ParsedQuery, first: int) -> Iterator[Hits]:
-        """All hits, best first, in pages that grow from `first` rows: memory is bounded by the page, besides 16 bytes a hit in tantivy."""
+        """All hits, best first, in pages that grow from `first` rows: memory is bounded by the page plus 16 bytes per hit in tantivy."""
         offset, size = 0, first
         while True:
             page = self.search(query, size, offset)
@@ -108,18 +108,18 @@ class Group:
             size = min(2 * size, max(first, limits.SEARCH_PAGE))
 
     def _searcher(self, parts: frozenset[IndexPart]) -> Any:
-        """One that has what is needed of the indexes. Where they are not here as a whole it is opened anew for further parts."""
+        """A searcher that covers `parts`. If some splits are partial, it is reopened when a query needs further parts."""
         if not self._kept:
             return self._open_index(parts)
         with self._lock:
             if self._open_searcher is None or (self._is_partial and not covers(self._searchable, parts)):
-                wanted = joined(self._searchable, parts)
-                self._open_searcher = self._open_index(wanted)
-                self._searchable = wanted
+                combined = joined(self._searchable, parts)
+                self._open_searcher = self._open_index(combined)
+                self._searchable = combined
             return self._open_searcher
 
     def _open_index(self, parts: frozenset[IndexPart]) -> Any:
-        """The files' names go as soon as they are mapped, as in SplitReader."""
+        """A searcher on copies of the index files, which are unlinked once they are mapped, as in SplitReader."""
         names = f"splits {self._readers[0].path} and {len(self._readers) - 1} more"
         try:
             with scratch_folder("indextables-index-") as folder:
@@ -128,7 +128,7 @@ class Group:
                 segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]
                 meta = msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
                 (folder / INDEX_META).write_bytes(msgspec.json.encode(meta))
-                with translated(SplitCorrupted, f"{names} are damaged: their indexes do not open"):
+                with translated(SplitCorrupted, f"{names} are damaged: their indexes cannot be opened"):
                     searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the indexes of {names} could not be copied: {cause}") from cause
@@ -138,12 +138,12 @@ class Group:
 
 
 def _segment_id(number: int) -> uuid.UUID:
-    """A name of its own for each: a split may be in a table twice, as a copy."""
+    """A unique segment id by position, since a table may contain a split and a copy of it."""
     return uuid.UUID(int=number + 1)
 
 
 def _extracted(reader: SplitReader, folder: Path, number: int, parts: frozenset[IndexPart]) -> IndexMeta:
-    """Put the checked files of a split's index into `folder` as segment `number`."""
+    """Write the verified files of a split's index into `folder` as segment `number`."""
     meta = reader.index_meta()
     own = folder / str(number)
     own.mkdir()
@@ -156,7 +156,7 @@ def _extracted(reader: SplitReader, folder: Path, number: int, parts: frozenset[
 
 
 class View:
-    """Open splits in a fixed order, and the groups of them that are searched as one."""
+    """Open splits in a fixed order, divided into groups that are each searched as one index."""
 
     def __init__(self, readers: Sequence[SplitReader]) -> None:
         self.readers = readers
@@ -171,9 +171,9 @@ class View:
 
 
 def _grouped(readers: Sequence[SplitReader]) -> list[list[int]]:
-    """Numbers of the splits that go together, in their order."""
+    """Indices of the splits of each group, in order."""
     groups: list[list[int]] = []
-    filling: dict[Any, tuple[list[int], int]] = {}  # by kind of index: the last group, and its bytes
+    filling: dict[Any, tuple[list[int], int]] = {}  # by kind of index: the last group and its bytes
     for number, reader in enumerate(readers):
         kind = (reader.mapping, tuple((field.name, str(field.type)) for field in reader.schema), reader.footer.hotcache.format_version)
         group, size = filling.get(kind, ([], 0))
@@ -191,7 +191,7 @@ def _index_bytes(reader: SplitReader) -> int:
 
 
 def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool = False) -> list[Result]:
-    """`work` of every item, in as many threads as there are processors; in more of them where it waits for a remote store."""
+    """The results of `work` for all items, with one thread per processor, or with more threads if `waits` (for a remote store)."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(len(items), limits.PARALLEL_READS if waits else os.cpu_count() or 2)) as pool:
@@ -208,13 +208,13 @@ _views: ProcessCache[tuple[SplitKey, ...], View] = ProcessCache(
 _semaphores: ProcessCache[str, threading.BoundedSemaphore] = ProcessCache()
 
 
-def _passing() -> threading.BoundedSemaphore:
-    """Bounds how many groups whose index is not kept are open at a time."""
+def _open_slot() -> threading.BoundedSemaphore:
+    """Limits how many groups whose index is not kept are open at the same time."""
     return _semaphores.get_or_make("groups", lambda: threading.BoundedSemaphore(limits.MAPPED_SPLITS // limits.VIEW_SPLITS))
 
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
-    """The splits as one index, from the cache of those used last."""
+    """The view of these splits, from the cache if it is open."""
     if (known := cached_view(paths)) is not None:
         return known
     key = tuple(map(split_key, paths))

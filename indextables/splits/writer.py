@@ -1,4 +1,4 @@
-"""Rows in, one split out, in bounded memory: rows stream to a row store on disk, and the index is built from it at the end."""
+"""Writes rows as one split in bounded memory: rows stream to a row store on disk, from which the index is built at the end."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from indextables.splits.index import DocMapping, all_rows, build_index, index_fi
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """What the log's `add` says of a split; all true."""
+    """The metadata of a split for the log's `add` action, read back from the written file."""
 
     num_records: int
     size: int
-    min_values: dict[str, str]  # as the log spells values; a column may be missing
+    min_values: dict[str, str]  # in the log's notation; columns without bounds are missing
     max_values: dict[str, str]
     footer_start: int
     footer_end: int
     hotcache_start: int
     hotcache_length: int
     uncompressed_size: int  # bytes of the files before the footer
-    time_range_start: str | None  # of the first timestamp column, where it has bounds; as the log spells timestamps
+    time_range_start: str | None  # of the first timestamp column, if it has bounds; in the log's notation
     time_range_end: str | None
     doc_mapping_json: str
 
@@ -74,7 +74,7 @@ def _times(hotcache: Hotcache) -> ColumnStatistics:
 
 
 class SplitWriter:
-    """Makes one split. Nothing is at the destination before `finish` returns, and nothing is left in `work_dir` after it or `discard`."""
+    """Writes one split. The destination appears when `finish` succeeds; `finish` and `discard` leave nothing in `work_dir`."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class SplitWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the row store so far; fewer than ROW_BATCH rows may still wait in memory."""
+        """Bytes of the row store so far, without up to ROW_BATCH rows that are still in memory."""
         return self._store.num_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -117,7 +117,7 @@ class SplitWriter:
             raise StorageError(f"rows could not be written to {self._store.path}: {cause}") from cause
 
     def finish(self, destination: Path, statistics: dict[str, ColumnStatistics] | None = None) -> SplitInfo:
-        """Build the index and put the split at `destination`, complete or not at all. `statistics` replace those of the rows."""
+        """Build the index and write the split to `destination`, complete or not at all. `statistics` overrides those of the rows."""
         try:
             if self.num_rows == 0:
                 raise InvalidArgument(f"split {destination} would have no rows")
@@ -146,7 +146,7 @@ class SplitWriter:
             self.discard()
 
     def discard(self) -> None:
-        """Remove the temporary files; may be repeated."""
+        """Remove the temporary files. Idempotent."""
         self._store.discard()
         remove(self._folder)
 
@@ -159,13 +159,13 @@ class SplitWriter:
         return RowStore(data, self._schema, sections, self.num_rows, self._store.path)
 
     def _one_segment(self, sections: RowStoreSections, first_row: int) -> tuple[Path, RowStoreSections, int, int]:
-        """The data outgrew the heap: merge the segments, and bring the rows into the order of the merged documents."""
+        """Merge the segments of an index that exceeded the heap, and rewrite the rows in the order of the merged documents."""
         if not merge_segments(self._index, load_meta(self._index)):
             raise StorageError(f"the index segments in {self._index} could not be merged")
-        with translated(StorageError, f"the merged index in {self._index} does not open"):
+        with translated(StorageError, f"the merged index in {self._index} cannot be opened"):
             numbers = all_rows(open_searcher(self._index)) - first_row
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
-            raise StorageError(f"the merged index in {self._index} does not hold each of the {self.num_rows} rows once")
+            raise StorageError(f"the merged index in {self._index} does not contain each of the {self.num_rows} rows exactly once")
         store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._compression)
         for batch in _in_order(self._rows(sections), numbers):
             store.write(batch)
@@ -181,7 +181,7 @@ def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
 
 
 def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: Path) -> SplitInfo:
-    """Write the split from a one-segment index and its row store, and describe what is on disk."""
+    """Write the split from a one-segment index and its row store; the result is read back from disk."""
     files = [(path.name, path) for path in index_files(index)]
     write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
     data = memoryview(pa.memory_map(str(destination)).read_buffer())

@@ -1,4 +1,4 @@
-"""One word's places in tantivy's dictionary, found without reading the rest of it: in a split that is elsewhere that would be fetched."""
+"""One word's location in tantivy's dictionary, found without reading the rest of it: in a split that is elsewhere that would be fetched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from indextables import limits
 from indextables.splits import DocMapping, SplitReader, parse_query
 from indextables.splits.format import bundle
 from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart, covers, joined
-from indextables.splits.remote.dictionary import Places, find
+from indextables.splits.remote.dictionary import Location, find
 from indextables.splits.remote.sparse import field_ranges
 from tests.support.partial import CountingStore
 from tests.support.splits import batch_of, write_split
@@ -100,7 +100,7 @@ def test_damaged_dictionaries_end_with_an_error(dictionary: tuple[list[str], dic
             if data:
                 data[rng.randrange(len(data))] = rng.randrange(256)
         try:
-            assert isinstance(find(rng.choice(words).encode(), len(data), lambda s, e, data=data: bytes(data[s:e])), Places | None)
+            assert isinstance(find(rng.choice(words).encode(), len(data), lambda s, e, data=data: bytes(data[s:e])), Location | None)
         except (ValueError, IndexError, struct.error):
             ended += 1
     assert ended > 300

@@ -25,8 +25,8 @@ QUERIES = (
 def reindexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each merge that fell back to indexing the rows again."""
     calls: list[int] = []
-    real = merge_module._index_again
-    monkeypatch.setattr(merge_module, "_index_again", lambda *given: calls.append(1) or real(*given))
+    real = merge_module._reindex
+    monkeypatch.setattr(merge_module, "_reindex", lambda *given: calls.append(1) or real(*given))
     return calls
 
 
@@ -109,7 +109,7 @@ def test_a_missing_source_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_no_sources(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="no splits"):
+    with pytest.raises(InvalidArgument, match="there are no splits to merge into"):
         merge_splits([], tmp_path / "m.split", tmp_path / "work")
 
 

@@ -82,7 +82,7 @@ def physically(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the rows were indexed again")
 
-    monkeypatch.setattr(merge_module, "_index_again", refuse)
+    monkeypatch.setattr(merge_module, "_reindex", refuse)
 
 
 def parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> list[Path]:
@@ -154,8 +154,8 @@ def test_documents_that_are_not_their_rows_are_indexed_again(tmp_path: Path, mon
 
     monkeypatch.setattr(merge_module, "_document_order", swapped)
     calls: list[int] = []
-    again = merge_module._index_again
-    monkeypatch.setattr(merge_module, "_index_again", lambda *given: calls.append(1) or again(*given))
+    again = merge_module._reindex
+    monkeypatch.setattr(merge_module, "_reindex", lambda *given: calls.append(1) or again(*given))
     merge_splits(given, tmp_path / "merged.split", tmp_path / "work")
     assert calls == [1]
     assert multiset([read_all(tmp_path / "merged.split")]) == multiset([read_all(path) for path in given])

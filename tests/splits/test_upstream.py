@@ -248,7 +248,7 @@ def test_a_process_that_does_not_answer_is_given_up(tmp_path: Path, cache: Path,
     monkeypatch.setattr(upstream_worker, "_workers", ProcessCache())
     monkeypatch.setattr(upstream_worker, "_start", lambda: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
     path = make_upstream_table(tmp_path / "t", [(bundle(files), 12)])
-    with pytest.raises(SplitCorrupted, match="ended with -9"):
+    with pytest.raises(SplitCorrupted, match="exited with -9"):
         it.open(path).scan().read_all()
     (worker,) = upstream_worker._workers.values()
     assert worker._process is None

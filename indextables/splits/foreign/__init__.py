@@ -1,4 +1,4 @@
-"""Splits that the upstream Scala program wrote, decoded in a child process."""
+"""Splits written by the upstream Scala program, decoded in a child process."""
 
 from __future__ import annotations
 

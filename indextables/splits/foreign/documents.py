@@ -1,4 +1,4 @@
-"""Stored documents to rows: what the child process of upstream_worker.py runs."""
+"""Converts stored documents to rows: the program of the child process in worker.py."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from indextables.values import decode_value
 
 _ARRAY = "_values"  # upstream wraps an array in an object with this one key, since tantivy's JSON fields take objects only
 _CHUNK = limits.ROW_BATCH
-_EXACT = Context(prec=76)  # decimal's own has 28 digits, and refuses more
+_EXACT = Context(prec=76)  # the default context has 28 digits and fails for more
 
 
 def work(job: Job) -> Answer:
+    """Translate one split; all failures are reported in the answer."""
     try:
         _bound_memory(os.path.getsize(job.source))
         with scratch_folder("indextables-upstream-") as folder:
             _translate(job, folder)
     except (SplitCorrupted, MemoryError) as error:
-        return Answer(str(error) or "its documents take more memory than is allowed", damaged=True)
+        return Answer(str(error) or "its documents need more memory than the limit", damaged=True)
     except (OSError, IndexTablesError) as error:
         return Answer(str(error))
     return Answer()
 
 
 def _bound_memory(size: int) -> None:
-    """By the size of the split: its documents expand, and its index is built in memory; a bomb expands more."""
+    """Limit this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
     most = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
@@ -59,7 +60,7 @@ def _translate(job: Job, folder: Path) -> None:
         partition_columns=job.partition_columns,
         compression=job.compression,
     )
-    with translated(SplitCorrupted, "its documents do not decode"):
+    with translated(SplitCorrupted, "its documents cannot be decoded"):
         searcher = tantivy.Index.open(str(index)).searcher()
         for documents in _documents(searcher, job, index):
             writer.write(_batch(documents, schema, job))
@@ -78,7 +79,7 @@ def _extract(job: Job, folder: Path) -> None:
 
 
 def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str, Any]]]:
-    """All that are alive, segment after segment, in bounded numbers."""
+    """All documents that are not deleted, segment by segment, in chunks."""
     expected = sum(count for _, count, _ in job.documents)
     if searcher.num_segments != len(job.documents) or searcher.num_docs > expected:
         raise SplitCorrupted(f"its index has {searcher.num_docs} documents, not {expected}")
@@ -90,7 +91,7 @@ def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str,
 
 
 def _alive(file: Path, count: int) -> np.ndarray:
-    """The documents that tantivy's deletion file leaves: a bit for each, after their number (u32)."""
+    """The documents that are not deleted: tantivy's deletion file holds their number (u32), then a bit per document."""
     data = file.read_bytes()
     bits = np.unpackbits(np.frombuffer(data, np.uint8, (count + 7) // 8, 4), bitorder="little")[:count]
     return np.flatnonzero(bits)
@@ -111,7 +112,7 @@ def _batch(documents: list[dict[str, Any]], schema: pa.Schema, job: Job) -> pa.R
         try:
             columns.append(pa.array(values, field.type))
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as cause:
-            raise SplitCorrupted(f"a document has a value in {field.name!r} that is not of type {field.type}: {cause}") from cause
+            raise SplitCorrupted(f"a document has a value in column {field.name!r} that is not of type {field.type}: {cause}") from cause
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -124,7 +125,7 @@ def _stored(values: list[Any] | None, convert: Callable[[Any], Any]) -> Any:
 
 
 def _converter(kind: pa.DataType, outermost: bool = False) -> Callable[[Any], Any]:
-    """From what tantivy gives to what Arrow takes; what is inside of JSON has lost its type, and gets it back."""
+    """A function that converts tantivy's values to what Arrow accepts. Values inside JSON lost their type, which it restores."""
     if pa.types.is_list(kind):
         element = _nullable(_converter(kind.value_type))
         return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
@@ -160,7 +161,7 @@ def _nullable(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _text(value: Any) -> str:
-    """Inside of JSON tantivy keeps a string that looks like a moment as one: it is spelled again."""
+    """The string of a value. Inside JSON, tantivy stores strings that look like a time as times: they are formatted again."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return value if isinstance(value, str) else str(value)
@@ -173,14 +174,14 @@ def _moment(value: Any, kind: pa.DataType) -> Any:
         if pa.types.is_date(kind):
             return aware.astimezone(UTC).date()
         return aware if kind.tz else aware.astimezone(UTC).replace(tzinfo=None)
-    assert isinstance(moment, date)  # what decode_value gives for a date column
+    assert isinstance(moment, date)  # decode_value returns a date for a date column
     return moment
 
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but answers goes there
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep other output off the answer pipe
     try:
         serve(sys.stdin.buffer, answers, work)
     except StorageError as error:

@@ -1,9 +1,9 @@
-"""Splits of upstream's writers (Quickwit's envelope around an index with stored documents): their rows, as one of our splits.
+"""Rewrites splits of upstream's writers (Quickwit's envelope around an index with stored documents) as IndexTables splits.
 
-Such an index opens here, but its terms cannot be searched: their dictionary is of another kind. So the split is written anew, once, rows
-and index, and everything else works on that. Nothing in the file is believed: the envelope, the names, the checksum that tantivy keeps
-in each of its files, and `meta.json` against the table's schema are checked here; documents are decoded by a child process
-(upstream_worker.py), because stored bytes that are crafted can abort the process that decodes them.
+tantivy opens such an index here, but cannot search its terms, because their dictionary is of another kind. So the split is rewritten once,
+rows and index, and everything else uses the rewritten split. The file is not trusted: the envelope, the file names, the checksum that
+tantivy stores in each of its files, and `meta.json` against the table's schema are verified here; a child process (worker.py) decodes the
+documents, because crafted bytes can abort the process that decodes them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from indextables.splits.format import INDEX_META, Range, check_body, has_our_hot
 from indextables.splits.index import DocMapping, IndexMeta, parse_meta
 
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
-_UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # without a footer of tantivy's
+_UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # files without a tantivy footer
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTable:
-    """What the log says of the table the split is of; picklable."""
+    """The parts of a table's metadata that are needed to rewrite its splits; picklable."""
 
     schema: pa.Schema
     partition_columns: tuple[str, ...]
@@ -39,7 +39,7 @@ class UpstreamTable:
 
 
 def is_upstream_split(path: Path) -> bool:
-    """Whether the file is a split without our hotcache, sound or not; SplitCorrupted where it is no split at all."""
+    """Whether the file is a split without our hotcache, damaged or not; SplitCorrupted if it is not a split at all."""
     data = _mapped(path)
     if has_our_hotcache(data, path):
         return False
@@ -48,15 +48,15 @@ def is_upstream_split(path: Path) -> bool:
 
 
 def refuse_our_files(data: memoryview, path: Path) -> None:
-    """SplitCorrupted where a split without our hotcache has other files than upstream's: such as ours, whose hotcache is damaged."""
+    """SplitCorrupted if a split without our hotcache has files that upstream does not write, e.g. ours with a damaged hotcache."""
     bundle_start, hot_start, _ = parts_of(data, path)
     odd = [name for name in read_files(data[bundle_start : hot_start - 4], path) if not _FILE_NAME.fullmatch(name)]
     if odd:
-        raise SplitCorrupted(f"split {path} is damaged: it holds a file named {odd[0][:80]!r}, and its footer is not ours")
+        raise SplitCorrupted(f"split {path} is damaged: it contains a file named {odd[0][:80]!r}, but its footer is not ours")
 
 
 def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
-    """Write the rows of an upstream split as one of ours; SplitCorrupted names what is wrong with it. Nothing is left on a failure."""
+    """Rewrite an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
     data = _mapped(path)
     files = _files(data, path)
     meta = _checked_meta(data, files, path)
@@ -78,7 +78,7 @@ def translate(path: Path, target: Path, table: UpstreamTable, partition_values: 
 
 
 def verified_rows(path: Path) -> int:
-    """The number of rows of an upstream split whose envelope and checksums are right; SplitCorrupted names what is not."""
+    """The number of rows of an upstream split, after verifying its envelope and checksums; SplitCorrupted says what is wrong."""
     data = _mapped(path)
     meta = _checked_meta(data, _files(data, path), path)
     return sum(segment.max_doc - (segment.deletes.num_deleted_docs if segment.deletes else 0) for segment in meta.segments)
@@ -96,21 +96,21 @@ def _mapped(path: Path) -> memoryview:
 
 
 def _files(data: memoryview, path: Path) -> dict[str, Range]:
-    """Where the files are: names of the pattern (they become paths), ranges within the file that do not overlap, checksums right."""
+    """The verified ranges of the files: names match the pattern (they become paths), ranges do not overlap, checksums match."""
     bundle_start, hot_start, _ = parts_of(data, path)
     files = read_files(data[bundle_start : hot_start - 4], path)
     position = 0
     for name, where in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
         if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it holds a file named {name[:80]!r}")
+            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
         if not position <= where.start <= where.end <= bundle_start:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} lies at {where.start} to {where.end}")
+            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {where.start} to {where.end}")
         position = where.end
         if name not in _UNCHECKED:
             try:
                 check_body(data[where.start : where.end])
             except ValueError as cause:
-                raise SplitCorrupted(f"split {path} is damaged: of its file {name} {cause}") from cause
+                raise SplitCorrupted(f"split {path} is damaged: its file {name} is invalid: {cause}") from cause
     if INDEX_META not in files:
         raise SplitCorrupted(f"split {path} is damaged: its files are {', '.join(files)[:200] or 'none'}")
     return files
@@ -121,7 +121,7 @@ def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> I
     try:
         meta = parse_meta(data[where.start : where.end])
     except (ValueError, RecursionError) as cause:
-        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index does not read: {cause}") from cause
+        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
     missing = [segment.stem for segment in meta.segments if f"{segment.stem}.store" not in files or segment.max_doc < 1]
     stems = [segment.stem for segment in meta.segments]
     if missing or not stems or len(set(stems)) < len(stems):
@@ -130,16 +130,16 @@ def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> I
 
 
 def _check_fields(meta: IndexMeta, table: UpstreamTable, path: Path) -> None:
-    """Every column has its field, of the type that upstream gives it: else a column would read as null, or as something else."""
+    """Check that each column has a field of the type that upstream uses; otherwise it would read as null or as another value."""
     found = {str(field.get("name")): str(field.get("type")) for field in meta.schema}
     for field in table.schema:
         if field.name not in table.partition_columns and found.get(field.name) not in stored_types(field.type):
             has = found.get(field.name, "none")
-            raise SplitCorrupted(f"split {path} is damaged: its field for column {field.name!r} of type {field.type} is {has[:40]!r}")
+            raise SplitCorrupted(f"split {path} is damaged: the field of column {field.name!r} ({field.type}) has the type {has[:40]!r}")
 
 
 def stored_types(kind: pa.DataType) -> Sequence[str]:
-    """tantivy's types that may hold a column of Spark's type."""
+    """The tantivy types in which upstream stores a column of an Arrow type."""
     if pa.types.is_string(kind):
         return ("text", "ip_addr", "json_object")
     if pa.types.is_integer(kind):
@@ -156,6 +156,6 @@ def stored_types(kind: pa.DataType) -> Sequence[str]:
 
 
 def fingerprint(table: UpstreamTable, partition_values: Mapping[str, str]) -> bytes:
-    """Differs where the translation of the same file would."""
+    """Identifies everything besides the file that the rewritten split depends on."""
     values: list[Any] = [table.schema.to_string(), table.mapping.to_json(), sorted(partition_values.items()), table.stats_length]
     return msgspec.json.encode([limits.UPSTREAM_FORM, *values, table.partition_columns])

@@ -1,8 +1,7 @@
-"""The child process that decodes the stored documents of upstream's splits, and how this one talks to it.
+"""Runs the child process that decodes the stored documents of upstream's splits.
 
-One process serves a parent, job after job, as one JSON line each way; it is started with the first job and ends with the parent. What it
-decodes may be crafted: it bounds its own memory, and if it dies, or takes too long, the job is at fault, and the next one gets a new
-process.
+Each parent has one child, started with the first job; it ends with the parent. A job and its answer are one JSON line each. The documents
+may be crafted: the child limits its own memory, and if it dies or exceeds the time limit, the job fails and the next gets a new process.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from indextables.process_cache import ProcessCache
 class Job(msgspec.Struct, frozen=True):
     source: str
     files: dict[str, tuple[int, int]]
-    documents: list[tuple[str, int, int | None]]  # of each segment: stem of its files, number of documents, opstamp of deletions
+    documents: list[tuple[str, int, int | None]]  # per segment: stem of its files, number of documents, opstamp of deletions
     target: str
-    schema: bytes  # Arrow's
+    schema: bytes  # serialized by Arrow
     mapping: str
     partition_columns: list[str]
     partition_values: dict[str, str]
@@ -37,19 +36,19 @@ class Job(msgspec.Struct, frozen=True):
 
 class Answer(msgspec.Struct, frozen=True):
     error: str | None = None
-    damaged: bool = False  # the split is at fault, not the machine
+    damaged: bool = False  # whether the split caused the error, not the machine
 
 
-# At import, for the reason in splits/bundle.py.
+# Built at import, for the reason given in splits/format/bundle.py.
 _JOB = msgspec.json.Decoder(Job)
 _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def decode(job: Job) -> None:
-    """Have a job done: its target is a whole split then. SplitCorrupted, StorageError."""
+    """Run a job in the child process: on return, its target is a complete split. SplitCorrupted, StorageError."""
     answer = _workers.get_or_make("documents", _Worker).ask(job)
     if isinstance(answer, int):
-        raise SplitCorrupted(f"split {job.source} is damaged: the process that decoded its documents ended with {answer}")
+        raise SplitCorrupted(f"split {job.source} is damaged: the process that decodes its documents exited with {answer}")
     if answer.error is not None:
         if answer.damaged:
             raise SplitCorrupted(f"split {job.source} is damaged: {answer.error}")
@@ -57,14 +56,14 @@ def decode(job: Job) -> None:
 
 
 class _Worker:
-    """The process, started when it is needed; it does one job at a time."""
+    """The child process, started on demand; it runs one job at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, job: Job) -> Answer | int:
-        """The answer; the exit code where the process ended without one."""
+        """The answer, or the exit code if the process ended without one."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._process = _start()
@@ -78,11 +77,11 @@ class _Worker:
         return code if answer is None else answer
 
 
-_workers: ProcessCache[str, _Worker] = ProcessCache()  # one; a child of a fork has its own, since both would read its answers
+_workers: ProcessCache[str, _Worker] = ProcessCache()  # one per process: a forked child must not share the pipes
 
 
 def _ask(worker: subprocess.Popen[bytes], line: bytes) -> Answer | None:
-    """None where there is no answer: the process died, or was too slow."""
+    """The answer; None if the process died or exceeded the time limit."""
     assert worker.stdin is not None  # both are pipes
     assert worker.stdout is not None
     try:
@@ -105,7 +104,7 @@ def _ask(worker: subprocess.Popen[bytes], line: bytes) -> Answer | None:
 
 def _end(worker: subprocess.Popen[bytes]) -> int:
     worker.kill()
-    with suppress(OSError):  # what was not sent cannot be flushed
+    with suppress(OSError):  # unsent data cannot be flushed
         worker.communicate()
     return worker.wait()
 
@@ -120,7 +119,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def serve(jobs: IO[bytes], answers: IO[bytes], work: Any) -> None:
-    """The child's side: `work(job)` for each line, until there are no more."""
+    """Run in the child: answer each line with `work(job)`, until the input ends."""
     for line in jobs:
         answers.write(msgspec.json.encode(work(_JOB.decode(line))) + b"\n")
         answers.flush()

@@ -1,4 +1,4 @@
-"""The tantivy index of a split: how columns map to fields, how text becomes words, how segments are merged."""
+"""The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How text becomes words: the analyzers of tantivy that an index and its queries share."""
+"""Tokenizers: the tantivy analyzers that an index and its queries share."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import tantivy
 from indextables.splits.index import mapping as kinds
 
 GRAM = 3
-_RAW = "raw"  # tantivy's own: registered in every index
+_RAW = "raw"  # built into tantivy, registered in every index
 
 
 def analyzer_name(tokenizer: str) -> str:
-    """Under which the index knows it. Not tantivy's own names: its `default` and `en_stem` drop words of 40 bytes, such as hashes."""
+    """The name under which an index registers it. tantivy's built-in `default` and `en_stem` drop words of 40 bytes, such as hashes."""
     return {kinds.DEFAULT: "words", kinds.RAW: _RAW}.get(tokenizer, f"words_{tokenizer}")
 
 
 def analyzer(tokenizer: str = kinds.DEFAULT) -> Any:
-    """A new one for each user: two threads must not share it."""
+    """A new analyzer on each call: threads must not share one."""
     return _BUILDERS[tokenizer]()
 
 
 def grams(text: str) -> list[str]:
-    """The grams of a text in their order: one at each character that has two after it."""
+    """The lowercased grams of a text in order: one per character that is followed by two more."""
     lowered = text.lower()
     return [lowered[at : at + GRAM] for at in range(len(lowered) - GRAM + 1)]
 
 
 def gram_tokens(text: str) -> Any:
-    """The grams with their places, which tantivy's own tokenizer forgets: a phrase of them is a part of the text, exactly."""
+    """The grams with positions, which tantivy's ngram tokenizer does not record: a phrase of grams matches exactly a substring."""
     lowered = text.lower()
     tokens = [tantivy.Token(gram, at, at, at + GRAM) for at, gram in enumerate(grams(text))]
     return tantivy.PreTokenizedString(lowered, tokens)

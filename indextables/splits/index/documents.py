@@ -1,4 +1,4 @@
-"""Column values on their way into tantivy's documents, and which of them cannot get there."""
+"""Converts column values for tantivy documents, and refuses values that cannot be indexed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from indextables.splits.index.analyzers import analyzer, gram_tokens
 from indextables.splits.index.mapping import DocMapping
 from indextables.values import python_value
 
-# tantivy leaves out words of more than 65,530 bytes. Cut above the length of any query they are found by every prefix, and equal none.
+# tantivy drops words of more than 65,530 bytes. They are truncated to more than the length of any query: prefixes still match.
 _CUT = limits.QUERY_CHARACTERS + 1
-_SHORT = 20_000  # bytes that cannot be too long, also when lowercase takes more of them
+_SHORT = 20_000  # bytes of a text that stays below tantivy's limit, even if lowercasing makes it longer
 _MOST_INTEGER = 2**63
 
 Add = Callable[[Any, str, Any], None]
@@ -41,7 +41,7 @@ _ADD: dict[str, Add] = {
 
 
 def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, list[Any]]:
-    """The values of a column as the index takes them, and the way they get into a document; None where only nulls matter."""
+    """The function that adds a value of the column to a document (None if only nulls are indexed), and the values in the form it takes."""
     if kind == kinds.STORED:
         return None, pc.if_else(column.is_valid(), True, None).to_pylist() if column.null_count else []
     if kind in (kinds.TEXT, kinds.STRING):
@@ -52,7 +52,7 @@ def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, l
         column = column.cast(pa.int64())
     elif kind == kinds.FLOAT:
         column = column.cast(pa.float64())
-        # One spelling each of zero (Spark: -0.0 = 0.0) and NaN (above all numbers, as in Spark).
+        # Normalize zero (in Spark, -0.0 = 0.0) and NaN (greater than all numbers, as in Spark).
         column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan")), pc.add(column, pa.scalar(0.0)))
     elif kind == kinds.DECIMAL:
         column = _unscaled(column)
@@ -62,7 +62,7 @@ def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, l
 
 
 def refuse_unindexable(batch: pa.RecordBatch, mapping: DocMapping, first_row: int) -> None:
-    """SchemaMismatch names the first value that the index cannot take: said while rows come in, not when the split is finished."""
+    """SchemaMismatch names the first value that cannot be indexed, so that a write fails before the split is finished."""
     for name, kind in mapping.fields:
         if kind == kinds.IP:
             for row, text in enumerate(batch.column(name).to_pylist(), start=first_row):
@@ -78,7 +78,7 @@ def _is_address(text: str) -> bool:
 
 
 def _unscaled(column: pa.Array) -> pa.Array:
-    """Decimals of at most 18 digits without their point: the lower half of their 128 bits."""
+    """The unscaled values of decimals of at most 18 digits: the lower half of their 128 bits."""
     halves = np.frombuffer(column.buffers()[1], "<i8")
     lower = halves[2 * column.offset : 2 * (column.offset + len(column)) : 2]
     return pa.array(lower, pa.int64(), mask=column.is_null().to_numpy(zero_copy_only=False))
@@ -88,8 +88,8 @@ def _unscaled(column: pa.Array) -> pa.Array:
 
 
 def _prepared_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, list[Any]]:
-    several = pa.types.is_list(column.type)
-    texts = column.flatten() if several else column
+    is_array = pa.types.is_list(column.type)
+    texts = column.flatten() if is_array else column
     short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SHORT
     add: Add
     if tokenizer == kinds.NGRAM:
@@ -98,7 +98,7 @@ def _prepared_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, li
         add = _ADD[kind]
     else:
         add = _add_long_string if kind == kinds.STRING or tokenizer == kinds.RAW else partial(_add_long_text, tokenizer)
-    return (partial(_add_each, add) if several else add), column.to_pylist()
+    return (partial(_add_each, add) if is_array else add), column.to_pylist()
 
 
 def _add_each(add: Add, document: Any, name: str, values: Iterable[str | None]) -> None:
@@ -131,7 +131,7 @@ def _add_long_text(tokenizer: str, document: Any, name: str, value: str) -> None
 
 
 def _as_python(column: pa.Array) -> list[Any]:
-    """A moment outside of Python's years is None: `where` finds it, a query does not."""
+    """The values as Python objects. A time outside Python's range of years becomes None: `where` finds it, a query does not."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -139,14 +139,14 @@ def _as_python(column: pa.Array) -> list[Any]:
 
 
 def _json_object(value: Any) -> dict[str, Any]:
-    """A struct or a map as tantivy takes it: what it would drop or turn into something else is a string, or left out."""
+    """A struct or a map as a JSON object. Values that tantivy would drop or convert become strings or are left out."""
     pairs = value.items() if isinstance(value, dict) else value
     return {key: found for key, item in pairs if (found := _json_value(item)) is not None}
 
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, str):
-        # tantivy takes `2024-01-01T00:00:00Z` for a date, cut to seconds. A space in front changes no word.
+        # tantivy parses `2024-01-01T00:00:00Z` as a date and truncates it to seconds. A leading space prevents that and changes no word.
         return " " + value if value[:1].isdigit() else value
     if isinstance(value, bool) or (isinstance(value, int) and -_MOST_INTEGER <= value < _MOST_INTEGER):
         return value

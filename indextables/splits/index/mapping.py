@@ -1,4 +1,4 @@
-"""Which column is indexed how: made once per table, kept in the log (`docMappingJson`) and in every split."""
+"""The doc mapping: how each column is indexed. It is fixed per table, and stored in the log (`docMappingJson`) and in every split."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from indextables.errors import ConfigError, SchemaMismatch
 from indextables.schema import canonical_type
 
 TEXT = "text"  # words with positions: phrases and BM25; also arrays of strings
-STRING = "string"  # the whole value, exactly; also arrays of strings
-JSON = "json"  # structs and maps: what is in them by path, `column.key.key`
-IP = "ip"  # addresses in strings, IPv4 and IPv6 in one order
+STRING = "string"  # the exact value; also arrays of strings
+JSON = "json"  # structs and maps, searched by path: `column.key.key`
+IP = "ip"  # IPv4 and IPv6 addresses in strings, in one common order
 INTEGER = "i64"
 FLOAT = "f64"
 DECIMAL = "decimal"  # of at most 18 digits
 BOOLEAN = "bool"
 DATE = "date"  # dates and timestamps
-STORED = "stored"  # rows have it, the index only knows whether it is null
+STORED = "stored"  # not indexed, except whether the value is null
 KINDS = (TEXT, STRING, JSON, IP, INTEGER, FLOAT, DECIMAL, BOOLEAN, DATE, STORED)
 MODES = COLUMN_WORDS[TYPEMAP_PREFIX]
 
 DEFAULT = "default"  # runs of letters and digits, lowercased
 RAW = "raw"  # the whole value as one word
-EN_STEM = "en_stem"  # as default, and English words are cut to their stems
-WHITESPACE = "whitespace"  # what is between spaces, lowercased
-NGRAM = "ngram"  # every three characters, lowercased: finds parts of words
+EN_STEM = "en_stem"  # as default, with English words reduced to their stems
+WHITESPACE = "whitespace"  # separated by whitespace, lowercased
+NGRAM = "ngram"  # every three consecutive characters, lowercased: finds substrings
 TOKENIZERS = COLUMN_WORDS[TOKENIZER_PREFIX]
 
-DECIMAL_DIGITS = 18  # all of them fit in an i64 whatever the scale
+DECIMAL_DIGITS = 18  # as many digits fit in an i64 at any scale
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class DocMapping:
-    """The columns in schema order, each with one of KINDS, and the tokenizers of text columns that are not split as by default."""
+    """The columns in schema order, each with one of KINDS, and the tokenizers of text columns that do not use the default."""
 
     fields: tuple[tuple[str, str], ...]  # (column, kind)
     tokenizers: tuple[tuple[str, str], ...] = ()  # (column, tokenizer)
@@ -53,7 +53,7 @@ class DocMapping:
         typemap: Mapping[str, str] = _NONE,
         tokenizers: Mapping[str, str] = _NONE,
     ) -> DocMapping:
-        """Strings are `text` unless they are partition columns or `typemap` says otherwise; ConfigError names a bad entry."""
+        """Strings are `text` unless they are partition columns or listed in `typemap`; ConfigError names an invalid entry."""
         for column, word in typemap.items():
             _check_mode(schema, partition_columns, column, word)
         fields = tuple((field.name, typemap.get(field.name) or _kind(field, partition_columns)) for field in schema)
@@ -64,7 +64,7 @@ class DocMapping:
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
-        """The mapping `to_json` wrote; ValueError where it is none."""
+        """Parse the output of `to_json`; ValueError if it is not a doc mapping."""
         try:
             entries = [
                 (str(field["name"]), str(field["type"]), str(field.get("tokenizer", DEFAULT))) for field in json.loads(text)["fields"]
@@ -85,7 +85,7 @@ class DocMapping:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that a query without a field searches."""
+        """The columns that a query without a column name searches."""
         return tuple(name for name, kind in self.fields if kind == TEXT)
 
     def tokenizer(self, column: str) -> str:
@@ -104,14 +104,14 @@ def _check_mode(schema: pa.Schema, partition_columns: Sequence[str], column: str
     if word not in MODES:
         raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(MODES)}")
     if column in partition_columns and word != STRING:
-        raise ConfigError(f"{key} is {word!r}, but {column!r} is a partition column, which is always exact")
+        raise ConfigError(f"{key} is {word!r}, but {column!r} is a partition column, which is always indexed as string")
     kind = schema.field(column).type
     texts = pa.types.is_string(kind) or (pa.types.is_list(kind) and pa.types.is_string(kind.value_type))
     fits = {TEXT: texts, STRING: texts, IP: pa.types.is_string(kind), JSON: is_object(kind)}
-    takes = {TEXT: "strings and arrays of strings", STRING: "strings and arrays of strings", IP: "strings"}
+    takes = {TEXT: "strings or arrays of strings", STRING: "strings or arrays of strings", IP: "strings"}
     if not fits[word]:
         raise ConfigError(
-            f"{key} is {word!r}, which is for {takes.get(word, 'structs and maps by string')}, and {column!r} has type {kind}"
+            f"{key} is {word!r}, which requires {takes.get(word, 'structs or maps with string keys')}, but {column!r} has type {kind}"
         )
 
 
@@ -122,13 +122,13 @@ def _check_tokenizer(kinds: Mapping[str, str], column: str, word: str) -> None:
     if word not in TOKENIZERS:
         raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(TOKENIZERS)}")
     if kinds[column] != TEXT:
-        raise ConfigError(f"{key} is for columns indexed as text, and {column!r} is indexed as {kinds[column]}")
+        raise ConfigError(f"{key} requires a column indexed as text, but {column!r} is indexed as {kinds[column]}")
 
 
 def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:
     kind = canonical_type(field.name, field.type)
     if kind != field.type:
-        raise SchemaMismatch(f"column {field.name!r} has type {field.type}, which splits do not hold; they hold {kind}")
+        raise SchemaMismatch(f"column {field.name!r} has type {field.type}, which splits cannot store; cast it to {kind}")
     if pa.types.is_string(kind):
         return STRING if field.name in partition_columns else TEXT
     if pa.types.is_boolean(kind):

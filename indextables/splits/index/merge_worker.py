@@ -1,6 +1,6 @@
-"""The child process of segments.py: lets tantivy merge the index in the folder given.
+"""The child process of segments.py: has tantivy merge the index in a given folder.
 
-A process of its own, because a damaged index can abort it, and because a merge that panics is silent: the parent looks at the result.
+It is a separate process because a damaged index can abort it. A merge that panics reports no error: the parent checks the result.
 """
 
 from __future__ import annotations

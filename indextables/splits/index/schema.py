@@ -1,22 +1,22 @@
-"""The tantivy index of a split: how column values become fields, and how rows are fed to it.
+"""The tantivy index of a split: how columns map to fields, and how rows are added.
 
 =========  ==================================================================================================================
 mapping    field
 =========  ==================================================================================================================
-text       indexed with positions, in words as its tokenizer cuts them (analyzers.py); words of 40 bytes and more stay, such as hashes
-string     indexed whole
-json       tantivy's JSON object, words as by default, dots in keys are steps; strings are never taken for dates
-ip         fast and indexed IPv6, in which IPv4 is mapped
+text       indexed with positions, as the words of its tokenizer (analyzers.py), which keeps words of 40 bytes and more, such as hashes
+string     indexed as one word
+json       tantivy's JSON object with the default tokenizer; dots in keys separate levels; strings are never parsed as dates
+ip         fast and indexed IPv6; IPv4 addresses are mapped to IPv6
 i64, f64   fast only, -0.0 as 0.0; a range query on the column answers `=` as well
-decimal    fast i64: the value without its point
+decimal    fast i64: the unscaled value
 bool       indexed
-date       fast i64: days for dates, microseconds for timestamps, which unlike tantivy's date has room for every value
+date       fast i64: days for dates, microseconds for timestamps, which covers every value, unlike tantivy's date
 stored     no field
 =========  ==================================================================================================================
 
-An array of strings is a field with several values. Words and strings are cut to one character more than a query may have. `_null` holds
-the names of the columns that are null in a document. `_row` is a fast i64: a random number at the first document, one more at each
-following, which tells after a merge where a document came from.
+An array of strings is a field with several values. Words and strings are truncated to one character more than a query may have. `_null`
+holds the names of the columns that are null in a document. `_row` is a fast i64: a random number for the first document, incremented for
+each following one; after a merge it identifies where a document came from.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from indextables.splits.index.mapping import DocMapping
 
 ROW = "_row"
 NULLS = "_null"
-_HEAP_PER_BYTE = 4  # of Arrow data, besides the least heap; without that, splits of 15,000 to 25,000 log lines had two segments
+_HEAP_PER_BYTE = 4  # of Arrow data, on top of INDEX_HEAP_MIN; without it, splits of 15,000 to 25,000 log lines had two segments
 _CHUNK = 65_536
-_DAMAGE = ("An IO error occurred", "Data corrupted", "File corrupted")  # how tantivy begins what is no fault of the query
+_DAMAGE = ("An IO error occurred", "Data corrupted", "File corrupted")  # prefixes of tantivy errors that the query did not cause
 _TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip_addr"}
 
 
 @contextmanager
 def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
-    """Turn what tantivy raises into `error`. Its panics derive from BaseException, so that `except Exception` misses them."""
+    """Convert tantivy's exceptions to `error`, including panics, which derive from BaseException and bypass `except Exception`."""
     try:
         yield
     except IndexTablesError:
@@ -65,7 +65,7 @@ def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def index_schema(mapping: DocMapping) -> Any:
-    """tantivy's schema for a mapping; the builder cannot express it all, its JSON form can."""
+    """The tantivy schema for a mapping, built from JSON because the schema builder does not cover all options."""
     fields = [_field(name, kind, mapping.tokenizer(name)) for name, kind in mapping.fields if kind != kinds.STORED]
     hidden = [_field(NULLS, kinds.STRING), _field(ROW, kinds.INTEGER)]
     return tantivy.Schema._internal_from_pythonized({"inner": fields + hidden})
@@ -86,9 +86,9 @@ def _field(name: str, kind: str, tokenizer: str = kinds.DEFAULT) -> dict[str, An
 
 
 def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBatch], data_bytes: int) -> int:
-    """Index rows into an empty folder, one commit, merges done; returns the `_row` of the first document.
+    """Index rows into an empty folder with one commit and wait for merges; returns the `_row` of the first document.
 
-    Usually there is one segment and document n is row n; where the data outgrew the heap there are several, and `_row` tells.
+    Usually there is one segment and document n is row n. If the data exceeds the heap there are several segments, and `_row` gives the row.
     """
     first_row = secrets.randbelow(1 << 62)
     heap = min(_HEAP_PER_BYTE * data_bytes + limits.INDEX_HEAP_MIN, limits.INDEX_HEAP_MAX)
@@ -96,31 +96,31 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     with translated(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
         register(index, {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)})
-        # More threads would each make a segment. Used without `with`, which would swallow a failed commit.
+        # Each thread would create a segment, so there is one. Not used in a `with` statement, which would swallow a failed commit.
         writer = index.writer(heap_size=heap, num_threads=1)
         row = first_row
         for batch in batches:
-            row = _feed(writer, mapping, batch, row)
+            row = _add_batch(writer, mapping, batch, row)
         writer.commit()
         writer.wait_merging_threads()
     return first_row
 
 
-def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
-    """Row by row: a document is in the processor's cache while it is filled, which column by column took twice the time."""
+def _add_batch(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
+    """Add the rows of a batch and return the next `_row`. Goes row by row, which is twice as fast as column by column (CPU cache)."""
     fields = [(name, *prepared(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
-    wanted = [(name, add, values) for name, add, values in fields if values]
-    adders = [(add or _ignore, name) for name, add, _ in wanted]
+    used = [(name, add, values) for name, add, values in fields if values]
+    adders = [(add or _ignore, name) for name, add, _ in used]
     new, add_text, add_integer, add_document = (
         tantivy.Document,
         tantivy.Document.add_text,
         tantivy.Document.add_integer,
         writer.add_document,
     )
-    rows = zip(*(values for _, _, values in wanted), strict=True) if wanted else repeat((), batch.num_rows)
+    rows = zip(*(values for _, _, values in used), strict=True) if used else repeat((), batch.num_rows)
     for values in rows:
         document = new()
-        for (add, name), value in zip(adders, values):  # noqa: B905  # as long as each other; a check would be one per row
+        for (add, name), value in zip(adders, values):  # noqa: B905  # equal lengths; a check would cost time per row
             if value is None:
                 add_text(document, NULLS, name)
             else:
@@ -132,18 +132,18 @@ def _feed(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> 
 
 
 def _ignore(document: Any, name: str, value: Any) -> None:
-    """A column that has no field: only its nulls are known."""
+    """Adds nothing: the column has no field, only its nulls are indexed."""
 
 
 def open_searcher(folder: Path) -> Any:
-    """A searcher on the index in a folder, at its newest commit. tantivy's errors pass."""
+    """A searcher on the latest commit of the index in a folder. Raises tantivy's errors."""
     return tantivy.Index.open(str(folder)).searcher()
 
 
 def found_by(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
-    """Scores and addresses of the best `limit` hits after `offset`, best first, equal ones by address; InvalidQuery, SplitCorrupted.
+    """Scores and addresses of the best `limit` hits after `offset`, best first, ties by address; InvalidQuery, SplitCorrupted.
 
-    tantivy allocates for `limit + offset` hits in every segment: the caller bounds them by the number of documents.
+    tantivy allocates memory for `limit + offset` hits per segment: the caller must bound both by the number of documents.
     """
     with _searching(text):
         hits: list[tuple[float, Any]] = searcher.search(compiled, limit=limit, count=False, offset=offset).hits
@@ -152,22 +152,22 @@ def found_by(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What tantivy says of a numeric column in the rows that match. It computes in doubles: exactly while everything stays below 2^53."""
+    """tantivy's statistics of a numeric column over the matching rows, computed in doubles: exact as long as all values stay below 2^53."""
 
-    count: int  # of rows that are not null
+    count: int  # of non-null values
     total: float = 0.0
     low: float = math.nan
     high: float = math.nan
 
 
 def numbers_by(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
-    """The number of hits, and the numbers of these fast columns in them; InvalidQuery, SplitCorrupted."""
-    wanted = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
+    """The number of hits, and the statistics of these fast columns over the hits; InvalidQuery, SplitCorrupted."""
+    request = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
     with _searching(text):
-        found = searcher.aggregate(compiled, wanted)
-    numbers = [found[f"c{n}"] for n in range(len(columns))]
-    known = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in numbers]
-    return int(found["hits"]["value"]), dict(zip(columns, known, strict=True))
+        answer = searcher.aggregate(compiled, request)
+    stats = [answer[f"c{n}"] for n in range(len(columns))]
+    numbers = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in stats]
+    return int(answer["hits"]["value"]), dict(zip(columns, numbers, strict=True))
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def _searching(text: str) -> Iterator[None]:
 
 
 def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[int | float | None]:
-    """A fast column in these documents of a one-segment index."""
+    """The values of a fast column in these documents of a one-segment index."""
     return list(searcher.fast_field_values(column, [tantivy.DocAddress(0, document) for document in documents]))
 
 

@@ -1,10 +1,10 @@
-"""Several tantivy segments into one, physically, which tantivy's Python door does not offer.
+"""Merges the segments of a tantivy index into one without re-indexing, which tantivy's Python API does not offer.
 
-tantivy's merge policy decides by `meta.json` alone. So that it merges every segment at once, each gets a deletion file in which all
-documents are alive, and `meta.json` claims for each a number of deleted documents that puts all of them in one size class with a
-deletion ratio above the policy's bound: with T above every size, claimed = (max_doc - T) mod 2^32, so that max_doc - claimed = T in
-u32. The merge itself goes by the deletion files and loses nothing. It runs in a child process, because a damaged file can abort it.
-tests/splits holds tantivy 0.27.0 to this; where it fails the caller re-indexes.
+tantivy's merge policy reads `meta.json` only. To make it merge all segments at once, each segment gets a deletion file in which all
+documents are alive, and `meta.json` claims for each a number of deleted documents that puts all segments into one size class with a
+deletion ratio above the policy's threshold: with T greater than every size, claimed = (max_doc - T) mod 2^32, so that max_doc - claimed = T
+in u32. The merge itself uses the deletion files and loses nothing. It runs in a child process, because a damaged file can abort it.
+Tests in tests/splits pin this behaviour for tantivy 0.27.0; if a merge fails, the caller re-indexes the rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """The name of its files before the dot."""
+        """The part of its file names before the dot."""
         return self.segment_id.hex
 
 
@@ -55,12 +55,12 @@ class IndexMeta(msgspec.Struct, frozen=True):
     opstamp: int
 
 
-# At import, for the reason in splits/bundle.py.
+# Built at import, for the reason given in splits/format/bundle.py.
 _INDEX_META = msgspec.json.Decoder(IndexMeta)
 
 
 def parse_meta(data: bytes | memoryview) -> IndexMeta:
-    """ValueError where it is no `meta.json`."""
+    """Parse a `meta.json`; ValueError if it is invalid."""
     try:
         return _INDEX_META.decode(data)
     except msgspec.MsgspecError as cause:
@@ -78,7 +78,7 @@ def index_files(folder: Path) -> list[Path]:
 
 
 def combine_metas(metas: Sequence[IndexMeta]) -> IndexMeta | None:
-    """One `meta.json` with the segments of all; None where they do not go together (schemas differ, or a segment comes twice)."""
+    """One `meta.json` with the segments of all; None if they are incompatible (schemas differ, or a segment occurs twice)."""
     segments = [segment for meta in metas for segment in meta.segments]
     alike = all(meta.schema == metas[0].schema and meta.index_settings == metas[0].index_settings for meta in metas)
     distinct = len({segment.segment_id for segment in segments}) == len(segments)
@@ -88,16 +88,16 @@ def combine_metas(metas: Sequence[IndexMeta]) -> IndexMeta | None:
 
 
 def merge_segments(folder: Path, meta: IndexMeta) -> bool:
-    """Merge the segments of `meta`, whose files are in `folder`, into one. False where it did not come to that, for whatever reason."""
+    """Merge the segments of `meta`, whose files are in `folder`, into one. False if that failed for any reason."""
     documents = sum(segment.max_doc for segment in meta.segments)
-    _ask_for_merge(folder, meta)
+    _prepare_merge(folder, meta)
     if not _run_worker(folder):
         return False
     segments = load_meta(folder).segments
     return len(segments) == 1 and segments[0].max_doc == documents and segments[0].deletes is None
 
 
-def _ask_for_merge(folder: Path, meta: IndexMeta) -> None:
+def _prepare_merge(folder: Path, meta: IndexMeta) -> None:
     target = max(segment.max_doc for segment in meta.segments) + 1
     opstamp = max(meta.opstamp, 1)
     segments = []
@@ -106,19 +106,19 @@ def _ask_for_merge(folder: Path, meta: IndexMeta) -> None:
         (folder / f"{segment.stem}.{opstamp}.del").write_bytes(_all_alive(segment.max_doc, version))
         claimed = Deletes((segment.max_doc - target) % (1 << 32), opstamp)
         segments.append(msgspec.structs.replace(segment, deletes=claimed))
-    asking = msgspec.structs.replace(meta, segments=segments, opstamp=opstamp)
-    (folder / INDEX_META).write_bytes(msgspec.json.encode(asking))
+    claiming = msgspec.structs.replace(meta, segments=segments, opstamp=opstamp)
+    (folder / INDEX_META).write_bytes(msgspec.json.encode(claiming))
 
 
 def _footer_version(path: Path) -> Any:
-    """The version object in the footer of one of tantivy's files."""
+    """The version object in the footer of a tantivy file."""
     data = memoryview(path.read_bytes())
     end, _ = body_end(data)
     return json.loads(bytes(data[end:-8]))["version"]
 
 
 def _all_alive(documents: int, version: Any) -> bytes:
-    """tantivy's deletion file with a set bit for each document."""
+    """A tantivy deletion file in which no document is deleted: all bits are set."""
     words, rest = divmod(documents, 64)
     bits = b"\xff" * (8 * words) + (struct.pack("<Q", (1 << rest) - 1) if rest else b"")
     body = struct.pack("<I", documents) + bits
@@ -128,16 +128,16 @@ def _all_alive(documents: int, version: Any) -> bytes:
 
 def _run_worker(folder: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    # As a file: as a module it would import its package, and with it all of Arrow, which takes longer than a small merge.
+    # Run as a file: as a module it would import its package and thereby Arrow, which takes longer than a small merge.
     command = [sys.executable, "-P", str(_WORKER), str(folder)]
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limits.MERGE_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as cause:
-        _LOG.warning("the merge of the segments in %s failed, rows are indexed again: %s", folder, cause)
+        _LOG.warning("the merge of the segments in %s failed, re-indexing the rows: %s", folder, cause)
         return False
     if done.returncode != 0:
         reason = done.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
-        _LOG.warning("the merge of the segments in %s ended with %d, rows are indexed again: %s", folder, done.returncode, reason)
+        _LOG.warning("the merge of the segments in %s exited with %d, re-indexing the rows: %s", folder, done.returncode, reason)
     return done.returncode == 0

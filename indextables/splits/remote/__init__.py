@@ -1,4 +1,4 @@
-"""Splits in an object store of which only the bytes that a query needs are fetched."""
+"""Partial reads: for a split in an object store, only the bytes that a query needs are fetched."""
 
 from __future__ import annotations
 

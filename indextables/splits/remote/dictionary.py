@@ -1,17 +1,17 @@
-"""Where the parts of one word lie in tantivy's files, by the bytes that tantivy itself reads to find it. All integers are little-endian.
+"""Looks up one word in tantivy's term dictionary, reading only the bytes that tantivy itself reads. All integers are little-endian.
 
 A field's part of the `term` file is::
 
-    FST         u64 version (2), u64 type, nodes, u64 number of words, u64 place of the first node
-    places      u64 length of the headers, u64 number of words, headers, packed bits
-    u64         length of the places
-    u32, u32    version (1) and kind of the dictionary: 1 is this one
+    FST         u64 version (2), u64 type, nodes, u64 number of words, u64 offset of the root node
+    locations   u64 length of the headers, u64 number of words, headers, packed bits
+    u64         length of the locations
+    u32, u32    version (1) and kind of the dictionary; 1 is this kind
 
-The FST gives each word its number. A node is read backwards from its place: a state byte, then by its two high bits (3) one step, to the
-node that ends right before this one, (2) one step with its place and number, (0, 1) any steps, and whether a word may end here. Sums of
-the numbers along the way are the word's number. Of 256 words each there is a header: where its bits begin (u64), the first word's (u32)
-documents, (u64, u32) start and length of postings and (u64, u32) of positions, and (u8 each) the bits that the others' documents, postings
-and positions take; the start of each is packed after the end of the one before, as a distance from the first.
+The FST maps each word to its ordinal. A node is read backwards from its offset: a state byte whose two high bits give its form: (3) one
+transition, to the node that ends right before this one; (2) one transition with target and output; (0, 1) any number of transitions, and
+whether a word may end here. The sum of the outputs along the path is the ordinal. Each block of 256 words has a header: the offset of its
+packed bits (u64), then for its first word the documents (u32), start and length of postings (u64, u32) and of positions (u64, u32), then
+the bit widths (u8 each) of documents, postings and positions of the other words, whose starts are packed as distances from the first.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Bounds = tuple[int, int]
-Read = Callable[[int, int], bytes]  # the bytes between two places of the field's part
+Read = Callable[[int, int], bytes]  # the bytes between two offsets of the field's part
 
-# One step by one of these bytes has the byte's place in this text, counted from 1, in its state.
+# A single transition on one of these bytes stores the byte's index in this string, counted from 1, in its state byte.
 _COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 _END = struct.Struct("<QII")
 _KIND = (1, 1)
 _VERSION = 2  # of the FST
-_LEAST = 32  # bytes of one
-_INDEXED = 32  # a node with more steps has a table of 256 bytes to look them up
-_ONE_STEP = 2 + 1 + 8 + 8  # bytes at most
+_LEAST = 32  # bytes of an FST
+_INDEXED = 32  # a node with more transitions has a lookup table of 256 bytes
+_ONE_STEP = 2 + 1 + 8 + 8  # maximum bytes of a node with one transition
 _BLOCK = 256  # words under one header
 _HEADER = struct.Struct("<QIQIQIBBB")
 _WORD = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where a word's postings and positions lie in the field's parts of `idx` and `pos`."""
+class Location:
+    """The ranges of a word's postings and positions in the field's parts of `idx` and `pos`."""
 
     postings: Bounds
     positions: Bounds
 
 
-def find(word: bytes, size: int, read: Read) -> Places | None:
-    """None where the field has no such word. ValueError where the dictionary, which has `size` bytes, is not as above.
+def find(word: bytes, size: int, read: Read) -> Location | None:
+    """The location of a word; None if the field does not have it. ValueError if the dictionary (of `size` bytes) is not as above.
 
-    Asks `read` for every byte that tantivy looks at when it opens the dictionary and looks the word up.
+    Calls `read` for every byte that tantivy reads when it opens the dictionary and looks up the word.
     """
     length, version, kind = _END.unpack(_read(read, size - _END.size, size, size))
     start = size - _END.size - length
     if (version, kind) != _KIND or start < _LEAST:
-        raise ValueError(f"a dictionary of kind {kind}, version {version}")
+        raise ValueError(f"unsupported dictionary: kind {kind}, version {version}")
     number = _number(word, start, read)
     headers, words = struct.unpack("<QQ", _read(read, start, start + 16, size))
     if number is None:
         return None
     if number >= words:
         raise ValueError(f"word {number} of {words}")
-    return _places(number, start + 16, start + 16 + headers, size - _END.size, read)
+    return _location(number, start + 16, start + 16 + headers, size - _END.size, read)
 
 
 def _read(read: Read, start: int, end: int, size: int) -> bytes:
@@ -71,7 +71,7 @@ def _read(read: Read, start: int, end: int, size: int) -> bytes:
     return data
 
 
-# --- the number of a word
+# --- the ordinal of a word
 
 
 def _number(word: bytes, size: int, read: Read) -> int | None:
@@ -91,27 +91,27 @@ def _number(word: bytes, size: int, read: Read) -> int | None:
 
 
 class _Node:
-    """One node of the FST; place 0 stands for the one where words end and nothing follows."""
+    """One node of the FST; offset 0 is the final node without transitions."""
 
-    def __init__(self, place: int, size: int, read: Read) -> None:
-        self.is_final = place == 0
+    def __init__(self, offset: int, size: int, read: Read) -> None:
+        self.is_final = offset == 0
         self.final_output = 0
         self._state = 0
         self._inputs = b""
-        if place == 0:
+        if offset == 0:
             return
-        self._place = place
+        self._offset = offset
         self._data = self._backwards(_ONE_STEP, size, read)
         self._state = self._data[0] >> 6
         if self._state < 2:
             self._read_steps(size, read)
 
     def _backwards(self, length: int, size: int, read: Read) -> bytes:
-        """So that the state is at 0, and what follows it at growing places."""
-        return _read(read, max(0, self._place + 1 - length), self._place + 1, size)[::-1]
+        """The last `length` bytes of the node in reverse order, so that the state byte is at index 0."""
+        return _read(read, max(0, self._offset + 1 - length), self._offset + 1, size)[::-1]
 
     def step(self, byte: int) -> tuple[int, int] | None:
-        """Where a byte leads to, and what it adds to the number."""
+        """The target and the output of the transition on a byte; None if there is none."""
         if self._state >= 2:
             return self._only_step(byte)
         found = self._inputs.find(byte)
@@ -126,7 +126,7 @@ class _Node:
         if byte != (_COMMON[common - 1] if common else self._data[1]):
             return None
         if self._state == 3:
-            return self._place - at, 0
+            return self._offset - at, 0
         target_size, output_size = divmod(self._data[at], 16)
         end = at + 1 + target_size + output_size
         return self._target(at + 1, target_size, end), self._value(at + 1 + target_size, output_size)
@@ -148,21 +148,21 @@ class _Node:
             self.final_output = self._value(self._outputs + steps * self._output_size, self._output_size)
 
     def _value(self, at: int, size: int) -> int:
-        return int.from_bytes(self._data[at : at + size], "big")  # they are backwards here
+        return int.from_bytes(self._data[at : at + size], "big")  # the bytes are reversed
 
     def _target(self, at: int, size: int, end: int) -> int:
-        """As a distance from the first byte of this node, or 0 for the last node."""
+        """The offset of the target node, which is stored as a distance from the first byte of this node, or 0 for the final node."""
         distance = self._value(at, size)
-        place = self._place + 1 - end - distance if distance else 0
-        if place < 0 or place >= self._place:
-            raise ValueError(f"a step from {self._place} to {place}")
-        return place
+        target = self._offset + 1 - end - distance if distance else 0
+        if target < 0 or target >= self._offset:
+            raise ValueError(f"a transition from {self._offset} to {target}")
+        return target
 
 
-# --- the places of a word
+# --- the location of a word
 
 
-def _places(number: int, headers: int, bits: int, size: int, read: Read) -> Places:
+def _location(number: int, headers: int, bits: int, size: int, read: Read) -> Location:
     block, inner = divmod(number, _BLOCK)
     header = headers + block * _HEADER.size
     if header + _HEADER.size > bits:
@@ -171,17 +171,17 @@ def _places(number: int, headers: int, bits: int, size: int, read: Read) -> Plac
     offset, _, postings, postings_length, positions, positions_length = values[:6]
     document_bits, postings_bits, positions_bits = values[6:]
     if inner == 0:
-        return Places((postings, postings + postings_length), (positions, positions + positions_length))
+        return Location((postings, postings + postings_length), (positions, positions + positions_length))
     each = document_bits + postings_bits + positions_bits
     start = bits + offset
-    # tantivy reads eight bytes at once, and the start of the next word for the end of this one.
+    # tantivy reads eight bytes at a time, and takes the start of the next word as the end of this one.
     packed = int.from_bytes(_read(read, start, min(start + (_BLOCK * each + 7) // 8 + 16, size), size), "little")
 
     def value(at: int, width: int) -> int:
         return (packed >> at) & ((1 << width) - 1)
 
     here = (inner - 1) * each
-    return Places(
+    return Location(
         (postings + value(here, postings_bits), postings + value(here + each, postings_bits)),
         (positions + value(here + postings_bits, positions_bits), positions + value(here + each + postings_bits, positions_bits)),
     )

@@ -1,4 +1,4 @@
-"""A split of which only the bytes that are used come here: each piece is fetched once, and compared with its checksum before it counts."""
+"""A split of which only the bytes in use are fetched: each piece is fetched once, and verified against its checksum before use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.format import ROW_STORE, Footer, read_footer
-from indextables.splits.remote.dictionary import Places
+from indextables.splits.remote.dictionary import Location
 from indextables.storage import PartialFile
 
 
@@ -27,27 +27,27 @@ class Piece:
 
 
 class PartialSplit:
-    """`data` is as long as the split; its bytes are right from the footer on, and where `provide` was asked to make them so."""
+    """`data` is as long as the split. Its bytes are valid from the footer on, and wherever `provide` was called."""
 
     def __init__(self, file: PartialFile) -> None:
         self._file = file
         try:
-            # Shared, so that it shows what is written to the file later.
+            # Shared, so that later writes to the file are visible.
             mapped = mmap.mmap(file.descriptor, file.size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
         except (OSError, ValueError) as cause:
-            raise StorageError(f"split {file.name!r} cannot be kept in {file.local.parent}: {cause}") from cause
+            raise StorageError(f"split {file.name!r} cannot be cached in {file.local.parent}: {cause}") from cause
         self.data: pa.Buffer = pa.py_buffer(mapped)
         self._view = memoryview(self.data)
         self._present: set[Piece] = set()
-        # By field and word: what was read of the dictionary for it, and where its postings and positions are. sparse.py bounds it.
-        self.words: dict[tuple[str, bytes], tuple[list[tuple[int, int]], Places | None]] = {}
+        # By field and word: the ranges read of the dictionary, and the location of the word. The calls in sparse.py bound its size.
+        self.words: dict[tuple[str, bytes], tuple[list[tuple[int, int]], Location | None]] = {}
         self._lock = threading.Lock()
 
     def footer(self) -> Footer:
-        """The checked footer, and the end of the row store, which comes with it. FileNotFoundError where the store has no such file."""
+        """The verified footer. Also stores the tail of the row store, which is part of it. FileNotFoundError if the file is missing."""
         try:
             footer = read_footer(self._view, self._file.local)
-        except SplitCorrupted:  # it is not here yet
+        except SplitCorrupted:  # not fetched yet
             self._fetch_footer()
             footer = read_footer(self._view, self._file.local)
         _check_blocks(footer, self._file.name)
@@ -57,7 +57,7 @@ class PartialSplit:
         return footer
 
     def _fetch_footer(self) -> None:
-        """With a byte more than the log knows of, which must not be there."""
+        """Fetch the footer and one byte beyond the logged size, which must not exist."""
         start, size = self._file.tail_start, self._file.size
         (data,) = self._file.fetch([(start, size + 1)])
         if start + len(data) != size:
@@ -66,9 +66,9 @@ class PartialSplit:
         self._file.write(start, memoryview(data))
 
     def provide(self, pieces: Iterable[Piece]) -> None:
-        """Fetch what is not here of the pieces; SplitCorrupted where one does not fit its checksum, or the store has lost the file."""
+        """Fetch the missing pieces; SplitCorrupted if one does not match its checksum, or if the file is missing from the store."""
         with self._lock:
-            missing = [piece for piece in sorted(set(pieces) - self._present) if not self._is_here(piece)]
+            missing = [piece for piece in sorted(set(pieces) - self._present) if not self._is_valid(piece)]
             runs = _runs(missing)
             try:
                 fetched = self._file.fetch([(run[0].start, run[-1].end) for run in runs]) if runs else []
@@ -77,7 +77,7 @@ class PartialSplit:
             for run, data in zip(runs, fetched, strict=True):
                 self._keep(run, memoryview(data))
 
-    def _is_here(self, piece: Piece) -> bool:
+    def _is_valid(self, piece: Piece) -> bool:
         if zlib.crc32(self._view[piece.start : piece.end]) != piece.crc32:
             return False
         self._present.add(piece)
@@ -89,22 +89,22 @@ class PartialSplit:
             part = data[piece.start - base : piece.end - base]
             if zlib.crc32(part) != piece.crc32 or len(part) != piece.end - piece.start:
                 raise SplitCorrupted(
-                    f"split {self._file.name!r} is damaged: the checksum of its bytes {piece.start} to {piece.end} does not fit"
+                    f"split {self._file.name!r} is damaged: the checksum of its bytes {piece.start} to {piece.end} does not match"
                 )
             self._file.write(piece.start, part)
             self._present.add(piece)
 
 
 def _check_blocks(footer: Footer, name: str) -> None:
-    """Every file of the index has a checksum for each of its blocks."""
+    """Check that the footer has a checksum for each block of each index file."""
     size, sums = footer.hotcache.block_bytes, footer.hotcache.blocks
     for file, where in footer.files.items():
         if file != ROW_STORE and (size < 1 or len(sums.get(file, ())) != -(-(where.end - where.start) // size)):
-            raise SplitCorrupted(f"split {name!r} is damaged: the checksums of its file {file} do not fit its size")
+            raise SplitCorrupted(f"split {name!r} is damaged: the checksums of its file {file} do not match its size")
 
 
 def _runs(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Pieces that are fetched by one request: near each other, and not too much at once."""
+    """Group pieces to fetch with one request: close to each other, and up to a maximum size."""
     runs: list[list[Piece]] = []
     for piece in pieces:
         if runs and piece.start - runs[-1][-1].end <= limits.RANGE_GAP and piece.end - runs[-1][0].start <= limits.RANGE_BYTES:

@@ -35,7 +35,7 @@ def test_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(5):
         write_logs(tmp_path / f"{n}.split", 10, n)
         assert matches(open_split(tmp_path / f"{n}.split"), f"row{n}x1") == {1}
-    assert [Path(key[0]).name for key in cache._readers] == ["3.split", "4.split"]
+    assert [Path(key[0]).name for key, _ in cache._readers.items()] == ["3.split", "4.split"]
     kept = open_split(tmp_path / "3.split")
     open_split(tmp_path / "0.split")
     assert open_split(tmp_path / "3.split") is kept  # the one used last stays

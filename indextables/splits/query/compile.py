@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Compiled:
     query: Any  # tantivy's
-    parts: frozenset[IndexPart]  # what it reads of an index
+    parts: frozenset[IndexPart]  # the parts of the index that it reads
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from indextables.config import Config
 from indextables.paths import TableRoot
 from indextables.storage import Store, StoreSpec
-from tests.support import clouds, plain_store
+from tests.support import clouds, non_atomic_store
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, ministack, seaweedfs
 
@@ -75,7 +75,7 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
         case "memory":
             return spec_of(f"memory://{tmp_path.name}/t")
         case "fsspec":
-            plain_store.register()
+            non_atomic_store.register()
             return spec_of(f"plain:/{tmp_path}/t", **{"storage.singleWriter": "true"})
         case "google" | "azure":
             return spec_of(request.getfixturevalue(request.param).place())

@@ -7,37 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crashing import Crashes
-from tests.support.deeds import DEEDS, Deed
-from tests.support.grounds import Bucket, Disk
-from tests.support.laboratory import Laboratory, laboratory_of
+from tests.support.crash_points import CrashTester
+from tests.support.locations import DiskLocation, S3Location
 from tests.support.s3 import Server
+from tests.support.simulation import Simulation, simulate
+from tests.support.verb_cases import VERB_CASES, VerbCase
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Laboratory]:
-    with laboratory_of(monkeypatch, Disk(tmp_path, in_steps=True)) as made:
+def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulation]:
+    with simulate(monkeypatch, DiskLocation(tmp_path, intercept_file_system=True)) as made:
         yield made
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch, mini: Server) -> Iterator[Laboratory]:
-    with laboratory_of(monkeypatch, Bucket(mini)) as made:
+def bucket(monkeypatch: pytest.MonkeyPatch, mini: Server) -> Iterator[Simulation]:
+    with simulate(monkeypatch, S3Location(mini)) as made:
         yield made
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
-def test_r4_every_single_crash_point_on_local_disk(disk: Laboratory, deed: Deed) -> None:
-    Crashes(disk).all_of(deed)
+@pytest.mark.parametrize("verb_case", VERB_CASES, ids=lambda verb_case: verb_case.name)
+def test_r4_every_single_crash_point_on_local_disk(disk: Simulation, verb_case: VerbCase) -> None:
+    CrashTester(disk).all_of(verb_case)
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
-def test_r4_crash_points_on_s3(bucket: Laboratory, deed: Deed) -> None:
-    """Two of the moments between its changes, and all crash points at which a process leaves that."""
-    Crashes(bucket).all_of(deed, most=2)
+@pytest.mark.parametrize("verb_case", VERB_CASES, ids=lambda verb_case: verb_case.name)
+def test_r4_crash_points_on_s3(bucket: Simulation, verb_case: VerbCase) -> None:
+    """Two of the crash_points between its changes, and all crash points at which a process leaves that."""
+    CrashTester(bucket).all_of(verb_case, most=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
-def test_r4_every_single_crash_point_on_s3(bucket: Laboratory, deed: Deed) -> None:
-    Crashes(bucket).all_of(deed)
+@pytest.mark.parametrize("verb_case", VERB_CASES, ids=lambda verb_case: verb_case.name)
+def test_r4_every_single_crash_point_on_s3(bucket: Simulation, verb_case: VerbCase) -> None:
+    CrashTester(bucket).all_of(verb_case)

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.contests import PAIRS, bases_of, explore
-from tests.support.grounds import Bucket, Disk
-from tests.support.laboratory import Laboratory, laboratory_of
+from tests.support.concurrent_verbs import PAIRS, bases_of, explore
+from tests.support.locations import DiskLocation, S3Location
 from tests.support.s3 import Server
+from tests.support.simulation import Simulation, simulate
 
 OF_COMMITS = [names for names in PAIRS if bases_of(names) == ["appended"]]  # which have few orders
 OF_LOGS = [names for names in PAIRS if names not in OF_COMMITS]
 
 
 @pytest.fixture(params=["disk", "s3"])
-def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Laboratory]:
-    ground = Disk(tmp_path) if request.param == "disk" else Bucket(_server(request))
-    with laboratory_of(monkeypatch, ground) as made:
+def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulation]:
+    location = DiskLocation(tmp_path) if request.param == "disk" else S3Location(_server(request))
+    with simulate(monkeypatch, location) as made:
         yield made
 
 
@@ -34,12 +34,12 @@ def test_r6_as_many_pairs_as_promised() -> None:
 
 
 @pytest.mark.parametrize("names", OF_COMMITS, ids=" and ".join)
-def test_r6_every_interleaving_of_two_commits(there: Laboratory, names: tuple[str, ...]) -> None:
+def test_r6_every_interleaving_of_two_commits(there: Simulation, names: tuple[str, ...]) -> None:
     explore(there, names, most=40, sampled=10)
 
 
 @pytest.mark.parametrize("names", OF_LOGS, ids=" and ".join)
-def test_r6_interleavings_with_clean_up(there: Laboratory, names: tuple[str, ...]) -> None:
+def test_r6_interleavings_with_clean_up(there: Simulation, names: tuple[str, ...]) -> None:
     """The first orders and some at random: there are hundreds."""
     explore(there, names, most=3, sampled=3)
 
@@ -47,5 +47,5 @@ def test_r6_interleavings_with_clean_up(there: Laboratory, names: tuple[str, ...
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("names", OF_LOGS, ids=" and ".join)
-def test_r6_most_interleavings_with_clean_up(there: Laboratory, names: tuple[str, ...]) -> None:
+def test_r6_most_interleavings_with_clean_up(there: Simulation, names: tuple[str, ...]) -> None:
     explore(there, names, most=200, sampled=50)

@@ -11,7 +11,7 @@ import pytest
 import indextables as it
 from indextables.storage import StoreSpec
 from tests.contract.conftest import spec_of
-from tests.support.committing import Massacre, committed_adds
+from tests.support.killed_writers import KilledWriters, committed_adds
 from tests.support.s3 import Server
 from tests.support.tables import SCHEMA
 
@@ -20,21 +20,21 @@ def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tu
     """The commits and kills it came to, when all of them were found to be right."""
     options = {"s3.endpoint": spec.endpoint, "s3.region": spec.region}
     it.create(str(spec.root), SCHEMA, options=options)
-    massacre = Massacre(spec, folder, seed=random.randrange(2**32))
-    massacre.run(commits, kills, seconds=240)
-    told, made = massacre.notes(), committed_adds(spec)
-    print(f"R2: {len(made)} commits in {spec.root.scheme}, {len(told)} told, {massacre.kills} kills, seed {massacre.seed}")
+    writers = KilledWriters(spec, folder, seed=random.randrange(2**32))
+    writers.run(commits, kills, seconds=240)
+    told, made = writers.notes(), committed_adds(spec)
+    print(f"R2: {len(made)} commits in {spec.root.scheme}, {len(told)} told, {writers.kills} kills, seed {writers.seed}")
     assert told.items() <= made.items(), "a commit that was acknowledged is not there, or elsewhere"
-    assert len(made) - len(told) <= massacre.kills, "more commits than writers can have died between a commit and its note"
-    assert massacre.versions_seen == sorted(massacre.versions_seen), "a reader saw the table go back"
+    assert len(made) - len(told) <= writers.kills, "more commits than writers can have died between a commit and its note"
+    assert writers.versions_seen == sorted(writers.versions_seen), "a reader saw the table go back"
     assert len(told) >= commits
-    assert massacre.kills >= kills
+    assert writers.kills >= kills
     table = it.open(str(spec.root), options=options)
     files = table.files()
     assert dict(zip(files.column("path").to_pylist(), files.column("added_at_version").to_pylist(), strict=True)) == made
     assert table.warnings == []
     assert table.log.commit([{"remove": {"path": next(iter(made)), "dataChange": True, "deletionTimestamp": 1}}]) == len(made) + 1
-    return len(made), massacre.kills
+    return len(made), writers.kills
 
 
 def in_tables(specs: Iterable[StoreSpec], folder: Path, commits: int, kills: int) -> tuple[int, int]:

@@ -10,12 +10,12 @@ import pytest
 from indextables.cli.main import main
 from indextables.errors import ConfigError
 from tests.contract.conftest import spec_of
-from tests.support import plain_store
+from tests.support import non_atomic_store
 
 
 @pytest.mark.parametrize("place", ["plain://tmp/x", "hdfs://host/t", "ftp://host/t", "http://host/t", "webhdfs://host/t"])
 def test_other_kinds_are_refused_unless_there_is_one_writer(place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    plain_store.register()
+    non_atomic_store.register()
     with pytest.raises(ConfigError, match=r"cannot create files atomically.*storage\.singleWriter=true"):
         spec_of(place).open()
     assert main(["describe", place]) == 78

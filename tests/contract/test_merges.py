@@ -14,7 +14,7 @@ import pytest
 
 import indextables as it
 from indextables.storage.downloads import Downloads
-from tests.support.merging import Merger
+from tests.support.merger_processes import MergerProcess
 from tests.support.racing import light_processes
 from tests.support.s3 import Server
 from tests.support.tables import SCHEMA, ids, rows
@@ -47,7 +47,7 @@ def test_two_mergers_at_once_never_double_rows(place: tuple[str, dict[str, str]]
         here = f"{path}-{number}"
         filled(here, options)
         start = light_processes().Barrier(2)
-        mergers = [Merger(here, options, start) for _ in range(2)]
+        mergers = [MergerProcess(here, options, start) for _ in range(2)]
         for merger in mergers:
             merger.begin()
         found = [merger.result() for merger in mergers]
@@ -73,7 +73,7 @@ def test_an_overwrite_during_a_merge_never_brings_rows_back(place: tuple[str, di
     for number in range(3):
         here = f"{path}-{number}"
         table = filled(here, options)
-        merger = Merger(here, options)
+        merger = MergerProcess(here, options)
         merger.begin()
         time.sleep(chance.uniform(0, 0.2))
         table.overwrite(rows(1000, 7))
@@ -88,7 +88,7 @@ def test_appends_during_merges_are_kept(place: tuple[str, dict[str, str]]) -> No
     """Story 7: a commit that is tried again is built on the newer base, so another writer's files do not vanish."""
     path, options = place
     table = filled(path, {**options, "checkpoint.interval": "3"})
-    merger = Merger(path, {**options, "merge.batchSize": "1"})
+    merger = MergerProcess(path, {**options, "merge.batchSize": "1"})
     merger.begin()
     for number in range(6):
         table.append(rows(500 + number, 1))
@@ -112,7 +112,7 @@ def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, st
     chance = random.Random(seed)
     kills = 0
     for last in (False, False, False, True):
-        merger = Merger(path, {**options, "merge.batchSize": "1"})
+        merger = MergerProcess(path, {**options, "merge.batchSize": "1"})
         merger.begin()
         table = it.open(path, options=options)
         while last and table.refresh().version == 2:

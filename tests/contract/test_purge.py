@@ -13,8 +13,8 @@ import indextables as it
 from indextables.storage import Entry
 from indextables.storage.remote import RemoteStore
 from tests.contract.conftest import spec_of
-from tests.operations.test_purge_model import SEED, STEPS, history_of
-from tests.support.log_world import RemoteWorld
+from tests.operations.expire.test_purge_model import SEED, STEPS, history_of
+from tests.support.modeled_table import RemoteModeledTable
 from tests.support.s3 import Server
 from tests.support.tables import SCHEMA, FakeTime, ids, rows
 
@@ -26,18 +26,18 @@ def keys(server: Server, place: str) -> set[str]:
 
 
 def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is listed is compared with the model after every purge; times are the world's, everything else is the server's."""
+    """What is listed is compared with the model after every purge; times are the table's, everything else is the server's."""
     real = RemoteStore.list
     deleted = read = 0
     for number in range(HISTORIES):
         place, rng = mini.place(), random.Random(SEED - number)
-        world = RemoteWorld(tmp_path / str(number) / "t", rng, store=spec_of(place, **mini.options).open())
+        table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=spec_of(place, **mini.options).open())
 
-        def listed(self: RemoteStore, folder: str, after: str | None = None, world: RemoteWorld = world) -> Iterator[Entry]:
-            return map(world.listed_as, real(self, folder, after))
+        def listed(self: RemoteStore, folder: str, after: str | None = None, table: RemoteModeledTable = table) -> Iterator[Entry]:
+            return map(table.listed_as, real(self, folder, after))
 
         monkeypatch.setattr(RemoteStore, "list", listed)
-        gone, again = history_of(world, rng, SEED - number, place, mini.options)
+        gone, again = history_of(table, rng, SEED - number, place, mini.options)
         deleted, read = deleted + gone, read + again
     print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {SEED} and below: {deleted} files went, {read} versions were read again")
     assert deleted > 10 * HISTORIES

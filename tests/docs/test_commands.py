@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.command_server import terminal
 from tests.support.pages import PAGES, ROOT, Block, blocks_of, commands_of, says
-from tests.support.warm_terminal import terminal
 
 NEVER_RUN = {"", "mermaid", "yaml", "json", "sql"}
 RUN_ELSEWHERE = {"python spark": "tests/spark/test_page.py"}

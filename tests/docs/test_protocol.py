@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from tests.support.second_reader import Table
+from tests.support.independent_reader import Table
 
 SCHEMA = pa.schema(
     [

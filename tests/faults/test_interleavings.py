@@ -6,44 +6,44 @@ import itertools
 
 import pytest
 
-from tests.support.contests import PAIRS, Contest, bases_of, explore
-from tests.support.deeds import VERBS, make_base
+from tests.support.concurrent_verbs import PAIRS, ConcurrentVerbs, bases_of, explore
 from tests.support.interleaving import at_random
-from tests.support.laboratory import Laboratory, laboratory
+from tests.support.simulation import Simulation, simulation
+from tests.support.verb_cases import VERBS, make_base_table
 
-__all__ = ["laboratory"]
+__all__ = ["simulation"]
 
 ALL = list(itertools.combinations_with_replacement(VERBS, 2))
 OTHERS = [names for names in ALL if {*names} not in [{*pair} for pair in PAIRS]]
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
-def test_r6_every_interleaving_of_two(laboratory: Laboratory, names: tuple[str, ...]) -> None:
+def test_r6_every_interleaving_of_two(simulation: Simulation, names: tuple[str, ...]) -> None:
     """Where there are more than `most` different orders, the first of them and some at random; the long form goes through many more."""
-    explore(laboratory, names, most=40, sampled=10)
+    explore(simulation, names, most=40, sampled=10)
 
 
 @pytest.mark.parametrize("names", OTHERS, ids=" and ".join)
-def test_r6_some_interleavings_of_every_other_pair(laboratory: Laboratory, names: tuple[str, ...]) -> None:
+def test_r6_some_interleavings_of_every_other_pair(simulation: Simulation, names: tuple[str, ...]) -> None:
     assert len(OTHERS) + len(PAIRS) == len(ALL) == 78
-    explore(laboratory, names, most=6, sampled=3)
+    explore(simulation, names, most=6, sampled=3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("names", ALL, ids=" and ".join)
-def test_r6_every_pair_of_verbs(laboratory: Laboratory, names: tuple[str, ...]) -> None:
-    explore(laboratory, names, most=3000, sampled=300)
+def test_r6_every_pair_of_verbs(simulation: Simulation, names: tuple[str, ...]) -> None:
+    explore(simulation, names, most=3000, sampled=300)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_r6_three_at_once(laboratory: Laboratory) -> None:
+def test_r6_three_at_once(simulation: Simulation) -> None:
     seeds = itertools.count()
-    images = {base: make_base(laboratory, base) for base in ("appended", "lived json", "lived avro")}
+    images = {base: make_base_table(simulation, base) for base in ("appended", "lived json", "lived avro")}
     for names in itertools.combinations(VERBS, 3):
         for base in bases_of(names):
-            contest = Contest(laboratory, images[base], names)
+            concurrent = ConcurrentVerbs(simulation, images[base], names)
             for _ in range(20):
-                assert contest.run(at_random(next(seeds))), names
+                assert concurrent.run(at_random(next(seeds))), names
     assert next(seeds) > 3000

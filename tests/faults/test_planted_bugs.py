@@ -29,16 +29,16 @@ from indextables.storage.remote import RemoteStore
 from indextables.storage.retry import Deadline
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
-from tests.faults.test_storage_faults import Storms, storm, storms
-from tests.operations.test_purge_model import rounds
-from tests.support.contests import Contest
-from tests.support.crashing import Crashes
-from tests.support.deeds import DEEDS, make_base
+from tests.faults.test_storage_faults import FaultTester, storm, tester
+from tests.operations.expire.test_purge_model import rounds
+from tests.support.concurrent_verbs import ConcurrentVerbs
+from tests.support.crash_points import CrashTester
 from tests.support.interleaving import Explorer
-from tests.support.laboratory import Laboratory, laboratory
+from tests.support.simulation import Simulation, simulation
+from tests.support.verb_cases import VERB_CASES, make_base_table
 from tests.table.test_replay_model import TABLES, model
 
-__all__ = ["laboratory", "storms"]
+__all__ = ["simulation", "tester"]
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -231,32 +231,32 @@ BY_THE_MODEL_OF_PURGE: list[Plant] = [
 
 
 @pytest.mark.parametrize(("plant", "name"), BY_CRASHES, ids=lambda each: getattr(each, "__name__", each))
-def test_r4_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
-    (deed,) = [deed for deed in DEEDS if deed.name == name]
-    Crashes(laboratory).all_of(deed)
+def test_r4_notices(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
+    (verb_case,) = [verb_case for verb_case in VERB_CASES if verb_case.name == name]
+    CrashTester(simulation).all_of(verb_case)
     plant(monkeypatch)
     with pytest.raises(Exception, match=r"(?s).+") as caught:
-        Crashes(laboratory).all_of(deed)
+        CrashTester(simulation).all_of(verb_case)
     assert any("call" in note for note in getattr(caught.value, "__notes__", [])), "found at a crash point, not before"
 
 
 @pytest.mark.parametrize("plant", BY_FAULTS)
-def test_r5_notices(storms: Storms, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
-    make_base(storms.laboratory, "appended")  # before the mistake
+def test_r5_notices(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+    make_base_table(tester.simulation, "appended")  # before the mistake
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"append: .*TableState|is live and gone"):
-        storm("append", storms)
+        storm("append", tester)
 
 
 @pytest.mark.parametrize(("plant", "names"), BY_ORDERS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each))
-def test_r6_notices(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
-    contest = Contest(laboratory, make_base(laboratory, "lived json" if "purge" in names else "appended"), names)
+def test_r6_notices(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
+    concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, "lived json" if "purge" in names else "appended"), names)
     for order in ((0,), (1,), (0, 1), (1, 0)):
-        contest.serial(order)  # what is right, before the mistake
+        concurrent.serial(order)  # what is right, before the mistake
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"^\(TableState|is live and gone"):
-        Explorer(contest.run, most=100).explore()
-    assert contest.outcomes.total() >= 1, "some orders are right by luck"
+        Explorer(concurrent.run, most=100).explore()
+    assert concurrent.outcomes.total() >= 1, "some orders are right by luck"
 
 
 @pytest.mark.parametrize(("plant", "form"), BY_THE_MODEL_OF_READING, ids=lambda each: getattr(each, "__name__", each))

@@ -17,9 +17,9 @@ from indextables.log.log import TransactionLog
 from indextables.state.checkpoints.avro.file_loader import load_manifest
 from indextables.state.checkpoints.avro.manifests import digest_in
 from indextables.state.checkpoints.avro.state_files import StateManifest, read_state_manifest
+from tests.support.avro_tables import commit, file, start, state
 from tests.support.logs import log_folder
 from tests.support.memory_store import MemoryStore
-from tests.support.own_states import commit, file, start, state
 
 CASES = 5000
 SEED = 20_240

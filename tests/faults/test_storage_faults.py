@@ -17,11 +17,11 @@ import indextables as it
 from indextables.storage import Store, StoreSpec
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
-from tests.support.deeds import DEEDS, Deed, make_base
-from tests.support.faulty_backend import STALE, Fault, FaultyBackend, Weather, faults_of, let_time_pass
-from tests.support.grounds import Image, Memory
-from tests.support.laboratory import Laboratory, TableState, laboratory_of, state_of
-from tests.support.seam import Around, Call
+from tests.support.faulty_backend import STALE, Fault, FaultPlan, FaultyBackend, faults_of, use_simulated_time
+from tests.support.intercepted_store import Call, Interceptor
+from tests.support.locations import Image, MemoryLocation
+from tests.support.simulation import Simulation, TableState, simulate, state_of
+from tests.support.verb_cases import VERB_CASES, VerbCase, make_base_table
 
 Ends = tuple[TableState | None, TableState | None]  # before it and after it
 Then = tuple[int, Callable[[Call], Fault]] | None
@@ -33,111 +33,111 @@ SHORT_ROUND = (
 )  # fmt: skip
 
 
-class Stormy(Memory):
+class FaultyLocation(MemoryLocation):
     """Tables in memory behind requests that may fail."""
 
-    weather = Weather()
+    plan = FaultPlan()
 
-    def store(self, spec: StoreSpec, around: Around) -> Store:
-        return RemoteStore(spec, FaultyBackend(MemoryStore(spec), self.weather))
+    def store(self, spec: StoreSpec, intercept: Interceptor) -> Store:
+        return RemoteStore(spec, FaultyBackend(MemoryStore(spec), self.plan))
 
 
 @dataclass
-class Storms:
-    laboratory: Laboratory
-    ground: Stormy
+class FaultTester:
+    simulation: Simulation
+    location: FaultyLocation
     cases: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     kinds: set[tuple[str, str]] = field(default_factory=set)
 
-    def clean(self, deed: Deed, image: Image) -> tuple[Weather, Ends]:
-        self.ground.weather = Weather()
-        place = self.laboratory.restore(image)
-        before = state_of(self.laboratory, place)
-        self.ground.weather = Weather()
-        deed.run(self.laboratory.machine(ids="cccc"), place)
-        clean, self.ground.weather = self.ground.weather, Weather()
-        return clean, (before, state_of(self.laboratory, place))
+    def clean(self, verb_case: VerbCase, image: Image) -> tuple[FaultPlan, Ends]:
+        self.location.plan = FaultPlan()
+        place = self.simulation.restore(image)
+        before = state_of(self.simulation, place)
+        self.location.plan = FaultPlan()
+        verb_case.run(self.simulation.machine(ids="cccc"), place)
+        clean, self.location.plan = self.location.plan, FaultPlan()
+        return clean, (before, state_of(self.simulation, place))
 
-    def one(self, deed: Deed, image: Image, at: int, fault: Fault, stays: bool, ends: Ends, then: Then = None) -> None:
-        lab = self.laboratory
-        place = lab.restore(image)
-        weather = self.ground.weather = Weather(fault, at, stays, then)
+    def one(self, verb_case: VerbCase, image: Image, at: int, fault: Fault, stays: bool, ends: Ends, then: Then = None) -> None:
+        simulation = self.simulation
+        place = simulation.restore(image)
+        plan = self.location.plan = FaultPlan(fault, at, stays, then)
         try:
-            deed.run(lab.machine(ids="cccc"), place)
+            verb_case.run(simulation.machine(ids="cccc"), place)
             outcome = "right"
         except it.CommitUnknown:
             outcome = "unknown"
         except it.IndexTablesError:
             outcome = "refused"
-        call = weather.requests[at]
+        call = plan.requests[at]
         more = f"{', for good' if stays else ''}{f', another at {then[0]}' if then else ''}"
-        case = f"{deed.name}: {fault} at request {at}, {call.verb} {call.path}{more}: {outcome}"
-        assert weather.struck >= 1, case
-        assert weather.now - 1000 < LONGEST, case
-        self.ground.weather = Weather()
-        self.judge(deed, place, outcome, ends, case)
+        case = f"{verb_case.name}: {fault} at request {at}, {call.verb} {call.path}{more}: {outcome}"
+        assert plan.struck >= 1, case
+        assert plan.now - 1000 < LONGEST, case
+        self.location.plan = FaultPlan()
+        self.check(verb_case, place, outcome, ends, case)
         self.cases += 1
         self.outcomes[outcome] += 1
         self.kinds.add((fault.name, call.verb))
-        lab.clear(place)
+        simulation.clear(place)
         if self.cases % 50 == 0:
-            lab.forget_machines()
+            simulation.discard_machines()
 
-    def judge(self, deed: Deed, place: str, outcome: str, ends: Ends, case: str) -> None:
+    def check(self, verb_case: VerbCase, place: str, outcome: str, ends: Ends, case: str) -> None:
         before, after = ends
-        found = state_of(self.laboratory, place)
+        found = state_of(self.simulation, place)
         allowed = {"right": [after], "refused": [before], "unknown": [before, after]}[outcome]
-        if deed.name.startswith("drop "):  # it is repeated; until then nothing of the table is shown, or all
+        if verb_case.name.startswith("drop "):  # it is repeated; until then nothing of the table is shown, or all
             allowed = [before, after]
-        if deed.upgrades and found is not None and before is not None and found.version == before.version + 1:
+        if verb_case.upgrades and found is not None and before is not None and found.version == before.version + 1:
             assert (found.rows, found.files) == (before.rows, before.files), case
             return
-        if deed.name.startswith("merge_splits") and outcome == "right" and found is not None and after is not None:
+        if verb_case.name.startswith("merge_splits") and outcome == "right" and found is not None and after is not None:
             assert (found.rows, found.version <= after.version) == (after.rows, True), case  # what cannot be merged stays (SKP-07)
             return
         assert found in allowed, (case, found, before, after)
 
 
 @pytest.fixture
-def storms(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Storms]:
+def tester(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[FaultTester]:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path))
-    ground = Stormy()
-    with laboratory_of(monkeypatch, ground) as laboratory:
-        let_time_pass(lambda: ground.weather, monkeypatch)
-        yield Storms(laboratory, ground)
+    location = FaultyLocation()
+    with simulate(monkeypatch, location) as simulation:
+        use_simulated_time(lambda: location.plan, monkeypatch)
+        yield FaultTester(simulation, location)
 
 
-def storm(name: str, storms: Storms) -> None:
+def storm(name: str, tester: FaultTester) -> None:
     """Each fault at each request of a verb, once; every fifth case has it stay."""
-    (deed,) = [deed for deed in DEEDS if deed.name == name]
-    image = make_base(storms.laboratory, deed.base)
-    clean, ends = storms.clean(deed, image)
+    (verb_case,) = [verb_case for verb_case in VERB_CASES if verb_case.name == name]
+    image = make_base_table(tester.simulation, verb_case.base)
+    clean, ends = tester.clean(verb_case, image)
     for at, call in enumerate(clean.requests):
         for fault in faults_of(call):
-            storms.one(deed, image, at, fault, fault is not STALE and storms.cases % 5 == 4, ends)
-    print(f"R5: {name}: {storms.cases} cases of {len(storms.kinds)} kinds at {len(clean.requests)} requests: {dict(storms.outcomes)}")
-    assert storms.cases == sum(len(faults_of(call)) for call in clean.requests) >= 15
+            tester.one(verb_case, image, at, fault, fault is not STALE and tester.cases % 5 == 4, ends)
+    print(f"R5: {name}: {tester.cases} cases of {len(tester.kinds)} kinds at {len(clean.requests)} requests: {dict(tester.outcomes)}")
+    assert tester.cases == sum(len(faults_of(call)) for call in clean.requests) >= 15
 
 
 @pytest.mark.parametrize("name", SHORT_ROUND)
-def test_r5_every_fault_at_every_request(storms: Storms, name: str) -> None:
-    storm(name, storms)
+def test_r5_every_fault_at_every_request(tester: FaultTester, name: str) -> None:
+    storm(name, tester)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_r5_for_long(storms: Storms) -> None:
+def test_r5_for_long(tester: FaultTester) -> None:
     """All verbs, all faults, once and for good."""
-    for deed in DEEDS:
-        image = make_base(storms.laboratory, deed.base)
-        clean, ends = storms.clean(deed, image)
+    for verb_case in VERB_CASES:
+        image = make_base_table(tester.simulation, verb_case.base)
+        clean, ends = tester.clean(verb_case, image)
         for at, call in enumerate(clean.requests):
             for fault in faults_of(call):
                 for stays in (False, True) if fault is not STALE else (False,):
-                    storms.one(deed, image, at, fault, stays, ends)
-    print(f"R5: {storms.cases} cases, {len(storms.kinds)} kinds: {dict(storms.outcomes)}")
-    assert storms.cases > 10_000
+                    tester.one(verb_case, image, at, fault, stays, ends)
+    print(f"R5: {tester.cases} cases, {len(tester.kinds)} kinds: {dict(tester.outcomes)}")
+    assert tester.cases > 10_000
 
 
 PAIRS = 50  # of each verb
@@ -145,7 +145,7 @@ PAIRS = 50  # of each verb
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_r5_two_faults_at_random(storms: Storms) -> None:
+def test_r5_two_faults_at_random(tester: FaultTester) -> None:
     """One, and another up to six requests later, which often strikes a second attempt or the reading back."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -154,11 +154,11 @@ def test_r5_two_faults_at_random(storms: Storms) -> None:
     def any_of(call: Call) -> Fault:
         return chance.choice([fault for fault in faults_of(call) if fault is not STALE])
 
-    for deed in DEEDS:
-        image = make_base(storms.laboratory, deed.base)
-        clean, ends = storms.clean(deed, image)
+    for verb_case in VERB_CASES:
+        image = make_base_table(tester.simulation, verb_case.base)
+        clean, ends = tester.clean(verb_case, image)
         for _ in range(PAIRS):
             at = chance.randrange(len(clean.requests))
-            storms.one(deed, image, at, any_of(clean.requests[at]), False, ends, (at + chance.randint(1, 6), any_of))
-    print(f"R5: {storms.cases} pairs of faults, {len(storms.kinds)} kinds: {dict(storms.outcomes)}")
-    assert storms.cases == PAIRS * len(DEEDS)
+            tester.one(verb_case, image, at, any_of(clean.requests[at]), False, ends, (at + chance.randint(1, 6), any_of))
+    print(f"R5: {tester.cases} pairs of faults, {len(tester.kinds)} kinds: {dict(tester.outcomes)}")
+    assert tester.cases == PAIRS * len(VERB_CASES)

@@ -9,8 +9,8 @@ import fastavro
 import pytest
 
 import indextables as it
+from tests.support.avro_tables import commit, file, manifest_files, start
 from tests.support.logs import log_folder
-from tests.support.own_states import commit, file, manifest_files, start
 
 
 def read(path: Path) -> list[Any]:

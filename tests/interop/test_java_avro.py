@@ -11,8 +11,8 @@ import pyspark
 
 import indextables as it
 from indextables.environment import find_java
+from tests.support.avro_tables import commit, file, manifest_files, start
 from tests.support.logs import log_folder
-from tests.support.own_states import commit, file, manifest_files, start
 
 
 def read(*paths: Path) -> list[list[Any]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from tests.support.killing import Attempt
+from tests.support.killable_commands import CommandRun
 from tests.support.spark import ROOT, environment, submit
 from tests.support.tables import ids, make, rows, version_file
 
@@ -57,8 +57,8 @@ def test_r18_an_append_that_is_killed_and_retried_is_one_commit(tmp_path: Path) 
     table, seed = tmp_path / "t", random.randrange(2**32)
     chance = random.Random(seed)
 
-    def attempt(number: int) -> Attempt:
-        return Attempt(CLI, "append", table, source(tmp_path, number), "--create", "--txn-app", "nightly", "--txn-version", number)
+    def attempt(number: int) -> CommandRun:
+        return CommandRun(CLI, "append", table, source(tmp_path, number), "--create", "--txn-app", "nightly", "--txn-version", number)
 
     first, began = attempt(0), time.monotonic()
     assert first.end() == 0
@@ -96,9 +96,9 @@ def test_r18_a_checkpoint_and_a_purge_that_are_killed_and_retried_are_done_once(
     for job, options in (("jobs.checkpoint", ()), ("jobs.purge", AT_ONCE)):
         began = time.monotonic()
         for _ in range(KILLS // 2):
-            kills += Attempt(job, "--table", table, *options).kill(chance.uniform(0, 0.05))
+            kills += CommandRun(job, "--table", table, *options).kill(chance.uniform(0, 0.05))
             assert ids(it.open(table)) == list(range(100, 140)), f"seed {seed}"
-        assert Attempt(job, "--table", table, *options).end() == 0
+        assert CommandRun(job, "--table", table, *options).end() == 0
         print(f"seed {seed}: {job}, {kills} kills, {time.monotonic() - began:.1f} s")
     fresh = it.open(table)
     assert fresh.version - newest in (0, 1), "at most the protocol was raised, once"

@@ -21,7 +21,7 @@ from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
-from tests.support.committing import WRITERS, commit_many
+from tests.support.killed_writers import WRITERS, commit_many
 from tests.support.racing import light_processes
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, write_version
 

@@ -19,8 +19,8 @@ import indextables as it
 from indextables import logs
 from indextables.state.checkpoints.contents import Format
 from indextables.table.metrics import Metrics, metrics_of
+from tests.support.avro_tables import commit, file, start
 from tests.support.checkpoints import EVERY_FORMAT
-from tests.support.own_states import commit, file, start
 from tests.support.tables import make, rows, version_file
 
 

@@ -4,7 +4,8 @@ Traps that have a test elsewhere in this folder: terms of 65 kB, words of 40 byt
 (test_types); names of columns, several segments, documents in the order of rows (test_roundtrip); parentheses, prefixes of more than 50
 words (test_query); no checksum when an index opens (test_damage); threads of open indexes, forks (test_cache); tails (test_format); holes
 (test_partial); order after a merge, damaged sources, a child that dies (test_merge); splits of other programs (test_upstream). Sums above
-2^53 and more groups than tantivy counts are in tests/operations/test_aggregate.py, huge limits in test_upstream_mistakes.py.
+2^53 and more groups than tantivy counts are in tests/operations/aggregate, huge limits in
+tests/operations/test_upstream_mistakes.py.
 """
 
 from __future__ import annotations

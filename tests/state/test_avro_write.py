@@ -21,9 +21,9 @@ from indextables.state.checkpoints.avro import manifests
 from indextables.state.checkpoints.avro.file_loader import is_loaded
 from indextables.state.checkpoints.avro.manifests import Packing, decode_manifest
 from indextables.storage import LocalStore
+from tests.support.avro_tables import FEATURES, adds, commit, file, manifest_files, replayed, start, state
 from tests.support.loading import loaded
 from tests.support.logs import log_folder, metadata, paths, remove, skip
-from tests.support.own_states import FEATURES, adds, commit, file, manifest_files, replayed, start, state
 from tests.support.states import entry, write_manifest, write_state
 from tests.support.tables import ids, make, rows, write_version
 
@@ -265,7 +265,7 @@ def test_legacy_paths_are_normalised(tmp_path: Path) -> None:
 
 
 def _schema() -> str:
-    from tests.support.own_states import SCHEMA_STRING
+    from tests.support.avro_tables import SCHEMA_STRING
 
     return SCHEMA_STRING
 

@@ -15,7 +15,7 @@ from indextables.state.checkpoints.avro import file_loader
 from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, is_loaded
 from indextables.storage import LocalStore
 from indextables.table.opening import advance, load_snapshot
-from tests.support.own_states import commit, file, log_folder, start
+from tests.support.avro_tables import commit, file, log_folder, start
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.actions.columns import encode
 from indextables.state.checkpoints.avro import manifest_cache
-from tests.support.own_states import adds, commit, file, start
+from tests.support.avro_tables import adds, commit, file, start
 
 ROWS = encode([Add(path=f"f{n}", partition_values={"p": str(n)}, size=n, modification_time=n, data_change=True) for n in range(500)])
 DIGEST = "ab" * 16

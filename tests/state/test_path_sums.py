@@ -12,7 +12,7 @@ import pytest
 import indextables as it
 from indextables.state.checkpoints.avro import file_loader
 from indextables.state.checkpoints.avro.path_sums import PathSums
-from tests.support.own_states import adds, commit, file, start
+from tests.support.avro_tables import adds, commit, file, start
 
 DIGEST = "cd" * 16
 PATHS = [f"f{number}" for number in range(300)]

@@ -16,12 +16,12 @@ from indextables.actions.codec import decode_actions
 from indextables.log import files, names
 from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.schema_registry import PREFIX, Registry, deduplicated, schema_hash
+from tests.support.avro_tables import commit as commit_to
+from tests.support.avro_tables import start
 from tests.support.checkpoints import commit, log_of, write_checkpoint
 from tests.support.loading import loaded, read_all
 from tests.support.logs import add, metadata, protocol
 from tests.support.memory_store import MemoryStore
-from tests.support.own_states import commit as commit_to
-from tests.support.own_states import start
 from tests.support.tables import make, rows, version_file
 
 VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors" / "schema_hash.json"

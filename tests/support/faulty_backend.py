@@ -16,7 +16,7 @@ from indextables.operations import deletion
 from indextables.storage import Entry, retry
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import Page
-from tests.support.seam import Call
+from tests.support.intercepted_store import Call
 
 Result = TypeVar("Result")
 SLOW_SECONDS = 5.0
@@ -60,7 +60,7 @@ def faults_of(call: Call) -> list[Fault]:
 
 
 @dataclass
-class Weather:
+class FaultPlan:
     """What befalls the requests of one machine: `fault` strikes number `at`, and, if it stays, every later one for the same thing.
     `then`: the number of another request, and what strikes that."""
 
@@ -86,17 +86,17 @@ class FaultyBackend:
     creates_atomically = True
     needs_probe = False
 
-    def __init__(self, memory: MemoryStore, weather: Weather) -> None:
+    def __init__(self, memory: MemoryStore, plan: FaultPlan) -> None:
         self.memory = memory
-        self.weather = weather
+        self.plan = plan
 
     def _request(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
-        fault = self.weather.strikes(Call(verb, path))
-        self.weather.now += 0.01
+        fault = self.plan.strikes(Call(verb, path))
+        self.plan.now += 0.01
         if fault is None or fault is STALE:
             return perform()
         if fault is SLOW:
-            self.weather.now += SLOW_SECONDS
+            self.plan.now += SLOW_SECONDS
             return perform()
         assert fault.error is not None
         if fault.applied:
@@ -120,7 +120,7 @@ class FaultyBackend:
         return self._request("size", path, lambda: len(self.memory.read(path)))
 
     def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
-        stale = self.weather.fault is STALE and self.weather.at == len(self.weather.requests)
+        stale = self.plan.fault is STALE and self.plan.at == len(self.plan.requests)
         entries = self._request("page", folder, lambda: list(self.memory.list(folder, after)))
         return Page(_before_the_last_commit(entries) if stale else entries, None)
 
@@ -136,12 +136,12 @@ def _before_the_last_commit(entries: list[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry not in versions[-1:]]
 
 
-def let_time_pass(weather: Callable[[], Weather], patch: pytest.MonkeyPatch) -> None:
+def use_simulated_time(plan: Callable[[], FaultPlan], patch: pytest.MonkeyPatch) -> None:
     """Pauses and deadlines go by the machine's own clock, so that waiting takes no time."""
 
     def sleep(seconds: float) -> None:
-        weather().now += seconds
+        plan().now += seconds
 
-    clock: Any = types.SimpleNamespace(monotonic=lambda: weather().now, sleep=sleep)
+    clock: Any = types.SimpleNamespace(monotonic=lambda: plan().now, sleep=sleep)
     patch.setattr(retry, "time", clock)
     patch.setattr(deletion, "time", clock)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.seam import Call
+from tests.support.intercepted_store import Call
 
 PATIENCE = 60  # seconds for a machine to come to its next storage call
 
@@ -35,7 +35,7 @@ class Turn:
         self._go = threading.Semaphore(0)
         self._stopped = False
 
-    def around(self, call: Call, perform: Callable[[], Any]) -> Any:
+    def intercept(self, call: Call, perform: Callable[[], Any]) -> Any:
         if self._events is None:  # it has not begun
             return perform()
         self.pending = call
@@ -105,7 +105,7 @@ def take_turns(turns: Sequence[tuple[Turn, Callable[[], Any]]], choose: Chooser)
 
 @dataclass
 class _Node:
-    """A moment at which one of several calls is carried out."""
+    """A crash_point at which one of several calls is carried out."""
 
     pending: dict[int, Call]
     sleeping: set[int]

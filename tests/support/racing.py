@@ -21,7 +21,7 @@ from indextables.storage import Store, StoreSpec
 
 WRITERS = 16
 PATIENCE = 120  # seconds for the slowest of the others to come to the start
-PRELOADED = ["tests.support.committing", "indextables.storage.remote", "indextables.storage.s3", "s3fs", "gcsfs.core"]
+PRELOADED = ["tests.support.killed_writers", "indextables.storage.remote", "indextables.storage.s3", "s3fs", "gcsfs.core"]
 SPREAD = 0.002  # seconds over which they leave it: a server sees them in another order every time
 
 

@@ -23,9 +23,9 @@ from indextables.predicates.log_strings import bounds_of
 from indextables.splits.format.stats import truncated_maximum
 from indextables.table.pruning import decided_by_partition, may_match_bounds, prune
 from indextables.values import encode_value
-from tests.support import own_states
+from tests.support import avro_tables
+from tests.support.outcomes_model import Stats, may_match
 from tests.support.random_predicates import PREDICATES, SCHEMA, SEEDS, VALUES, Both, make_rows, table
-from tests.support.scalar_outcomes import Stats, may_match
 
 PARTITIONS = ["b", "y"]
 
@@ -137,7 +137,7 @@ def random_stats(seed: int, count: int) -> list[tuple[Stats, bool]]:
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=SEEDS, condition=PREDICATES, parts=st.integers(1, 3), dead=st.frozensets(st.integers(0, 4)))
 def test_all_files_at_once_are_judged_as_one_by_one(seed: int, condition: Both, parts: int, dead: frozenset[int]) -> None:
-    """STA-03, against the model in tests/support/scalar_outcomes.py; the second time from what was kept of the first."""
+    """STA-03, against the model in tests/support/outcomes_model.py; the second time from what was kept of the first."""
     predicate = parse_predicate(condition.ours, SCHEMA)
     given_files = random_stats(seed, 24)
     adds = [add_of(stats, ours) for stats, ours in given_files]
@@ -326,8 +326,8 @@ def test_a_manifest_with_a_matching_file_is_never_pruned(seed: int, condition: B
 
 
 def test_manifests_without_nulls_are_not_read_for_them(tmp_path: Path) -> None:
-    path = own_states.start(tmp_path / "t", **{"state.entriesPerManifest": "2"})
-    own_states.commit(path, *(own_states.file(f"f{p}", p) for p in (None, 1, 2, 3, 4, 5)))
+    path = avro_tables.start(tmp_path / "t", **{"state.entriesPerManifest": "2"})
+    avro_tables.commit(path, *(avro_tables.file(f"f{p}", p) for p in (None, 1, 2, 3, 4, 5)))
     it.open(path).checkpoint()
     opened = it.open(path)
     for where, read in (("p IS NULL", 1), ("p IS NULL AND id = 1", 1), ("p IS NULL OR p = 5", 2), ("p IS NOT NULL", 3)):

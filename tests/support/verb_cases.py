@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import indextables as it
-from tests.support.grounds import Image
-from tests.support.laboratory import START, Laboratory, Machine
+from tests.support.locations import Image
+from tests.support.simulation import START, Machine, Simulation
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string())])
 DAY = 86_400_000
@@ -35,7 +35,7 @@ def rows(start: int, partitions: str = "a") -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Deed:
+class VerbCase:
     """`run` opens the table itself, as a job does."""
 
     name: str
@@ -109,60 +109,60 @@ VERBS: dict[str, Callable[[it.Table], object]] = {
 }
 
 
-def _deeds() -> list[Deed]:
-    plain = [Deed(name, on(verb)) for name, verb in VERBS.items() if name not in ("checkpoint", "purge", "truncate_history")]
+def _verb_cases() -> list[VerbCase]:
+    plain = [VerbCase(name, on(verb)) for name, verb in VERBS.items() if name not in ("checkpoint", "purge", "truncate_history")]
     return [
-        *(Deed(f"create {form}", partial(create, **FORMATS[form]), "nothing", over=it.TableExists) for form in ("json", "avro")),
+        *(VerbCase(f"create {form}", partial(create, **FORMATS[form]), "nothing", over=it.TableExists) for form in ("json", "avro")),
         *plain,
-        Deed("overwrite with nothing", on(lambda table: table.overwrite([]))),
-        *(Deed(f"checkpoint {form}", on(VERBS["checkpoint"], **FORMATS[form]), upgrades=form in ("avro", "parts")) for form in FORMATS),
-        *(Deed(f"checkpoint {form} of many", on(VERBS["checkpoint"]), f"lived {form}") for form in FORMATS),
-        *(Deed(f"purge {form}", on(VERBS["purge"]), f"lived {form}") for form in FORMATS),
-        *(Deed(f"truncate_history {form}", on(VERBS["truncate_history"]), f"lived {form}") for form in FORMATS),
-        *(Deed(f"append to {form}, checkpoint and clean-up", on(VERBS["append"]), f"eager {form}") for form in FORMATS),
-        *(Deed(f"{name} on avro, checkpoint and clean-up", on(VERBS[name]), "eager avro") for name in ("merge_splits", "overwrite")),
-        *(Deed(f"{name} on json, checkpoint and clean-up", on(VERBS[name]), "eager json") for name in ("drop_partitions", "commit")),
-        Deed("repair", repair, "lived json"),
-        *(Deed(f"drop {base}", drop, base, over=it.TableNotFound) for base in ("appended", "lived json", "lived avro")),
+        VerbCase("overwrite with nothing", on(lambda table: table.overwrite([]))),
+        *(VerbCase(f"checkpoint {form}", on(VERBS["checkpoint"], **FORMATS[form]), upgrades=form in ("avro", "parts")) for form in FORMATS),
+        *(VerbCase(f"checkpoint {form} of many", on(VERBS["checkpoint"]), f"lived {form}") for form in FORMATS),
+        *(VerbCase(f"purge {form}", on(VERBS["purge"]), f"lived {form}") for form in FORMATS),
+        *(VerbCase(f"truncate_history {form}", on(VERBS["truncate_history"]), f"lived {form}") for form in FORMATS),
+        *(VerbCase(f"append to {form}, checkpoint and clean-up", on(VERBS["append"]), f"eager {form}") for form in FORMATS),
+        *(VerbCase(f"{name} on avro, checkpoint and clean-up", on(VERBS[name]), "eager avro") for name in ("merge_splits", "overwrite")),
+        *(VerbCase(f"{name} on json, checkpoint and clean-up", on(VERBS[name]), "eager json") for name in ("drop_partitions", "commit")),
+        VerbCase("repair", repair, "lived json"),
+        *(VerbCase(f"drop {base}", drop, base, over=it.TableNotFound) for base in ("appended", "lived json", "lived avro")),
     ]
 
 
 _bases: dict[str, tuple[Image, int]] = {"nothing": ({}, START)}
 
 
-def make_base(laboratory: Laboratory, name: str) -> Image:
-    """A table as of `laboratory.ms`, when it is some weeks old. Made once."""
+def make_base_table(simulation: Simulation, name: str) -> Image:
+    """A table as of `simulation.ms`, when it is some weeks old. Made once."""
     if name not in _bases:
-        laboratory.ms = START
-        with laboratory.in_memory():
-            _bases[name] = _made(laboratory, name), laboratory.ms
-    image, laboratory.ms = _bases[name]
+        simulation.ms = START
+        with simulation.in_memory():
+            _bases[name] = _made(simulation, name), simulation.ms
+    image, simulation.ms = _bases[name]
     return image
 
 
-def _made(laboratory: Laboratory, name: str) -> Image:
-    place, machine = laboratory.place(), laboratory.machine()
-    laboratory.count_names_from(0)
+def _made(simulation: Simulation, name: str) -> Image:
+    place, machine = simulation.place(), simulation.machine()
+    simulation.count_names_from(0)
     kind, _, form = name.partition(" ")
     create(machine, place, **FORMATS[form or "json"], **(EAGER if kind == "eager" else {}))
     table = machine.open(place)
     for start, partitions in ((0, "ab"), (10, "ab"), (20, "a")):
         table.append(rows(start, partitions))
     if kind != "appended":
-        laboratory.ms += 20 * DAY
-        later = laboratory.machine().open(place)
+        simulation.ms += 20 * DAY
+        later = simulation.machine().open(place)
         later.checkpoint()
         later.merge_splits(where="k = 'a'")
         later.append(rows(30, "b"), txn=("other", 1))
         later.checkpoint()
-    laboratory.ms += 20 * DAY
+    simulation.ms += 20 * DAY
     if kind == "lived":
-        laboratory.machine().open(place).append(rows(40, "ab"))
-        laboratory.machine().open(place).checkpoint()
-        laboratory.machine().open(place).append(rows(50, "a"))
-    image = laboratory.image(place)
-    laboratory.clear(place)
+        simulation.machine().open(place).append(rows(40, "ab"))
+        simulation.machine().open(place).checkpoint()
+        simulation.machine().open(place).append(rows(50, "a"))
+    image = simulation.image(place)
+    simulation.clear(place)
     return image
 
 
-DEEDS = _deeds()
+VERB_CASES = _verb_cases()

@@ -11,7 +11,7 @@ import pytest
 
 import indextables as it
 from indextables.storage import LocalStore
-from tests.operations.test_purge_log import name, split, state
+from tests.operations.expire.test_purge_log import name, split, state
 from tests.support.states import entry, write_manifest, write_state
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file, write_version
 

@@ -1,4 +1,4 @@
-"""Machines that share one store, each with its own view of it: what a machine asks of the store passes through `around`.
+"""Machines that share one store, each with its own view of it: what a machine asks of the store passes through `intercept`.
 
 Everything is the product's but time, ids, threads and the work of tantivy: a split of the same rows is made once and its bytes used again,
 so that ten thousand runs of whole verbs take a minute, and the rows in every split are still real ones.
@@ -38,8 +38,8 @@ from indextables.state.checkpoints.avro import file_loader, manifest_cache, stat
 from indextables.storage import Store, StoreSpec, remote
 from indextables.storage import spec as specs
 from indextables.table import snapshot
-from tests.support.grounds import Ground, Image, Memory
-from tests.support.seam import Around, Seam, passing
+from tests.support.intercepted_store import InterceptedStore, Interceptor, pass_through
+from tests.support.locations import Image, Location, MemoryLocation
 from tests.support.tables import FakeTime
 
 Result = TypeVar("Result")
@@ -47,35 +47,35 @@ START = 1_700_000_000_000
 
 
 @dataclass
-class Laboratory:
+class Simulation:
     """A machine is known by its `storage.timeout`, so that its caches are its own."""
 
-    ground: Ground = field(default_factory=Memory)
+    location: Location = field(default_factory=MemoryLocation)
     ms: int = START  # by the store's clock
-    _arounds: dict[int, Around] = field(default_factory=dict)
+    _interceptors: dict[int, Interceptor] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _names: itertools.count[int] = field(default_factory=itertools.count)
 
     def place(self) -> str:
-        return self.ground.place(next(self._numbers))
+        return self.location.place(next(self._numbers))
 
-    def machine(self, around: Around = passing, ids: str | None = None) -> Machine:
+    def machine(self, intercept: Interceptor = pass_through, ids: str | None = None) -> Machine:
         """`ids`: the same in another run."""
         number = next(self._numbers)
         timeout_ms = 100_000 + number % 3_000_000
-        self._arounds[timeout_ms] = around
-        options = {**self.ground.options, "storage.timeout": f"{timeout_ms}ms"}
+        self._interceptors[timeout_ms] = intercept
+        options = {**self.location.options, "storage.timeout": f"{timeout_ms}ms"}
         return Machine(self, options, FakeTime(self.ms, ids=ids or f"{number % 2**16:04x}"))
 
     def make_store(self, spec: StoreSpec) -> Store:
-        around = self._arounds.get(round(spec.timeout * 1000), passing)
-        return Seam(spec, self.ground.store(spec, around), around)
+        intercept = self._interceptors.get(round(spec.timeout * 1000), pass_through)
+        return InterceptedStore(spec, self.location.store(spec, intercept), intercept)
 
-    def forget_machines(self) -> None:
+    def discard_machines(self) -> None:
         for spec, _ in specs._open.items():
             specs._open.pop(spec)
             caches.forget(spec)
-        self._arounds.clear()
+        self._interceptors.clear()
 
     def new_uuid(self) -> uuid.UUID:
         return uuid.UUID(f"00000000-0000-4000-8000-{next(self._names):012d}")
@@ -83,19 +83,19 @@ class Laboratory:
     @contextmanager
     def in_memory(self) -> Iterator[None]:
         """Tables that are made now lie there: what they hold is the same everywhere, and takes least time there."""
-        ground, self.ground = self.ground, Memory()
+        location, self.location = self.location, MemoryLocation()
         try:
             yield
         finally:
-            self.ground = ground
+            self.location = location
 
     def image(self, place: str) -> Image:
-        return self.ground.image(place)
+        return self.location.image(place)
 
     def restore(self, image: Image) -> str:
         """A new place with these files."""
         place = self.place()
-        self.ground.fill(place, image)
+        self.location.fill(place, image)
         self.count_names_from(1_000_000)
         return place
 
@@ -105,14 +105,14 @@ class Laboratory:
 
     def clear(self, *places: str) -> None:
         for place in places:
-            self.ground.clear(place)
+            self.location.clear(place)
 
 
 @dataclass(frozen=True)
 class Machine:
     """A process somewhere: its options and its clock."""
 
-    laboratory: Laboratory
+    simulation: Simulation
     options: dict[str, str]
     time: FakeTime
 
@@ -132,9 +132,9 @@ class TableState:
     files: tuple[tuple[str, tuple[int, ...]], ...]  # partition and ids of each split
 
 
-def state_of(laboratory: Laboratory, place: str) -> TableState | None:
+def state_of(simulation: Simulation, place: str) -> TableState | None:
     """As a new reader that remembers nothing sees it: every live split is there, whole and of the size the log says. None: no table."""
-    machine = laboratory.machine()
+    machine = simulation.machine()
     try:
         table = machine.open(place, **{"transaction.cache.enabled": "false"})
     except it.TableNotFound:
@@ -169,7 +169,7 @@ def ids_of(split: bytes) -> tuple[int, ...]:
 _made: dict[Any, tuple[bytes, SplitInfo]] = {}
 
 
-class OnceWriter:
+class CachingSplitWriter:
     """Makes a split of the same rows once; afterwards its bytes are at hand."""
 
     def __init__(self, schema: pa.Schema, mapping: Any, folder: Path, **options: Any) -> None:
@@ -209,7 +209,7 @@ def _merge_once(real: Callable[..., SplitInfo]) -> Callable[..., SplitInfo]:
     return merge
 
 
-class Inline(Executor):
+class InlineExecutor(Executor):
     """In place of threads: what is given is done at once. One real thread would not do, since it may go on with what is cancelled."""
 
     def __init__(self, *_: object) -> None:
@@ -225,34 +225,34 @@ class Inline(Executor):
 
 
 @pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Laboratory]:
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
     """Nothing in it depends on chance or on how fast this computer is."""
-    with laboratory_of(monkeypatch) as made:
+    with simulate(monkeypatch) as made:
         yield made
 
 
 @contextmanager
-def laboratory_of(patch: pytest.MonkeyPatch, ground: Ground | None = None) -> Iterator[Laboratory]:
-    made = Laboratory(ground or Memory())
+def simulate(patch: pytest.MonkeyPatch, location: Location | None = None) -> Iterator[Simulation]:
+    made = Simulation(location or MemoryLocation())
 
     def make(spec: StoreSpec) -> Store:
         return made.make_store(spec)
 
     patch.setattr(StoreSpec, "_make", make)
-    for each in (Memory(), made.ground):  # tables to begin with are made in memory
+    for each in (MemoryLocation(), made.location):  # tables to begin with are made in memory
         each.patch(patch, lambda: made.ms)
     for module in (split_task, write):
         patch.setattr(module, "uuid", types.SimpleNamespace(uuid4=made.new_uuid))
-    patch.setattr(split_task, "SplitWriter", OnceWriter)
+    patch.setattr(split_task, "SplitWriter", CachingSplitWriter)
     patch.setattr(merge_task, "merge_files", _merge_once(merge_task.merge_files))
     patch.setattr(manifest_cache, "get", lambda digest: None)  # a machine's disk is empty
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
     for module in (executor, merge_task, log, file_loader, remote):  # calls of one machine come one after the other
-        patch.setattr(module, "ThreadPoolExecutor", Inline)
+        patch.setattr(module, "ThreadPoolExecutor", InlineExecutor)
     patch.setattr(state_check, "_VERIFIED", ProcessCache())
     _part_machines(patch)
     yield made
-    made.forget_machines()
+    made.discard_machines()
 
 
 def _part_machines(patch: pytest.MonkeyPatch) -> None:

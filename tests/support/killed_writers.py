@@ -56,7 +56,7 @@ def commit_until_killed(spec: StoreSpec, name: str, notes: Path, environment: di
 
 
 @dataclass
-class Massacre:
+class KilledWriters:
     """Eight writers at one table; one at a time is killed wherever it happens to be, and another takes its place."""
 
     spec: StoreSpec

@@ -31,7 +31,7 @@ def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: An
         tell.send(importlib.import_module("indextables.spark.job").main(module.JOB, argv))
 
 
-class Attempt:
+class CommandRun:
     """One run of a command; exactly one of the two ways to end it is used."""
 
     def __init__(self, command: str, *argv: object) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import indextables as it
-from tests.support.deeds import VERBS, make_base, rows
-from tests.support.grounds import Image
 from tests.support.interleaving import Chooser, Explorer, Turn, at_random, take_turns
-from tests.support.laboratory import Laboratory, TableState, state_of
+from tests.support.locations import Image
+from tests.support.simulation import Simulation, TableState, state_of
+from tests.support.verb_cases import VERBS, make_base_table, rows
 
 SECOND: dict[str, Callable[[it.Table], object]] = {  # the second of two of a kind writes other rows
     "append": lambda table: table.append(rows(500, "ab")),
@@ -34,10 +34,10 @@ PAIRS = [
 
 
 @dataclass
-class Contest:
+class ConcurrentVerbs:
     """Verbs at once on copies of one table, and what each order of them would have come to."""
 
-    laboratory: Laboratory
+    simulation: Simulation
     image: Image
     names: tuple[str, ...]
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -48,40 +48,40 @@ class Contest:
         return SECOND[name] if name in SECOND and name in self.names[:number] else VERBS[name]
 
     def serial(self, order: tuple[int, ...]) -> TableState | None:
-        """One after the other, by handles that are as old as those of the contest: what `commit` says was decided on what it saw.
+        """One after the other, by handles that are as old as those of the concurrent run: what `commit` says was decided on what it saw.
         None: not in this order, since one of them finds its file gone."""
         if order in self._serial:
             return self._serial[order]
-        with self.laboratory.in_memory():
-            place = self.laboratory.restore(self.image)
-            tables = [self.laboratory.machine().open(place) for _ in order]
+        with self.simulation.in_memory():
+            place = self.simulation.restore(self.image)
+            tables = [self.simulation.machine().open(place) for _ in order]
             try:
                 for number, table in zip(order, tables, strict=True):
                     self.verb(number)(table)
-                self._serial[order] = state_of(self.laboratory, place)
+                self._serial[order] = state_of(self.simulation, place)
             except it.InvalidArgument:
                 assert "record_skipped_file" in self.names
                 self._serial[order] = None
-            self.laboratory.clear(place)
+            self.simulation.clear(place)
         return self._serial[order]
 
     def run(self, choose: Chooser) -> bool:
-        lab = self.laboratory
-        place = lab.restore(self.image)
+        simulation = self.simulation
+        place = simulation.restore(self.image)
         turns = []
         for number, name in enumerate(self.names):
             turn = Turn(name)
-            table = lab.machine(turn.around, ids=f"{number:04x}").open(place)
+            table = simulation.machine(turn.intercept, ids=f"{number:04x}").open(place)
             turns.append((turn, lambda table=table, number=number: self.verb(number)(table)))
         is_whole = take_turns(turns, choose)
         if is_whole:
-            self.judge(place, [turn.result for turn, _ in turns])
-        lab.clear(place)
-        lab.forget_machines()
+            self.check(place, [turn.result for turn, _ in turns])
+        simulation.clear(place)
+        simulation.discard_machines()
         return is_whole
 
-    def judge(self, place: str, results: list[Any]) -> None:
-        lab = self.laboratory
+    def check(self, place: str, results: list[Any]) -> None:
+        simulation = self.simulation
         refusals = (it.ConcurrentConflict, *([it.InvalidArgument] if "record_skipped_file" in self.names else []))
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, (*refusals, it.CommitUnknown)):
@@ -90,7 +90,7 @@ class Contest:
         unknown = [number for number, result in enumerate(results) if isinstance(result, it.CommitUnknown)]
         done = [number for number in range(len(results)) if number not in conflicts + unknown]
         assert done, "someone must get through"
-        found = state_of(lab, place)
+        found = state_of(simulation, place)
         candidates = [
             self.serial(order)
             for more in range(len(unknown) + 1)
@@ -115,16 +115,16 @@ def bases_of(names: tuple[str, ...]) -> list[str]:
     return ["lived json", "lived avro"] if needs_age else ["appended"]
 
 
-def explore(laboratory: Laboratory, names: tuple[str, ...], most: int, sampled: int) -> None:
+def explore(simulation: Simulation, names: tuple[str, ...], most: int, sampled: int) -> None:
     for base in bases_of(names):
-        contest = Contest(laboratory, make_base(laboratory, base), names)
-        explorer = Explorer(contest.run, most)
+        concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, base), names)
+        explorer = Explorer(concurrent.run, most)
         explorer.explore()
         if not explorer.is_complete:
             for seed in range(sampled):
-                assert contest.run(at_random(seed))
-        total = contest.outcomes.total()
-        how = f"{'all' if explorer.is_complete else 'sampled'}, {explorer.redundant} redundant: {dict(contest.outcomes)}"
-        print(f"R6 on {laboratory.ground.name}: {' and '.join(names)} on {base}: {total} orders, {how}")
+                assert concurrent.run(at_random(seed))
+        total = concurrent.outcomes.total()
+        how = f"{'all' if explorer.is_complete else 'sampled'}, {explorer.redundant} redundant: {dict(concurrent.outcomes)}"
+        print(f"R6 on {simulation.location.name}: {' and '.join(names)} on {base}: {total} orders, {how}")
         assert total == explorer.runs + (0 if explorer.is_complete else sampled)
         assert total >= 2

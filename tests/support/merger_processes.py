@@ -28,7 +28,7 @@ def _merge(place: str, options: Mapping[str, str], environment: Mapping[str, str
 
 
 @dataclass
-class Merger:
+class MergerProcess:
     """A process that opens the table, waits for the start if there is one, says that it begins, and merges."""
 
     place: str

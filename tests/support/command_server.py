@@ -41,7 +41,7 @@ def terminal(folder: Path, variables: dict[str, str]) -> Iterator[Path]:
     for name, command in (("indextables", f"{python} -S -E {shlex.quote(str(folder / 'client.py'))}"), ("python", python)):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o755)
-    command = [sys.executable, "-m", "tests.support.warm_terminal", address]
+    command = [sys.executable, "-m", "tests.support.command_server", address]
     server = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE)
     try:
         assert server.stdout is not None

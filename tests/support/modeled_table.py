@@ -20,7 +20,7 @@ FUTURE = 7_000_000_000_000
 
 
 @dataclass
-class World:
+class ModeledTable:
     """Versions never skip a number, and their times grow; everything else is random."""
 
     root: Path
@@ -257,7 +257,7 @@ class World:
 
 
 @dataclass
-class RemoteWorld(World):
+class RemoteModeledTable(ModeledTable):
     """The same in an object store, whose times nobody can set: `listed_as` tells a listing what they are taken to be."""
 
     store: Store | None = None

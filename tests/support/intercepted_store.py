@@ -37,29 +37,29 @@ class Call:
         return self.path != other.path
 
 
-Around = Callable[[Call, Callable[[], Any]], Any]  # carries a call out, or not
+Interceptor = Callable[[Call, Callable[[], Any]], Any]  # carries a call out, or not
 
 
-def passing(call: Call, perform: Callable[[], Any]) -> Any:
+def pass_through(call: Call, perform: Callable[[], Any]) -> Any:
     return perform()
 
 
-class Seam:
-    """A store whose every call passes through `around`; a listing is one call, reading many files is as many."""
+class InterceptedStore:
+    """A store whose every call passes through `intercept`; a listing is one call, reading many files is as many."""
 
     capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # takes the paths that a remote store takes
 
-    def __init__(self, spec: StoreSpec, inner: Store, around: Around) -> None:
+    def __init__(self, spec: StoreSpec, inner: Store, intercept: Interceptor) -> None:
         self.spec = spec
         self.inner = inner
-        self.around = around
+        self.intercept = intercept
 
     @property
     def root(self) -> TableRoot:
         return self.spec.root
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
-        yield from self.around(Call("list", folder, after), lambda: list(self.inner.list(folder, after)))
+        yield from self.intercept(Call("list", folder, after), lambda: list(self.inner.list(folder, after)))
 
     def read(self, path: str) -> bytes:
         return self._call("read", path, lambda: self.inner.read(path))
@@ -92,5 +92,5 @@ class Seam:
         self._call("delete", path, lambda: self.inner.delete(path))
 
     def _call(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
-        result: Result = self.around(Call(verb, path), perform)
+        result: Result = self.intercept(Call(verb, path), perform)
         return result

@@ -12,7 +12,7 @@ import pytest
 from indextables.clock import Clock
 from indextables.operations.expire.purge_files import purge
 from indextables.table.context import TableContext
-from tests.support.log_world import DAY, HOUR, LOG, World
+from tests.support.modeled_table import DAY, HOUR, LOG, ModeledTable
 
 STEPS = 40
 SEED = 20_261_117
@@ -33,30 +33,30 @@ class Terms:
 
 
 class Model:
-    """What a purge under these terms may and must delete, told from the world's own record."""
+    """What a purge under these terms may and must delete, told from the table's own record."""
 
-    def __init__(self, world: World, terms: Terms, disk: set[str]) -> None:
-        self.world, self.terms, self.disk = world, terms, disk
-        self.versions = [v for v in world.times if f"{LOG}/{v:020d}.json" in disk]
-        self.families = {v: paths for v, paths in world.families.items() if paths & disk}
-        self.states = {v: path for v, path in world.states.items() if path in disk}
+    def __init__(self, table: ModeledTable, terms: Terms, disk: set[str]) -> None:
+        self.table, self.terms, self.disk = table, terms, disk
+        self.versions = [v for v in table.times if f"{LOG}/{v:020d}.json" in disk]
+        self.families = {v: paths for v, paths in table.families.items() if paths & disk}
+        self.states = {v: path for v, path in table.states.items() if path in disk}
         self.bases = sorted(v for v in {*self.families, *self.states} if v > 0)
         readable = {*self.states, *(v for v in self.families if f"{LOG}/{v:020d}.checkpoint.json" in disk)}  # Parquet ones are not
-        self.broken = world.broken | (set(self.bases) - readable)
+        self.broken = table.broken | (set(self.bases) - readable)
         self.valid = [v for v in self.bases if v not in self.broken]
         self.latest = max(self.valid, default=None)
 
     def age(self, path: str) -> int:
-        return self.world.now - self.world.modified[path]
+        return self.table.now - self.table.modified[path]
 
     def base_time(self, base: int) -> int:
         if base in self.versions:
-            return self.world.times[base]
+            return self.table.times[base]
         paths = [*self.families.get(base, ()), *([self.states[base]] if base in self.states else [])]
-        return max(self.world.modified[path] for path in paths)
+        return max(self.table.modified[path] for path in paths)
 
     def expected(self) -> set[str]:
-        gone = {path for paths in self.world.loose.values() for path in self._if_all_older(paths & self.disk, DAY)}
+        gone = {path for paths in self.table.loose.values() for path in self._if_all_older(paths & self.disk, DAY)}
         kept: set[int] = set()
         if self.latest is not None:
             versions, kept = self.log_part()
@@ -66,8 +66,8 @@ class Model:
                     gone |= self._if_all_older(paths & self.disk, self.terms.checkpoints)
             states = self.old_states(kept)
             gone |= {self.states[version] for version in states} | self.unused_manifests(states)
-        gone |= self.dead_splits(gone) | {path for path in self.world.temporaries & self.disk if self.age(path) >= self.terms.older_than}
-        return gone | {side for path, side in self.world.sides.items() if path in gone and side in self.disk}
+        gone |= self.dead_splits(gone) | {path for path in self.table.temporaries & self.disk if self.age(path) >= self.terms.older_than}
+        return gone | {side for path, side in self.table.sides.items() if path in gone and side in self.disk}
 
     def _if_all_older(self, paths: set[str], than: int) -> set[str]:
         return paths if paths and all(self.age(path) > than for path in paths) else set()
@@ -75,13 +75,13 @@ class Model:
     def log_part(self) -> tuple[list[int], set[int]]:
         """Version numbers that go, and the checkpoints and states that are needed."""
         assert self.latest is not None
-        cutoff = self.world.now - self.terms.log
-        expired = [v for v in self.versions if 0 < v < self.latest and self.world.times[v] < cutoff]
+        cutoff = self.table.now - self.terms.log
+        expired = [v for v in self.versions if 0 < v < self.latest and self.table.times[v] < cutoff]
         oldest = min(v for v in self.versions if v > 0 and v not in expired)
         base = max((b for b in self.valid if b <= oldest), default=0)
         needed = {base, self.latest} | {b for b in self.bases if b not in self.versions and self.base_time(b) >= cutoff}
         first = base or min(v for v in self.versions if v > 0)
-        last = self.world.times[first]
+        last = self.table.times[first]
         for candidate in self.bases:  # the ladder
             if candidate < first:
                 continue
@@ -92,7 +92,7 @@ class Model:
 
     def old_states(self, needed: set[int]) -> set[int]:
         assert self.latest is not None
-        readable = sorted(v for v in self.states if v not in self.world.unreadable)
+        readable = sorted(v for v in self.states if v not in self.table.unreadable)
         newest = {*readable[-self.terms.keep_states :], *(v for v in self.states if v >= self.latest)}
         old = {v for v, path in self.states.items() if v not in newest | needed and self.age(path) > self.terms.states}
         stay = set(self.states) - old
@@ -100,85 +100,87 @@ class Model:
 
     def _is_free(self, version: int, stay: set[int]) -> bool:
         inside = {path for path in self.disk if path.startswith(f"{LOG}/state-v{version:020d}/manifest-")}
-        return not inside or (not stay & self.world.unreadable and not any(inside & self.world.named[v] for v in stay))
+        return not inside or (not stay & self.table.unreadable and not any(inside & self.table.named[v] for v in stay))
 
     def unused_manifests(self, states: set[int]) -> set[str]:
         stay = set(self.states) - states
-        if not stay or stay & self.world.unreadable or f"{LOG}/_last_checkpoint" not in self.disk:
+        if not stay or stay & self.table.unreadable or f"{LOG}/_last_checkpoint" not in self.disk:
             return set()
-        named = {path for version in stay for path in self.world.named[version]}
-        return {path for path in self.world.entries if path in self.disk and path not in named and self.age(path) > self.terms.manifests}
+        named = {path for version in stay for path in self.table.named[version]}
+        return {path for path in self.table.entries if path in self.disk and path not in named and self.age(path) > self.terms.manifests}
 
     def dead_splits(self, gone: set[str]) -> set[str]:
-        world, cutoff = self.world, self.world.now - self.terms.older_than
-        first = world.version + 1
+        table, cutoff = self.table, self.table.now - self.terms.older_than
+        first = table.version + 1
         while first - 1 in self.versions:
             first -= 1
-        forgotten_long_ago = first <= 1 or world.times.get(first, world.now) <= cutoff
+        forgotten_long_ago = first <= 1 or table.times.get(first, table.now) <= cutoff
         dead = set()
-        for path in self.disk - world.foreign - set(world.live):
+        for path in self.disk - table.foreign - set(table.live):
             if not path.startswith("splits/split-"):
                 continue
-            removal = world.removed.get(path)
+            removal = table.removed.get(path)
             if removal is not None and removal[0] in self.versions:
-                dead |= {path} if max(removal[1], world.modified[path]) <= cutoff else set()
-            elif world.modified[path] <= cutoff and forgotten_long_ago:
+                dead |= {path} if max(removal[1], table.modified[path]) <= cutoff else set()
+            elif table.modified[path] <= cutoff and forgotten_long_ago:
                 dead.add(path)
         listed = [b for b in self.bases if b < first - 1 and ({*self.families.get(b, ()), self.states.get(b, "")} & self.disk) - gone]
-        unknown = {path for path in dead if path not in world.removed or world.removed[path][0] not in self.versions}
+        unknown = {path for path in dead if path not in table.removed or table.removed[path][0] not in self.versions}
         if any(base in self.broken for base in listed):
             return dead - unknown
-        return dead - unknown.intersection(*[{p for b in listed for p in world.at[b]}]) if listed else dead
+        return dead - unknown.intersection(*[{p for b in listed for p in table.at[b]}]) if listed else dead
 
 
 def one_history(folder: Path, seed: int, steps: int = STEPS) -> tuple[int, int]:
     rng = random.Random(seed)
-    return history_of(World(folder / "t", rng), rng, seed, str(folder / "t"), {}, steps)
+    return history_of(ModeledTable(folder / "t", rng), rng, seed, str(folder / "t"), {}, steps)
 
 
-def history_of(world: World, rng: random.Random, seed: int, place: str, settings: dict[str, str], steps: int = STEPS) -> tuple[int, int]:
+def history_of(
+    table: ModeledTable, rng: random.Random, seed: int, place: str, settings: dict[str, str], steps: int = STEPS
+) -> tuple[int, int]:
     """Number of files that were deleted, and of versions that were read again."""
     words, weights = list(WEIGHTS), list(WEIGHTS.values())
     deleted = read = 0
     for part in range(2):
         for word in rng.choices(words, weights, k=steps // 2):
             if word != "damage" or part == 0:  # what was trimmed cannot be read without its base
-                getattr(world, word)()
+                getattr(table, word)()
         terms = Terms(rng.choice([1, 2, 7]) * DAY, rng.choice([0, 1, 10, 30]) * DAY, rng.choice([1, 2]), rng.choice([0, 24, 168]) * HOUR)
         options = {"state.retention.versions": str(terms.keep_states), "state.retention.hours": str(terms.states // HOUR)}
-        context = TableContext.at(place, {**settings, **options, "transaction.cache.enabled": "false"}, Clock(lambda: world.now))
-        before = world.on_disk()
-        model = Model(world, terms, before)
+        context = TableContext.at(place, {**settings, **options, "transaction.cache.enabled": "false"}, Clock(lambda: table.now))
+        before = table.on_disk()
+        model = Model(table, terms, before)
         expected = model.expected()
         durations = f"{terms.older_than // HOUR}h", f"{terms.log // HOUR}h"
         if seed % 4 == 0:
             dry = purge(context, *durations, dry_run=True)
-            assert world.on_disk() == before, seed
+            assert table.on_disk() == before, seed
             assert {line["path"] for line in dry.plan or ()} == expected, seed
         purge(context, *durations)
-        after = world.on_disk()
+        after = table.on_disk()
         assert (before - after, after - before) == (expected, set()), seed
         deleted += len(expected)
-        read += check(world, context, terms, after, before, seed)
+        read += check(table, context, terms, after, before, seed)
     return deleted, read
 
 
-def check(world: World, context: TableContext, terms: Terms, after: set[str], before: set[str], seed: int) -> int:
+def check(table: ModeledTable, context: TableContext, terms: Terms, after: set[str], before: set[str], seed: int) -> int:
     """What must hold whatever the model says."""
-    assert world.foreign <= after, seed
-    assert all(file.read_text() == "precious" for file in world.root.parent.glob("outside/*")), seed
-    assert set(world.live) <= after, seed
+    assert table.foreign <= after, seed
+    assert all(file.read_text() == "precious" for file in table.root.parent.glob("outside/*")), seed
+    assert set(table.live) <= after, seed
     assert f"{LOG}/{0:020d}.json" in after, seed
-    young = [v for v, time in world.times.items() if time >= world.now - terms.older_than and f"{LOG}/{v:020d}.json" in after]
-    assert all((world.at[v] & before) <= after for v in young), seed
-    for version, path in world.states.items():
-        assert path not in after or version in world.broken or world.named[version] <= after, seed
-    there = [v for v in world.times if v and f"{LOG}/{v:020d}.json" in before]
-    retained = [v for v in there if world.times[v] >= world.now - terms.log or v == world.version]
-    chosen = {world.version, *retained[:1], *world.rng.sample(retained, min(3, len(retained)))} if world.version else {0}
+    young = [v for v, time in table.times.items() if time >= table.now - terms.older_than and f"{LOG}/{v:020d}.json" in after]
+    assert all((table.at[v] & before) <= after for v in young), seed
+    for version, path in table.states.items():
+        assert path not in after or version in table.broken or table.named[version] <= after, seed
+    there = [v for v in table.times if v and f"{LOG}/{v:020d}.json" in before]
+    retained = [v for v in there if table.times[v] >= table.now - terms.log or v == table.version]
+    chosen = {table.version, *retained[:1], *table.rng.sample(retained, min(3, len(retained)))} if table.version else {0}
     for version in chosen:
-        assert set(context.load(context.snapshot(version)).files.paths()) == world.at[version], (seed, version)
-    assert set(context.load(context.snapshot()).files.paths()) == set(world.live), seed
+        assert set(context.load(context.snapshot(version)).files.paths()) == table.at[version], (seed, version)
+    assert set(context.load(context.snapshot()).files.paths()) == set(table.live), seed
     return len(chosen)
 
 
@@ -213,22 +215,22 @@ def test_r10_history_40003977_keeps_unknown_splits_while_only_an_unreadable_parq
 
 
 def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkpoint_of_the_same_version(tmp_path: Path) -> None:
-    world = World(tmp_path / "t", random.Random(1))
-    world.append()
-    first = set(world.live)
-    world.parquet()  # unreadable, and it stays: nobody can say which splits it lists
-    world.unfinished()
-    world.commit([("remove", path) for path in sorted(first)])
-    world.append()
-    world.state()
+    table = ModeledTable(tmp_path / "t", random.Random(1))
+    table.append()
+    first = set(table.live)
+    table.parquet()  # unreadable, and it stays: nobody can say which splits it lists
+    table.unfinished()
+    table.commit([("remove", path) for path in sorted(first)])
+    table.append()
+    table.state()
     for version in (1, 2):  # another program deletes the version that removed the splits
-        (world.root / LOG / f"{version:020d}.json").unlink()
-    world.now += 3 * DAY
-    report = purge(TableContext.at(str(world.root), {}, Clock(lambda: world.now)), "1d", "30d")
-    after = world.on_disk()
+        (table.root / LOG / f"{version:020d}.json").unlink()
+    table.now += 3 * DAY
+    report = purge(TableContext.at(str(table.root), {}, Clock(lambda: table.now)), "1d", "30d")
+    after = table.on_disk()
     assert report.metrics["checkpoints_deleted"] == 1
-    assert not world.loose[1] & after
-    assert world.families[1] <= after
+    assert not table.loose[1] & after
+    assert table.families[1] <= after
     assert first <= after
     assert any("splits that no version references are kept" in warning for warning in report.warnings)
 

@@ -31,7 +31,7 @@ from indextables.paths import LOG_FOLDER, is_our_split
 from indextables.state.checkpoints.contents import Format
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
-from tests.support import plain_store
+from tests.support import non_atomic_store
 from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, ministack, options
@@ -140,7 +140,7 @@ def test_story_1_purge_knows_what_only_a_checkpoint_tells_of(here: Place, kind: 
         here.time.pass_days(100)
 
 
-class AgelessFileSystem(plain_store.PlainFileSystem):
+class AgelessFileSystem(non_atomic_store.PlainFileSystem):
     """Says 1970 of every file, as stores do of a prefix."""
 
     protocol = "ageless"
@@ -379,7 +379,7 @@ def test_story_8_no_commit_overwrites_another(where: str, request: pytest.Fixtur
 
 def test_story_8_a_store_that_cannot_create_atomically_is_refused(server: Server, tmp_path: Path) -> None:
     """By its kind, or because it does not keep what it says; one writer alone may use it, and says so."""
-    plain_store.register()
+    non_atomic_store.register()
     with FaultProxy((server.host, server.port)).running() as proxy:
         proxy.strip_condition = True
         for place in (Place(f"plain:/{tmp_path}/t", {}, now()), Place(server.place(), options(proxy.url), now())):

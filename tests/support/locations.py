@@ -1,5 +1,5 @@
-"""Where the tables of a laboratory lie: in memory, on local disk or on a real S3 server. Files are the store's own; their times are the
-laboratory's, since what a verb does may depend on them."""
+"""Where the tables of a simulation lie: in memory, on local disk or on a real S3 server. Files are the store's own; their times are the
+simulation's, since what a verb does may depend on them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from indextables.storage import Entry, LocalStore, Store, StoreSpec, local, memo
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.s3 import S3Backend
+from tests.support.intercepted_store import Call, Interceptor
 from tests.support.s3 import Server
-from tests.support.seam import Around, Call
 
 Image = dict[str, tuple[bytes, int]]  # bytes and time of every file, by its path in the table
 Now = Callable[[], int]
 CLIENT_SECONDS = 30.0
 
 
-class Ground(Protocol):
+class Location(Protocol):
     """Places are addresses none of which is the beginning of another; what lies beside one under a longer name belongs to it."""
 
     name: str
@@ -42,7 +42,7 @@ class Ground(Protocol):
 
     def place(self, number: int) -> str: ...
 
-    def store(self, spec: StoreSpec, around: Around) -> Store: ...
+    def store(self, spec: StoreSpec, intercept: Interceptor) -> Store: ...
 
     def image(self, place: str) -> Image: ...
 
@@ -51,7 +51,7 @@ class Ground(Protocol):
     def clear(self, place: str) -> None: ...
 
 
-class Memory:
+class MemoryLocation:
     name = "memory"
     options: ClassVar[dict[str, str]] = {}
 
@@ -60,9 +60,9 @@ class Memory:
         patch.setattr(memory, "time", SimpleNamespace(time_ns=lambda: now() * 1_000_000))
 
     def place(self, number: int) -> str:
-        return f"memory://laboratory/{number}t"
+        return f"memory://simulation/{number}t"
 
-    def store(self, spec: StoreSpec, around: Around) -> Store:
+    def store(self, spec: StoreSpec, intercept: Interceptor) -> Store:
         return MemoryStore(spec)
 
     def image(self, place: str) -> Image:
@@ -80,8 +80,8 @@ class Memory:
 
 
 @dataclass
-class Times:
-    """When each file was written, by the laboratory's clock; of one that a crash left, when it was seen first."""
+class FileTimes:
+    """When each file was written, by the simulation's clock; of one that a crash left, when it was seen first."""
 
     now: Now = lambda: 0
     known: dict[str, dict[str, int]] = field(default_factory=dict)  # by table and path
@@ -101,10 +101,10 @@ class Times:
             del self.known[root]
 
 
-class Dated:
-    """A store with the laboratory's times; all else is its own."""
+class StoreWithTimes:
+    """A store with the simulation's times; all else is its own."""
 
-    def __init__(self, inner: Any, times: Times) -> None:
+    def __init__(self, inner: Any, times: FileTimes) -> None:
         self.inner = inner
         self.times = times
 
@@ -133,7 +133,7 @@ class Dated:
         self.times.of(self.inner.root).pop(path, None)
 
 
-class Steps:
+class FileSystemSteps:
     """In place of `os` where the local store changes something: every such call is one of the machine's too, so that it can be cut off
     between the temporary file and the link."""
 
@@ -143,12 +143,12 @@ class Steps:
         self._of = threading.local()
 
     @contextmanager
-    def going_through(self, around: Around) -> Iterator[None]:
-        self._of.around = around
+    def going_through(self, intercept: Interceptor) -> Iterator[None]:
+        self._of.intercept = intercept
         try:
             yield
         finally:
-            self._of.around = None
+            self._of.intercept = None
 
     def opened(self, file: Any, mode: str) -> Any:
         if mode != "xb":
@@ -157,19 +157,19 @@ class Steps:
         return open(file, "wb")
 
     def _step(self, word: str, perform: Callable[[], Any], target: Any) -> Any:
-        around = getattr(self._of, "around", None)
-        return perform() if around is None else around(Call(f"{word} a file", os.path.basename(target)), perform)
+        intercept = getattr(self._of, "intercept", None)
+        return perform() if intercept is None else intercept(Call(f"{word} a file", os.path.basename(target)), perform)
 
     def __getattr__(self, word: str) -> Any:
         real = getattr(os, word)
         return (lambda *paths: self._step(word, lambda: real(*paths), paths[-1])) if word in self.WORDS else real
 
 
-class _Stepping:
+class _StoreInSteps:
     """A store whose changes go through `steps`."""
 
-    def __init__(self, inner: Store, steps: Steps, around: Around) -> None:
-        self.inner, self.steps, self.around = inner, steps, around
+    def __init__(self, inner: Store, steps: FileSystemSteps, intercept: Interceptor) -> None:
+        self.inner, self.steps, self.intercept = inner, steps, intercept
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self.inner, name)
@@ -177,29 +177,29 @@ class _Stepping:
             return real
 
         def changing(*given: Any) -> Any:
-            with self.steps.going_through(self.around):
+            with self.steps.going_through(self.intercept):
                 return real(*given)
 
         return changing
 
 
 @dataclass
-class Disk:
-    """`in_steps`: what the store does to the file system are calls of its machine, too."""
+class DiskLocation:
+    """`intercept_file_system`: what the store does to the file system are calls of its machine, too."""
 
     folder: Path
-    in_steps: bool = False
+    intercept_file_system: bool = False
     name: str = "disk"
     options: dict[str, str] = field(default_factory=dict)
-    times: Times = field(default_factory=Times)
-    steps: Steps = field(default_factory=Steps)
+    times: FileTimes = field(default_factory=FileTimes)
+    steps: FileSystemSteps = field(default_factory=FileSystemSteps)
     _temporaries: int = 0
 
     def patch(self, patch: pytest.MonkeyPatch, now: Now) -> None:
         self.times.now = now
         patch.setattr(os, "fsync", lambda descriptor: None)  # processes end here, no machine loses its power
         patch.setattr(local, "temporary_name", self._temporary)
-        if self.in_steps:
+        if self.intercept_file_system:
             patch.setattr(local, "os", self.steps)
             patch.setattr(local, "open", self.steps.opened, raising=False)
 
@@ -211,9 +211,9 @@ class Disk:
         self._temporaries = 0
         return str(self.folder / f"{number}t")
 
-    def store(self, spec: StoreSpec, around: Around) -> Store:
+    def store(self, spec: StoreSpec, intercept: Interceptor) -> Store:
         store = LocalStore(spec.root)
-        return Dated(_Stepping(store, self.steps, around) if self.in_steps else store, self.times)  # type: ignore[return-value]
+        return StoreWithTimes(_StoreInSteps(store, self.steps, intercept) if self.intercept_file_system else store, self.times)  # type: ignore[return-value]
 
     def image(self, place: str) -> Image:
         root = TableRoot.parse(place)
@@ -239,12 +239,12 @@ class Disk:
 
 
 @dataclass
-class Bucket:
+class S3Location:
     """On a server; tables are laid out and looked at past our own code, by plain requests."""
 
     server: Server
     name: str = "s3"
-    times: Times = field(default_factory=Times)
+    times: FileTimes = field(default_factory=FileTimes)
     base: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -257,10 +257,10 @@ class Bucket:
     def place(self, number: int) -> str:
         return f"s3://{self.server.bucket}/{self.base}/{number}t"
 
-    def store(self, spec: StoreSpec, around: Around) -> Store:
+    def store(self, spec: StoreSpec, intercept: Interceptor) -> Store:
         """All machines share a client: to make one takes longer than most verbs do."""
         shared = replace(spec, timeout=CLIENT_SECONDS)
-        return Dated(RemoteStore(shared, S3Backend(shared)), self.times)  # type: ignore[return-value]
+        return StoreWithTimes(RemoteStore(shared, S3Backend(shared)), self.times)  # type: ignore[return-value]
 
     def image(self, place: str) -> Image:
         root = TableRoot.parse(place)

@@ -1,0 +1,248 @@
+"""R4: a process that ends before or after any storage call of any verb leaves the table as it was, or as it was to become.
+
+What it leaves is the same before a call and after the one before it, and wherever it only reads: so a process ends once for each call that
+changes something, and once before all of them, and these are all its crash points.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import indextables as it
+from indextables.paths import LOG_FOLDER, is_our_split
+from indextables.state.checkpoints.avro.state_files import manifest_path, read_state_manifest
+from tests.support.intercepted_store import Call
+from tests.support.locations import Image
+from tests.support.simulation import Simulation, TableState, ids_of, state_of
+from tests.support.verb_cases import DAY, NO_CHECK, VerbCase, create, make_base_table, rows
+
+_STATE = re.compile(rf"{LOG_FOLDER}/state-v([0-9]{{20}})/_manifest\.[a-z]+")
+_MANIFEST = re.compile(rf"{LOG_FOLDER}/manifests/[^/]+")
+Shape = tuple[TableState | None, Counter[str]]  # what a table holds, and the names of all its files but for what is random in them
+
+
+class Crash(BaseException):
+    """The end of a process: nothing may catch it, and nothing reaches the store after it."""
+
+
+@dataclass
+class CrashInjector:
+    """Ends its machine right before or right after call number `at`."""
+
+    at: int | None = None
+    after: bool = False
+    calls: list[Call] = field(default_factory=list)
+    is_over: bool = False
+
+    def __call__(self, call: Call, perform: Callable[[], Any]) -> Any:
+        if self.is_over:
+            raise Crash
+        self.calls.append(call)
+        if len(self.calls) - 1 != self.at:
+            return perform()
+        self.is_over = True
+        if self.after:
+            with suppress(FileNotFoundError):
+                perform()
+        raise Crash
+
+
+@dataclass(frozen=True)
+class CrashPoint:
+    """Right before or right after a call; `points` crash points are this one crash_point."""
+
+    at: int
+    after: bool
+    points: int
+
+    @classmethod
+    def all_of(cls, calls: tuple[Call, ...]) -> list[CrashPoint]:
+        changes = [number for number, call in enumerate(calls) if call.changes]
+        edges = [-1, *changes, len(calls)]
+        first = 2 * (changes[0] if changes else len(calls)) + 1
+        return [
+            cls(0, False, first if changes else first - 1),
+            *(cls(here, True, 2 * (after - here) - (after == len(calls))) for here, after in zip(changes, edges[2:], strict=True)),
+        ]
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What a verb comes to where nothing happens: the table before it, after it, and after a second one."""
+
+    image: Image
+    calls: tuple[Call, ...]
+    before: TableState | None
+    after: TableState | None
+    twice: TableState | None
+    left: dict[bool, Shape]  # when all is old and purged: after one, and after two
+
+    @classmethod
+    def of(cls, simulation: Simulation, verb_case: VerbCase, image: Image) -> Oracle:
+        left = {}
+        with simulation.in_memory():
+            for again in (False, True):
+                place = simulation.restore(image)
+                before = state_of(simulation, place)
+                verb_case.run(simulation.machine(), place)
+                after = twice = state_of(simulation, place)
+                if again:
+                    repeat(simulation, verb_case, place)
+                    twice = state_of(simulation, place)
+                left[again] = go_on(simulation, place, twice)
+                simulation.clear(place)
+        place, clean = simulation.restore(image), CrashInjector()
+        verb_case.run(simulation.machine(clean, ids="cccc"), place)
+        assert state_of(simulation, place) == after
+        simulation.clear(place)
+        return cls(image, tuple(clean.calls), before, after, twice, left)
+
+
+def repeat(simulation: Simulation, verb_case: VerbCase, place: str) -> None:
+    """By a new process, which nothing befalls."""
+    if verb_case.over is None:
+        verb_case.run(simulation.machine(), place)
+        return
+    with pytest.raises(verb_case.over):
+        verb_case.run(simulation.machine(), place)
+
+
+def go_on(simulation: Simulation, place: str, state: TableState | None) -> Shape:
+    """Another verb works, and a purge, when all is old, leaves nothing that is of no use: all that lies there then."""
+    now = simulation.ms
+    if state is None and not it.exists(place, simulation.machine().options):
+        create(simulation.machine(), place)
+    for start in (900, 950):  # twice, since the last checkpoint but one is kept as well
+        table = simulation.machine().open(place)
+        table.append(rows(start, "ab"))
+        table.checkpoint()
+        simulation.ms += 60 * DAY
+    simulation.machine().open(place, **NO_CHECK).purge(older_than="0s", log_retention="0s")
+    found = state_of(simulation, place)
+    assert found is not None
+    expected = [*(() if state is None else state.rows), *(row["id"] for start in (900, 950) for row in rows(start, "ab"))]
+    assert list(found.rows) == sorted(expected)
+    image = simulation.image(place)
+    live = set(simulation.machine().open(place).files().column("path").to_pylist())
+    assert {path for path in image if is_our_split(path)} == live
+    manifests = {path for path in image if _MANIFEST.fullmatch(path)}
+    assert manifests == _named(simulation, place, image)  # how many there are depends on how often a state was made of another
+    simulation.ms = now
+    return found, Counter(_plain(path, data) for path, (data, _) in image.items() if path not in manifests)
+
+
+def _named(simulation: Simulation, place: str, image: Image) -> set[str]:
+    """The manifests of all states that are there."""
+    store = simulation.machine().spec(place).open()
+    states = [int(found[1]) for path in image if (found := _STATE.fullmatch(path))]
+    return {manifest_path(info.path, version) for version in states for info in read_state_manifest(store, version).manifests}
+
+
+def _plain(path: str, data: bytes) -> str:
+    if is_our_split(path):
+        return f"{path.rpartition('/')[0]} {ids_of(data)}"
+    return re.sub(r"[0-9a-f]{32,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "*", path)
+
+
+@dataclass
+class CrashTester:
+    simulation: Simulation
+    points: int = 0
+    seen: set[Any] = field(default_factory=set)
+    ends: Counter[str] = field(default_factory=Counter)
+
+    def all_of(self, verb_case: VerbCase, most: int | None = None) -> None:
+        """`most`: so many of its crash_points, which the verb's name decides upon."""
+        simulation = self.simulation
+        oracle = Oracle.of(simulation, verb_case, make_base_table(simulation, verb_case.base))
+        assert oracle.calls, verb_case.name
+        crash_points = CrashPoint.all_of(oracle.calls)
+        if most is not None:
+            crash_points = random.Random(verb_case.name).sample(crash_points, min(most, len(crash_points)))
+        for crash_point in crash_points:
+            self.one(verb_case, oracle, crash_point)
+        simulation.discard_machines()
+        kinds = f"{len(self.seen)} different remains: {dict(self.ends)}"
+        print(f"R4 on {simulation.location.name}: {self.points} crash points of {verb_case.name}, {kinds}")
+        assert self.points == sum(crash_point.points for crash_point in crash_points) >= 1
+        assert self.ends.total() == len(self.seen) >= 1
+        if most is None:
+            assert self.points == 2 * len(oracle.calls) >= 4
+            assert self.ends["before"] >= 1
+
+    def one(self, verb_case: VerbCase, oracle: Oracle, crash_point: CrashPoint) -> None:
+        place = self.end(verb_case, oracle, crash_point)
+        self.points += crash_point.points
+        image = self.simulation.image(place)
+        left = (verb_case.name, frozenset((path, data if LOG_FOLDER in path else b"") for path, (data, _) in image.items()))
+        if left not in self.seen:
+            self.seen.add(left)
+            try:
+                self.ends[self.check(verb_case, oracle, place)] += 1
+            except BaseException as error:
+                call = oracle.calls[crash_point.at]
+                error.add_note(
+                    f"{verb_case.name}: {'after' if crash_point.after else 'before'} call {crash_point.at}, {call.verb} {call.path}"
+                )
+                raise
+        self.simulation.clear(place)
+
+    def end(self, verb_case: VerbCase, oracle: Oracle, crash_point: CrashPoint) -> str:
+        """Where a process lay when it ended."""
+        place, crash = self.simulation.restore(oracle.image), CrashInjector(crash_point.at, crash_point.after)
+        with pytest.raises(Crash):
+            verb_case.run(self.simulation.machine(crash, ids="cccc"), place)
+        assert crash.is_over
+        assert tuple(crash.calls) == oracle.calls[: crash_point.at + 1], "it does the same every time"
+        return place
+
+    def twice(self, verb_case: VerbCase) -> None:
+        """Every crash, and in the attempt that follows it every crash again: the remains of each are as good as those of one."""
+        simulation = self.simulation
+        oracle = Oracle.of(simulation, verb_case, make_base_table(simulation, verb_case.base))
+        for crash_point in CrashPoint.all_of(oracle.calls):
+            place = self.end(verb_case, oracle, crash_point)
+            image = simulation.image(place)
+            simulation.clear(place)
+            for again in CrashPoint.all_of(self.attempt(verb_case, oracle, image, CrashInjector()).calls):
+                crash = self.attempt(verb_case, oracle, image, CrashInjector(again.at, again.after))
+                assert crash.is_over
+                self.points += crash_point.points * again.points
+            simulation.discard_machines()
+
+    def attempt(self, verb_case: VerbCase, oracle: Oracle, image: Image, crash: CrashInjector) -> CrashInjector:
+        """On what another one left."""
+        simulation = self.simulation
+        place = simulation.restore(image)
+        simulation.count_names_from(2_000_000)
+        with suppress(Crash, *([verb_case.over] if verb_case.over else [])):
+            verb_case.run(simulation.machine(crash, ids="dddd"), place)
+        assert state_of(simulation, place) in (oracle.before, oracle.after, oracle.twice), f"{verb_case.name}: {crash}"
+        simulation.clear(place)
+        return crash
+
+    def check(self, verb_case: VerbCase, oracle: Oracle, place: str) -> str:
+        """What was left, and that one can go on from there."""
+        simulation = self.simulation
+        found = state_of(simulation, place)
+        assert found in (oracle.before, oracle.after), (found, oracle.before, oracle.after)
+        end, then = ("before", oracle.after) if found == oracle.before else ("after", oracle.twice)
+        if end == "after" and verb_case.over is it.TableNotFound:
+            with suppress(it.TableNotFound):  # what is left of a table that is none any more
+                verb_case.run(simulation.machine(), place)
+        elif end == "after":
+            repeat(simulation, verb_case, place)
+        elif found is not None or verb_case.over is not it.TableNotFound:
+            verb_case.run(simulation.machine(), place)
+        assert state_of(simulation, place) == then
+        left, expected = go_on(simulation, place, then), oracle.left[end == "after"]
+        assert left == expected, (left, expected)
+        return end

@@ -11,7 +11,7 @@ from indextables.errors import StorageError, StorageRefused
 from indextables.log import TransactionLog
 from indextables.operations.executor import Executor, in_many_threads
 from indextables.state import Deletion, FileKind, Inventory
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from indextables.table import TableContext
 
 PAUSE_SECONDS = 0.1  # before the second try, doubled each time
@@ -36,7 +36,7 @@ class DeleteTask:
 
     def _delete(self, path: str) -> None:
         """A store that was silent for long has been tried often enough by then."""
-        store, began = self.store.open(), time.monotonic()
+        store, began = open_store(self.store), time.monotonic()
         for attempt in range(self.retries + 1):
             try:
                 store.delete(path)

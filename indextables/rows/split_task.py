@@ -19,7 +19,7 @@ from indextables.predicates import Predicate
 from indextables.rows.ingest import conform
 from indextables.rows.uncommitted_splits import named_on_failure
 from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
-from indextables.storage import Store, StoreSpec
+from indextables.storage import Store, StoreSpec, open_store
 from indextables.values import Scalar, encode_value
 
 _STEP_ROWS = 16 * limits.ROW_BATCH
@@ -62,7 +62,7 @@ class SplitTask:
             return self._published(router)
 
     def _published(self, router: _Router) -> list[Add]:
-        store = self.store.open()
+        store = open_store(self.store)
         adds: list[Add] = []
         paths: list[str] = []
         with named_on_failure(paths):

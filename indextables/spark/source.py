@@ -31,6 +31,7 @@ from indextables.rows import described, found, named_on_failure
 from indextables.spark.options import READING, WRITING, SourceOptions
 from indextables.spark.scan import Scan, bound_query, check_given_schema, grouped, open_snapshot, output_schema
 from indextables.spark.schema import arrow_schema, nullable, struct_type
+from indextables.storage import open_store
 from indextables.table import Snapshot, TableContext, live_files
 
 NAME = "indextables"
@@ -136,7 +137,7 @@ class TableWriter(DataSourceArrowWriter):
         self._tell_leftovers(set())
 
     def _tell_leftovers(self, committed: set[str]) -> None:
-        if left := found(self.task.store.open(), self.task.mark, committed):
+        if left := found(open_store(self.task.store), self.task.mark, committed):
             logger.warning("%s", described(left), extra={"event": "splits_left"})
 
     def _prepare(self) -> PreparedWrite:

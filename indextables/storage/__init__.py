@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indextables.storage.downloads import Downloads, cache_folder
 from indextables.storage.local import LocalStore
+from indextables.storage.opening import open_store
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import creates_atomically
 from indextables.storage.spec import StoreSpec
@@ -19,4 +20,5 @@ __all__ = [
     "StoreSpec",
     "cache_folder",
     "creates_atomically",
+    "open_store",
 ]

@@ -7,12 +7,7 @@ from dataclasses import dataclass, field
 
 from indextables import limits
 from indextables.config import Config
-from indextables.errors import ConfigError
 from indextables.paths import TableRoot
-from indextables.process_cache import ProcessCache
-from indextables.storage.store import Store
-
-_open: ProcessCache[StoreSpec, Store] = ProcessCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +34,3 @@ class StoreSpec:
             cache_bytes=config.get("cache.maxSize"),
             process=os.getpid() if root.scheme == "memory" else None,
         )
-
-    def open(self) -> Store:
-        """The store; one for each spec and process. ConfigError if it is of a kind that cannot be used."""
-        if self.process not in (None, os.getpid()):
-            raise ConfigError(f"{str(self.root)!r} lives in the memory of another process")
-        return _open.get_or_make(self, self._make)
-
-    def _make(self) -> Store:
-        if self.root.is_local:
-            from indextables.storage.local import LocalStore
-
-            return LocalStore(self.root)
-        if self.root.scheme == "memory":
-            from indextables.storage.memory import MemoryStore
-
-            return MemoryStore(self)
-        from indextables.storage.remote import RemoteStore
-
-        if self.root.scheme == "s3":
-            from indextables.storage.s3 import S3Backend
-
-            return RemoteStore(self, S3Backend(self))
-        from indextables.storage.generic import FsspecBackend
-
-        return RemoteStore(self, FsspecBackend(self))

@@ -9,13 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from indextables.paths import TableRoot
 from indextables.storage.partial import PartialFile
-
-if TYPE_CHECKING:
-    from indextables.storage.spec import StoreSpec
+from indextables.storage.spec import StoreSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from indextables.errors import TableNotFound
 from indextables.log import Reading, TransactionLog
 from indextables.paths import TableRoot
 from indextables.predicates import Predicate
-from indextables.storage import Store, StoreSpec
+from indextables.storage import Store, StoreSpec, open_store
 from indextables.table import loading
 from indextables.table.metrics import Metrics, metrics_of
 from indextables.table.opening import advance, load_snapshot
@@ -34,12 +34,12 @@ class TableContext:
         root = TableRoot.parse(path)
         if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
             raise TableNotFound(f"{str(root)!r} is a file, not a table's folder")
-        return cls(TransactionLog(StoreSpec.of(root, config).open(), Reading.of(config), clock), config, clock)
+        return cls(TransactionLog(open_store(StoreSpec.of(root, config)), Reading.of(config), clock), config, clock)
 
     @classmethod
     def of(cls, spec: StoreSpec) -> TableContext:
         """Of a table that was found elsewhere: what an executor begins with."""
-        return cls(TransactionLog(spec.open()), Config.of(), SYSTEM_CLOCK)
+        return cls(TransactionLog(open_store(spec)), Config.of(), SYSTEM_CLOCK)
 
     @property
     def store(self) -> Store:

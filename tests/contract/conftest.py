@@ -10,7 +10,7 @@ import pytest
 
 from indextables.config import Config
 from indextables.paths import TableRoot
-from indextables.storage import Store, StoreSpec
+from indextables.storage import Store, StoreSpec, open_store
 from tests.support import clouds, non_atomic_store
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, ministack, seaweedfs
@@ -86,7 +86,7 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
 
 @pytest.fixture
 def store(spec: StoreSpec) -> Store:
-    return spec.open()
+    return open_store(spec)
 
 
 def spec_of(place: str, **options: str) -> StoreSpec:

@@ -10,7 +10,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import CommitUnknown, StorageError, StorageRefused
-from indextables.storage import Store
+from indextables.storage import Store, open_store
 from tests.contract.conftest import spec_of
 from tests.support.fault_proxy import LOST, NOT_APPLIED, FaultProxy
 from tests.support.s3 import Server, options
@@ -22,8 +22,8 @@ TIMEOUT = 1.5
 @pytest.fixture
 def store(proxy: FaultProxy, mini: Server) -> Store:
     place = mini.place()
-    spec_of(place, **options(proxy.url)).open().create("warm", b"up")  # the probe is done, with time for its race
-    found = spec_of(place, **options(proxy.url, f"{TIMEOUT}s")).open()
+    open_store(spec_of(place, **options(proxy.url))).create("warm", b"up")  # the probe is done, with time for its race
+    found = open_store(spec_of(place, **options(proxy.url, f"{TIMEOUT}s")))
     proxy.clear()
     return found
 
@@ -122,7 +122,7 @@ def test_a_store_that_does_not_answer_is_given_up_in_time(store: Store, proxy: F
 
 def test_a_server_that_is_not_there(mini: Server) -> None:
     """Nothing was sent, so a create is a plain failure, and may be tried again."""
-    store = spec_of(mini.place(), **options("http://127.0.0.1:9", "1s")).open()
+    store = open_store(spec_of(mini.place(), **options("http://127.0.0.1:9", "1s")))
     with pytest.raises(StorageError):
         store.read("warm")  # what reading botocore takes is not counted
     for call in (lambda: store.create("x", b""), lambda: store.read("x"), lambda: list(store.list(""))):
@@ -135,7 +135,7 @@ def test_a_server_that_is_not_there(mini: Server) -> None:
 
 
 def test_a_missing_bucket_is_named(mini: Server) -> None:
-    store = spec_of("s3://no-such-bucket/t", **mini.options).open()
+    store = open_store(spec_of("s3://no-such-bucket/t", **mini.options))
     with pytest.raises(StorageRefused, match=r"^'x' of s3://no-such-bucket/t: there is no such bucket$"):
         store.read("x")
     with pytest.raises(StorageRefused, match=r" of s3://no-such-bucket/t: there is no such bucket$"):

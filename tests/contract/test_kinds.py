@@ -9,6 +9,7 @@ import pytest
 
 from indextables.cli.main import main
 from indextables.errors import ConfigError
+from indextables.storage import open_store
 from tests.contract.conftest import spec_of
 from tests.support import non_atomic_store
 
@@ -17,10 +18,10 @@ from tests.support import non_atomic_store
 def test_other_kinds_are_refused_unless_there_is_one_writer(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     non_atomic_store.register()
     with pytest.raises(ConfigError, match=r"cannot create files atomically.*storage\.singleWriter=true"):
-        spec_of(place).open()
+        open_store(spec_of(place))
     assert main(["describe", place]) == 78
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert spec_of(place, **{"storage.singleWriter": "true"}).open().root.scheme == place.split(":", maxsplit=1)[0]
+    assert open_store(spec_of(place, **{"storage.singleWriter": "true"})).root.scheme == place.split(":", maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,6 @@ def test_a_missing_package_is_named_in_one_line(
 
 def test_a_scheme_that_nobody_knows_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match="nosuch:// is not a store that fsspec knows"):
-        spec_of("nosuch://x/t").open()
+        open_store(spec_of("nosuch://x/t"))
     assert main(["describe", "nosuch://x/t"]) == 78
     assert len(capsys.readouterr().err.splitlines()) == 1

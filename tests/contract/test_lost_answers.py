@@ -11,6 +11,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import CheckpointError, CommitUnknown, StorageError
+from indextables.storage import open_store
 from tests.contract.conftest import spec_of
 from tests.support.fault_proxy import FaultProxy
 from tests.support.logs import add
@@ -79,12 +80,12 @@ class Bases:
             self._keep(name, place)
 
     def _keep(self, name: str, place: str) -> None:
-        store = spec_of(place, **self.server.options).open()
+        store = open_store(spec_of(place, **self.server.options))
         self.files[name] = {entry.path: store.read(entry.path) for entry in store.list("")}
 
     def copy(self, name: str) -> str:
         place = self.server.place()
-        store = spec_of(place, **self.server.options).open()
+        store = open_store(spec_of(place, **self.server.options))
         for path, data in self.files[name].items():
             store.replace(path, data)
         return place
@@ -92,7 +93,7 @@ class Bases:
 
 @pytest.fixture(scope="module")
 def bases(mini: Server, _proxy: FaultProxy) -> Bases:
-    spec_of(mini.place(), **options(_proxy.url)).open().create("proved", b"")  # so that no operation has to race it first
+    open_store(spec_of(mini.place(), **options(_proxy.url))).create("proved", b"")  # so that no operation has to race it first
     return Bases(mini)
 
 
@@ -103,7 +104,7 @@ def state(place: str, server: Server) -> tuple[int, int] | None:
     table = it.open(place, options={**server.options, "transaction.cache.enabled": "false"})
     assert table.warnings == []
     files = table.files()
-    there = {entry.path for entry in spec_of(place, **server.options).open().list("")}
+    there = {entry.path for entry in open_store(spec_of(place, **server.options)).list("")}
     assert {path for path in files.column("path").to_pylist() if path != "foreign.split"} <= there
     return table.version, sum(files.column("num_records").to_pylist())
 
@@ -168,7 +169,7 @@ def test_every_write_of_every_operation(depth: int, faults: tuple[str, ...], pro
 def test_every_write_of_commits_on_seaweedfs(weed: Server) -> None:
     """A shorter round, on a server that decides by a lock."""
     with FaultProxy((weed.host, weed.port)).running() as proxy:
-        spec_of(weed.place(), **options(proxy.url)).open().create("proved", b"")
+        open_store(spec_of(weed.place(), **options(proxy.url))).create("proved", b"")
         strike_all(1, ("apply_reset", "409", "412"), proxy, Bases(weed), [op for op in OPERATIONS if op.name in ("append", "commit")])
 
 

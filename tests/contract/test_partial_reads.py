@@ -16,7 +16,7 @@ from indextables.config import Config
 from indextables.operations.search import run as search_operation
 from indextables.paths import TableRoot
 from indextables.splits import cache, view
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from tests.support import tables
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, options
@@ -142,7 +142,7 @@ def test_a_split_that_is_gone(mini: Server, monkeypatch: pytest.MonkeyPatch, tmp
     table.append(tables.rows(0, 20))
     old = it.open(table.path, options=mini.options)
     table.overwrite(tables.rows(100, 20))
-    store = StoreSpec.of(TableRoot.parse(table.path), Config.of(mini.options)).open()
+    store = open_store(StoreSpec.of(TableRoot.parse(table.path), Config.of(mini.options)))
     purged = "was removed by version 2 of .*Z, and purged"
     for version, error, message in ((old, it.VersionNotFound, purged), (table, it.SplitCorrupted, "is missing")):
         for path in version.files()["path"].to_pylist():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.storage import Entry
+from indextables.storage import Entry, open_store
 from indextables.storage.remote import RemoteStore
 from tests.contract.conftest import spec_of
 from tests.operations.expire.test_purge_model import SEED, STEPS, history_of
@@ -22,7 +22,7 @@ HISTORIES = 8
 
 
 def keys(server: Server, place: str) -> set[str]:
-    return {entry.path for entry in spec_of(place, **server.options).open().list("")}
+    return {entry.path for entry in open_store(spec_of(place, **server.options)).list("")}
 
 
 def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     deleted = read = 0
     for number in range(HISTORIES):
         place, rng = mini.place(), random.Random(SEED - number)
-        table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=spec_of(place, **mini.options).open())
+        table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=open_store(spec_of(place, **mini.options)))
 
         def listed(self: RemoteStore, folder: str, after: str | None = None, table: RemoteModeledTable = table) -> Iterator[Entry]:
             return map(table.listed_as, real(self, folder, after))
@@ -50,7 +50,7 @@ def test_more_dead_splits_than_a_page_of_keys(mini: Server) -> None:
     table = it.create(place, SCHEMA, options=mini.options, clock=time.clock())
     table.append(rows(0, 5))
     live = set(table.files().column("path").to_pylist())
-    store = spec_of(place, **mini.options).open()
+    store = open_store(spec_of(place, **mini.options))
     orphans = [f"splits/split-00000000-0000-4000-8000-{number:012x}.split" for number in range(1_100)]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda path: store.replace(path, b"x"), [*orphans, "splits/zz-not-ours.split"]))
@@ -68,7 +68,7 @@ def test_repair_drop_partitions_and_drop_on_s3(mini: Server) -> None:
     table = it.create(place, SCHEMA, partition_by=["date"], options=mini.options)
     for start in (0, 10):
         table.append(rows(start, 10))
-    store = spec_of(place, **mini.options).open()
+    store = open_store(spec_of(place, **mini.options))
     lost = table.files().column("path")[0].as_py()
     store.delete(lost)
     before = keys(mini, place)
@@ -76,7 +76,7 @@ def test_repair_drop_partitions_and_drop_on_s3(mini: Server) -> None:
     assert (report.status, report.metrics["valid_splits"], report.metrics["missing_splits"]) == ("partial", 3, 1)
     assert lost in report.warnings[0]
     assert keys(mini, place) == before, "the source is only read"
-    log = spec_of(new, **mini.options).open()
+    log = open_store(spec_of(new, **mini.options))
     for entry in list(store.list("_transaction_log")):
         store.delete(entry.path)
     for entry in log.list(""):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.pool
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from indextables import limits
 from indextables.errors import ConfigError
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from indextables.storage.probe import probe
 from indextables.storage.remote import RemoteStore
 from tests.contract.conftest import CLOUDS, spec_of
@@ -28,9 +29,9 @@ RACES += [(cloud, {"google": 500, "azure": 100}[cloud], 1) for cloud in CLOUDS]
 def hold_race(spec: StoreSpec, keys: int, lanes: int = 1) -> None:
     """Exactly one of sixteen wins each of `keys` keys, its bytes are there, and nothing else is."""
     seed = random.randrange(2**32)
-    store = spec.open()
+    store = open_store(spec)
     if spec.root.scheme == "memory":
-        wins = race_of_threads(spec.open, keys, seed)
+        wins = race_of_threads(partial(open_store, spec), keys, seed)
     else:
         store.create("probed", b"")  # once, not by every process
         wins = race_of_processes(spec, keys, seed, lanes)
@@ -68,7 +69,7 @@ def test_longer_races(kind: str, keys: int, lanes: int, request: pytest.FixtureR
 
 
 def test_more_keys_than_a_page(mini: Server) -> None:
-    store = spec_of(mini.place(), **mini.options).open()
+    store = open_store(spec_of(mini.place(), **mini.options))
     assert isinstance(store, RemoteStore)
     names = [f"log/{number:020d}.json" for number in range(1203)]
     with multiprocessing.pool.ThreadPool(16) as pool:
@@ -79,7 +80,7 @@ def test_more_keys_than_a_page(mini: Server) -> None:
 
 
 def test_the_probe_leaves_nothing(mini: Server) -> None:
-    store = spec_of(mini.place(), **mini.options).open()
+    store = open_store(spec_of(mini.place(), **mini.options))
     assert isinstance(store, RemoteStore)
     finding = probe(store)
     assert finding.is_atomic
@@ -97,7 +98,7 @@ def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini:
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"ignores If-None-Match.*storage\.singleWriter=true"):
             it.create(place, SCHEMA, options=settings)
-    assert list(spec_of(place, **mini.options).open().list("")) == []
+    assert list(open_store(spec_of(place, **mini.options)).list("")) == []
     table = it.create(place, SCHEMA, options={**settings, "storage.singleWriter": "true"})
     assert table.version == 0
     with pytest.raises(it.TableExists):
@@ -109,7 +110,7 @@ def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini:
 
 def test_a_proved_store_is_believed_by_the_next_process(proxy: FaultProxy, mini: Server, surroundings: Path) -> None:
     settings = options(proxy.url)
-    spec_of(mini.place(), **settings).open().create("x", b"1")
+    open_store(spec_of(mini.place(), **settings)).create("x", b"1")
     assert len(list((surroundings / "stores").glob("*.json"))) >= 1
     proxy.clear()
     with multiprocessing.get_context("spawn").Pool(1) as pool:

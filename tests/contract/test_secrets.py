@@ -16,6 +16,7 @@ from indextables.cli.main import main
 from indextables.config import Config
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.paths import TableRoot
+from indextables.storage import open_store
 from tests.contract.conftest import CLOUDS, spec_of
 from tests.support.clouds import Cloud
 from tests.support.fault_proxy import FaultProxy
@@ -95,7 +96,7 @@ def test_no_fault_shows_a_secret(proxy: FaultProxy, mini: Server) -> None:
             for fault in ("403", "503", "500", "reset", "hang", "truncate", "apply_503"):
                 proxy.clear()
                 proxy.rule(fault, times=1000)
-                store = spec_of(place, **options(url, "0.6s")).open()
+                store = open_store(spec_of(place, **options(url, "0.6s")))
                 texts += [repr(store), repr(store.spec)]
                 calls: list[Callable[[], object]] = [
                     lambda store=store: store.read("x"), lambda store=store: list(store.list("x")),
@@ -154,7 +155,7 @@ if CLOUDS:
             for name, value in around.items():
                 monkeypatch.setenv(name, value)
             for fault in ("403", "503", "409", "reset", "truncate", "apply_503"):
-                store = spec_of(cloud.place(), **{"storage.timeout": "0.6s"}).open()
+                store = open_store(spec_of(cloud.place(), **{"storage.timeout": "0.6s"}))
                 texts += [repr(store), repr(store.spec)]
                 proxy.clear()
                 proxy.rule(fault, times=1000)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import indextables as it
+from indextables.storage import open_store
 from tests.contract.conftest import spec_of
 from tests.contract.test_lost_answers import FOR_ALL_AGES, OPERATIONS, Bases, Operation, bases, state
 from tests.support.fault_proxy import FaultProxy, Request
@@ -91,7 +92,7 @@ class Round:
             assert state(place, self.bases.server) == after, case
 
     def count_splits(self, place: str) -> int:
-        store = spec_of(place, **self.bases.server.options).open()
+        store = open_store(spec_of(place, **self.bases.server.options))
         return sum(entry.path.endswith(".split") for entry in store.list(""))
 
 

@@ -21,7 +21,7 @@ from indextables.operations.merge import merge_options
 from indextables.state import HOUR, NotGathered, Policy, plan
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.path_sums import PathSums
-from indextables.storage import LocalStore, StoreSpec
+from indextables.storage import LocalStore, open_store, opening
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
 from indextables.table import TableContext
@@ -119,7 +119,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             for name, member in vars(kind).items():
                 if inspect.isfunction(member) and not name.startswith("_"):
                     monkeypatch.setattr(kind, name, refused)
-        monkeypatch.setattr(StoreSpec, "open", refused)
+        monkeypatch.setattr(opening, "_open", types.SimpleNamespace(get_or_make=refused))
         for name in ("get", "put", "keep"):
             monkeypatch.setattr(manifest_cache, name, refused)
         for name in ("among", "keep"):
@@ -157,7 +157,12 @@ def test_a_plan_runs_while_every_store_refuses(name: str, context: TableContext,
 def test_what_is_not_pure_is_refused(context: TableContext, refuse: Callable[[], None]) -> None:
     snapshot = context.snapshot()
     refuse()
-    for impure in (context.snapshot, lambda: context.load(snapshot), lambda: context.store.read("a"), context.store.spec.open):
+    for impure in (
+        context.snapshot,
+        lambda: context.load(snapshot),
+        lambda: context.store.read("a"),
+        lambda: open_store(context.store.spec),
+    ):
         with pytest.raises(AssertionError, match="a store was called"):
             impure()
 

@@ -71,6 +71,29 @@ def test_a_trespass_is_seen() -> None:
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
 
 
+def own_exports(importer: str, source: str) -> list[tuple[int, str]]:
+    """Imports of names from a package that the importing module is part of, except of the package's modules.
+
+    Such an import goes through the `__init__.py` to a sibling, and so hides from the contract on cycles which one that is.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module in PACKAGES and f"{importer}.".startswith(f"{node.module}."):
+            found += [(node.lineno, alias.name) for alias in node.names if f"{node.module}.{alias.name}" not in MODULES]
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_siblings_import_each_other_by_module(name: str) -> None:
+    assert not own_exports(name, MODULES[name].read_text())
+
+
+def test_an_import_of_the_own_package_is_seen() -> None:
+    assert own_exports("indextables.storage.probe", "from indextables.storage import Store, local") == [(1, "Store")]
+    assert own_exports("indextables.storage.probe", "def f():\n    from indextables import Table") == [(2, "Table")]
+    assert own_exports("indextables.table.context", "from indextables.storage import Store") == []
+
+
 @pytest.mark.parametrize("name", sorted(PACKAGES))
 def test_no_export_hides_a_module_of_its_package(name: str) -> None:
     """`package.module` is the module for everyone, also for tests that reach for it by name."""

@@ -13,7 +13,7 @@ import pytest
 from indextables.config import Config
 from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot
-from indextables.storage import LocalStore, StoreSpec, probe
+from indextables.storage import LocalStore, StoreSpec, open_store, probe
 
 
 def race(root: str, keys: int, writer: int) -> list[int]:
@@ -163,7 +163,7 @@ def in_a_child(work: Callable[[], None]) -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_locks_that_a_thread_held_do_not_stop_a_fork() -> None:
     """A fork copies the lock and not the thread that would let it go."""
-    store = StoreSpec.of(TableRoot.parse("memory://fork/t"), Config.of()).open()
+    store = open_store(StoreSpec.of(TableRoot.parse("memory://fork/t"), Config.of()))
     store.create("a", b"1")
 
     def work() -> None:

@@ -19,6 +19,7 @@ import pytest
 import indextables as it
 from indextables.paths import LOG_FOLDER, is_our_split
 from indextables.state.checkpoints.avro.state_files import manifest_path, read_state_manifest
+from indextables.storage import open_store
 from tests.support.intercepted_store import Call
 from tests.support.locations import Image
 from tests.support.simulation import Simulation, TableState, ids_of, state_of
@@ -141,7 +142,7 @@ def go_on(simulation: Simulation, place: str, state: TableState | None) -> Shape
 
 def _named(simulation: Simulation, place: str, image: Image) -> set[str]:
     """The manifests of all states that are there."""
-    store = simulation.machine().spec(place).open()
+    store = open_store(simulation.machine().spec(place))
     states = [int(found[1]) for path in image if (found := _STATE.fullmatch(path))]
     return {manifest_path(info.path, version) for version in states for info in read_state_manifest(store, version).manifests}
 

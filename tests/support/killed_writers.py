@@ -16,7 +16,7 @@ from indextables.actions import Add, CommitInfo
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log.log import TransactionLog
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from indextables.table.opening import load_snapshot
 from indextables.table.transaction import Draft, transact
 from tests.support.racing import light_processes
@@ -32,7 +32,7 @@ def note(version: int, path: str) -> bytes:
 
 def commits(spec: StoreSpec, name: str) -> Iterator[tuple[int, str]]:
     """Appends of one small add each, through the real transaction loop; gives version and path of each when it is made."""
-    log = TransactionLog(spec.open())
+    log = TransactionLog(open_store(spec))
     config = Config.of(EAGER)
     base = load_snapshot(log)
     for number in itertools.count():
@@ -77,7 +77,7 @@ class KilledWriters:
                 time.sleep(chance.uniform(0, 0.02))
                 victim = chance.randrange(WRITERS)
                 self._kill(victim)
-                self.versions_seen.append(load_snapshot(TransactionLog(self.spec.open())).version)
+                self.versions_seen.append(load_snapshot(TransactionLog(open_store(self.spec))).version)
                 self._living[victim] = self._start(victim)
         finally:
             for writer in range(WRITERS):
@@ -116,7 +116,7 @@ class KilledWriters:
 
 def committed_adds(spec: StoreSpec) -> dict[str, int]:
     """Path and version of every add in the log, each version read whole; none may be missing, torn, empty or said twice."""
-    log = TransactionLog(spec.open())
+    log = TransactionLog(open_store(spec))
     listing = log.listing()
     assert list(listing.versions) == list(range(len(listing.versions)))
     found: dict[str, int] = {}

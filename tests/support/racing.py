@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkServerContext
 from typing import Any, Protocol
 
-from indextables.storage import Store, StoreSpec
+from indextables.storage import Store, StoreSpec, open_store
 
 WRITERS = 16
 PATIENCE = 120  # seconds for the slowest of the others to come to the start
@@ -68,7 +68,7 @@ def _process(spec: StoreSpec, lanes: list[tuple[range, Any]], writer: int, seed:
     """Every lane in a thread of its own; tells the keys won, or what went wrong."""
     try:
         os.environ.update(environment)
-        store = spec.open()
+        store = open_store(spec)
         with ThreadPoolExecutor(len(lanes)) as pool:
             parts = list(pool.map(lambda lane: race(store, lane[0], writer, seed, lane[1]), lanes))
         tell.send(([key for part in parts for key in part], None))
@@ -106,4 +106,4 @@ def race_of_threads(open_store: Callable[[], Store], keys: int, seed: int) -> li
 
 
 def create_one(spec: StoreSpec) -> bool:
-    return spec.open().create("one", b"1")
+    return open_store(spec).create("one", b"1")

@@ -35,8 +35,8 @@ from indextables.rows import split_task
 from indextables.splits import SplitInfo, SplitWriter
 from indextables.splits.reader import SplitReader
 from indextables.state.checkpoints.avro import file_loader, manifest_cache, state_check
-from indextables.storage import Store, StoreSpec, remote
-from indextables.storage import spec as specs
+from indextables.storage import Store, StoreSpec, open_store, remote
+from indextables.storage import opening as opened_stores
 from indextables.table import snapshot
 from tests.support.intercepted_store import InterceptedStore, Interceptor, pass_through
 from tests.support.locations import Image, Location, MemoryLocation
@@ -72,8 +72,8 @@ class Simulation:
         return InterceptedStore(spec, self.location.store(spec, intercept), intercept)
 
     def discard_machines(self) -> None:
-        for spec, _ in specs._open.items():
-            specs._open.pop(spec)
+        for spec, _ in opened_stores._open.items():
+            opened_stores._open.pop(spec)
             caches.forget(spec)
         self._interceptors.clear()
 
@@ -140,7 +140,7 @@ def state_of(simulation: Simulation, place: str) -> TableState | None:
     except it.TableNotFound:
         return None
     assert table.warnings == [], table.warnings
-    store = machine.spec(place).open()
+    store = open_store(machine.spec(place))
     files = []
     listed = table.files().select(["path", "size", "num_records"]).to_pylist()
     for file in listed:
@@ -238,7 +238,7 @@ def simulate(patch: pytest.MonkeyPatch, location: Location | None = None) -> Ite
     def make(spec: StoreSpec) -> Store:
         return made.make_store(spec)
 
-    patch.setattr(StoreSpec, "_make", make)
+    patch.setattr(opened_stores, "_make", make)
     for each in (MemoryLocation(), made.location):  # tables to begin with are made in memory
         each.patch(patch, lambda: made.ms)
     for module in (split_task, write):

@@ -17,7 +17,7 @@ from indextables.operations.search import missing
 from indextables.paths import is_our_split
 from indextables.rows import is_upstream
 from indextables.splits import ColumnStatistics, SplitReader, StatsCollector, is_upstream_split, verified_rows
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from indextables.table import Snapshot, TableContext
 from indextables.values import decode_value
 
@@ -33,7 +33,7 @@ class VerifyTask:
 
     def __call__(self, add: Add) -> list[Finding]:
         try:
-            with self.store.open().fresh_copy(add.path, add.size) as path:
+            with open_store(self.store).fresh_copy(add.path, add.size) as path:
                 return [self._finding("split-differs", problem) for problem in self._problems(path, add)]
         except FileNotFoundError:
             return [self._finding(MISSING, f"split {add.path!r} is missing from the table")]

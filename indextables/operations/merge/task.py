@@ -17,7 +17,7 @@ from indextables.operations.merge.plan import MergeGroup
 from indextables.rows import is_upstream, publish_split
 from indextables.splits import BrokenSource, UpstreamTable, is_upstream_split, translate
 from indextables.splits import merge_splits as merge_files
-from indextables.storage import Store, StoreSpec
+from indextables.storage import Store, StoreSpec, open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class MergeTask:
 
     def _fetched(self, group: MergeGroup, folder: Path) -> tuple[list[tuple[Add, Path]], list[tuple[Add, str]]]:
         """The sources that can be used, and the others; several are fetched at a time, since small ones are mostly waited for."""
-        store = self.store.open()
+        store = open_store(self.store)
 
         def fetch(numbered: tuple[int, Add]) -> Path | str:
             number, add = numbered
@@ -90,7 +90,7 @@ class MergeTask:
                 raise SplitCorrupted(f"the merge of {group.sources[0].path!r} … has {info.num_records} rows, not {group.rows}")
             generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
             values = dict(group.partition_values)
-            return publish_split(self.store.open(), self.table.partition_columns, values, target, info, num_merge_ops=generation)
+            return publish_split(open_store(self.store), self.table.partition_columns, values, target, info, num_merge_ops=generation)
 
     def _source(self, store: Store, add: Add, target: Path) -> Path:
         """The split on this machine in our form; one of another program becomes the file `target`."""

@@ -19,7 +19,7 @@ from indextables.operations.inspect import MISSING, VerifyTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, is_whole
-from indextables.storage import StoreSpec
+from indextables.storage import StoreSpec, open_store
 from indextables.table import CURRENT, TableContext, check_readable, newest_base
 
 _Path = str | os.PathLike[str]
@@ -32,7 +32,7 @@ def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None 
     """
     context = TableContext.at(_table_of(source), options, clock)
     report = reporter("repair", str(context.root), clock)
-    target = StoreSpec.of(TableRoot.parse(destination), Config.of(options)).open()
+    target = open_store(StoreSpec.of(TableRoot.parse(destination), Config.of(options)))
     if any(True for _ in target.list("")):
         raise InvalidArgument(f"{str(target.root)!r} is not empty; a repaired log needs a folder of its own")
     if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):

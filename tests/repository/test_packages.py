@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Families of verbs are packages of their own, so that a program that purges does not load the search. The modules of the interfaces are
-# imported one by one, so that nobody pays for pyspark or Airflow before it is used.
-CONTAINERS = {"indextables", "indextables.operations", "indextables.spark", "indextables.airflow", "indextables.cli"}
+# A program that purges does not load the search: each family of verbs is a package of its own, entered through what it exports.
+FAMILIES = "indextables.operations"
+# The interfaces are entered module by module, so that nobody pays for pyspark or Airflow before using it. Only these are entered.
+ENTRY_MODULES = {
+    "indextables.airflow": {"factory"},
+    "indextables.cli": {"display", "main"},
+    "indextables.spark": {"distributed", "job", "schema", "session", "sources"},
+}
 
 
 def modules() -> dict[str, Path]:
@@ -45,15 +50,20 @@ def is_exported(package: str, name: str) -> bool:
     return False
 
 
+def is_entry(package: str, child: str) -> bool:
+    """Whether everyone may import this child of the package, instead of a name that the package exports."""
+    if package == FAMILIES:
+        return f"{package}.{child}" in PACKAGES
+    return package == "indextables" or child in ENTRY_MODULES.get(package, ())
+
+
 def trespass(importer: str, target: str) -> str | None:
     """The package whose inside `importer` reaches into by importing `target`."""
     parts = target.split(".")
     for length in range(1, len(parts)):
         package = ".".join(parts[:length])
-        if package not in PACKAGES or package in CONTAINERS:
-            continue
         inside = importer == package or importer.startswith(package + ".")
-        if not inside and target != package:
+        if package in PACKAGES and not inside and not is_entry(package, parts[length]):
             return package
     return None
 
@@ -68,6 +78,9 @@ def test_a_trespass_is_seen() -> None:
     assert trespass("indextables.api", "indextables.operations.merge.plan.plan_merge") == "indextables.operations.merge"
     assert trespass("indextables.operations.merge.run", "indextables.operations.merge.plan.plan_merge") is None
     assert trespass("indextables.api", "indextables.operations.merge") is None
+    assert trespass("indextables.api", "indextables.operations.deletion.delete") == "indextables.operations"
+    assert trespass("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
+    assert trespass("jobs.write", "indextables.spark.session.start") is None
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
 
 
@@ -108,3 +121,11 @@ def test_a_package_says_what_it_is_for(name: str) -> None:
     text = ast.get_docstring(ast.parse(MODULES[name].read_text()))
     assert text
     assert len(text) > 30
+
+
+@pytest.mark.parametrize(("package", "entries"), ENTRY_MODULES.items())
+def test_every_entry_module_is_entered(package: str, entries: set[str]) -> None:
+    """A module that nobody imports from outside any more is taken off the list."""
+    outside = [path for name, path in MODULES.items() if not f"{name}.".startswith(f"{package}.")]
+    imported = {target for path in outside for _, target in imports(path.read_text())}
+    assert {entry for entry in entries if any(f"{target}.".startswith(f"{package}.{entry}.") for target in imported)} == entries

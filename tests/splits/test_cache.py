@@ -16,7 +16,7 @@ from indextables.splits import SplitReader, cache, open_split, parse_query
 from tests.support.splits import LOGS, LOGS_MAPPING, matches, write_logs
 
 
-def test_the_same_reader_again_and_another_after_a_change(tmp_path: Path) -> None:
+def test_a_changed_file_gets_a_new_reader(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 20)
     first = open_split(tmp_path / "a.split")
     with open_split(tmp_path / "a.split") as again:
@@ -27,10 +27,10 @@ def test_the_same_reader_again_and_another_after_a_change(tmp_path: Path) -> Non
     (tmp_path / "a.split").unlink()
     with pytest.raises(SplitCorrupted, match="is missing"):
         open_split(tmp_path / "a.split")
-    assert matches(first, "row0x4") == {4}  # who holds a reader may go on
+    assert matches(first, "row0x4") == {4}  # an open reader remains usable
 
 
-def test_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_readers_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OPEN_SPLITS", 2)
     for n in range(5):
         write_logs(tmp_path / f"{n}.split", 10, n)
@@ -38,10 +38,10 @@ def test_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [Path(key[0]).name for key, _ in cache._readers.items()] == ["3.split", "4.split"]
     kept = open_split(tmp_path / "3.split")
     open_split(tmp_path / "0.split")
-    assert open_split(tmp_path / "3.split") is kept  # the one used last stays
+    assert open_split(tmp_path / "3.split") is kept  # the most recently used one stays
 
 
-def test_the_copy_of_the_index_is_gone_once_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copy_of_the_index_is_unlinked_once_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     write_logs(tmp_path / "a.split", 3000)
@@ -56,14 +56,14 @@ def test_the_copy_of_the_index_is_gone_once_it_is_open(tmp_path: Path, monkeypat
     reader.close()
 
 
-def test_a_full_temporary_folder_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_temporary_folder_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     write_logs(tmp_path / "a.split", 10)
     with SplitReader(tmp_path / "a.split") as reader, pytest.raises(StorageError, match=r"a\.split"):
         matches(reader, "row0x1")
 
 
-def test_many_threads(tmp_path: Path) -> None:
+def test_threads_share_the_cached_readers(tmp_path: Path) -> None:
     paths = [tmp_path / f"{n}.split" for n in range(3)]
     for n, path in enumerate(paths):
         write_logs(path, 200, n)
@@ -90,7 +90,7 @@ def _in_child(path: Path) -> tuple[int, set[int]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_starts_empty(tmp_path: Path) -> None:
+def test_a_forked_child_starts_with_an_empty_cache(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 10)
     reader = open_split(tmp_path / "a.split")
     assert matches(reader, "row0x1") == {1}
@@ -106,7 +106,7 @@ def test_a_process_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> Non
     script = (
         "import sys, pathlib\nfrom indextables.splits import *\nreader = open_split(pathlib.Path(sys.argv[1]))\n"
         "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping), 5)[0]), flush=True)\n"
-        "import os\nos._exit(0)\n"  # as Spark's workers end: nothing that waits for the exit runs
+        "import os\nos._exit(0)\n"  # like Spark's workers, which run no exit handlers
     )
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

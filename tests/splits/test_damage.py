@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of a split: SplitCorrupted, or exactly the answers of the sound one."""
+"""However the bytes of a split are damaged, a reader raises SplitCorrupted or returns exactly the answers of the intact split."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_single_bit_flips(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> Non
 
 
 def _used_bytes(data: bytes, info: SplitInfo) -> list[int]:
-    """Places in files and footer: not the zeros between files."""
+    """Offsets within files and footer, without the padding between files."""
     files = _files(data, info).values()
     return [place for where in files for place in range(where["start"], where["end"])] + list(range(info.footer_start, len(data)))
 
@@ -88,8 +88,8 @@ def _files(data: bytes, info: SplitInfo) -> dict[str, dict[str, int]]:
     return files
 
 
-def test_five_thousand_damages_of_the_footer(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
-    """R9 for the split footer: every flip and every truncation is refused. All of the footer is checked when a split is opened."""
+def test_every_damage_of_the_footer_is_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    """R9 for the split footer: every bit flip and truncation of 5,000 is refused. Opening a split verifies the complete footer."""
     data, info = sound
     seed = 20_261_117
     print(f"seed {seed}")
@@ -108,7 +108,7 @@ def test_five_thousand_damages_of_the_footer(tmp_path: Path, sound: tuple[bytes,
 
 
 def _is_refused(path: Path, data: memoryview) -> bool:
-    """By whatever an opening does first: it is ours and damaged, or somebody else's and holds what that has not."""
+    """Whether opening refuses the file, either as a damaged split of ours or as an upstream split with unexpected files."""
     try:
         if has_our_hotcache(data, path):
             read_footer(data, path)
@@ -119,7 +119,7 @@ def _is_refused(path: Path, data: memoryview) -> bool:
     return False
 
 
-def test_a_byte_between_files_changes_no_answer_and_is_noticed_by_verify(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+def test_a_changed_padding_byte_changes_no_answer_and_fails_verify(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
     data, info = sound
     path = tmp_path / "a.split"
     path.write_bytes(data)
@@ -133,7 +133,7 @@ def test_a_byte_between_files_changes_no_answer_and_is_noticed_by_verify(tmp_pat
         reader.verify()
 
 
-def test_truncations_and_additions(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+def test_truncated_and_extended_files_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
     data, _ = sound
     lengths = [*range(40), *range(0, len(data), 997), *range(len(data) - 40, len(data))]
     variants = [data[:length] for length in lengths] + [data + b"\0", data + data, b"\0" * len(data), b"\xff" * len(data)]
@@ -143,7 +143,7 @@ def test_truncations_and_additions(tmp_path: Path, sound: tuple[bytes, SplitInfo
     assert len(variants) > 100
 
 
-def test_offsets_are_what_is_on_disk(sound: tuple[bytes, SplitInfo]) -> None:
+def test_the_offsets_of_split_info_match_the_file(sound: tuple[bytes, SplitInfo]) -> None:
     data, info = sound
     assert (info.size, info.footer_end, info.uncompressed_size) == (len(data), len(data), info.footer_start)
     assert struct.unpack_from("<II", data, info.footer_start) == (MAGIC, 1)
@@ -160,7 +160,7 @@ def test_offsets_are_what_is_on_disk(sound: tuple[bytes, SplitInfo]) -> None:
     )
 
 
-def test_a_stranger_can_check_the_sums(sound: tuple[bytes, SplitInfo]) -> None:
+def test_checksums_can_be_verified_without_our_code(sound: tuple[bytes, SplitInfo]) -> None:
     data, info = sound
     hot = data[info.hotcache_start : info.hotcache_start + info.hotcache_length]
     document = json.loads(hot)
@@ -173,7 +173,7 @@ def test_a_stranger_can_check_the_sums(sound: tuple[bytes, SplitInfo]) -> None:
 
 
 def _forged(data: bytes, info: SplitInfo, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
-    """A split whose footer was changed by someone who knows how to compute checksums."""
+    """A split with a modified footer and matching checksums."""
     files = {"files": _files(data, info)}
     content = json.loads(data[info.hotcache_start : info.hotcache_start + info.hotcache_length])["content"]
     change(files["files"], content)
@@ -212,15 +212,15 @@ def test_hostile_names_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
-    "a name that leads out of the folder": _rename,
+    "a name with a path outside the folder": _rename,
     "a range beyond the file": lambda files, content: files["rows.arrow"].update(end=10**12),
-    "a range backwards": lambda files, content: files["rows.arrow"].update(start=files["rows.arrow"]["end"] + 1),
+    "a range whose start is after its end": lambda files, content: files["rows.arrow"].update(start=files["rows.arrow"]["end"] + 1),
     "more rows than there are": lambda files, content: content.update(numRecords=ROWS + 1),
     "fewer rows than there are": lambda files, content: content.update(numRecords=ROWS - 1),
     "batches of no rows": lambda files, content: content["rowStore"].update(batchRows=0),
     "another schema": lambda files, content: content.update(schema=content["schema"].replace("integer", "long")),
-    "a schema that is none": lambda files, content: content.update(schema="{}"),
-    "a mapping that is none": lambda files, content: content.update(docMapping="[]"),
+    "an invalid schema": lambda files, content: content.update(schema="{}"),
+    "an invalid mapping": lambda files, content: content.update(docMapping="[]"),
     "a newer format": lambda files, content: content.update(formatVersion=2),
     "a missing key": lambda files, content: content.pop("rowStore"),
     "a wrong type": lambda files, content: content.update(numRecords="many"),
@@ -237,7 +237,7 @@ def test_forged_footers_are_refused(tmp_path: Path, sound: tuple[bytes, SplitInf
 
 
 def _forged_file(data: bytes, info: SplitInfo, name: str, file: bytes) -> bytes:
-    """The split with another content of a file, of the same length, by someone who knows how to compute checksums."""
+    """The split with another content of a file, of the same length, and matching checksums."""
     where = _files(data, info)[name]
 
     def change(files: dict[str, Any], content: dict[str, Any]) -> None:
@@ -253,29 +253,29 @@ def _forged_file(data: bytes, info: SplitInfo, name: str, file: bytes) -> bytes:
     return _forged(data[: where["start"]] + file + data[where["end"] :], info, change)
 
 
-def _harmed(file: bytes, rng: random.Random) -> bytes:
-    harmed = bytearray(file)
+def _damaged(file: bytes, rng: random.Random) -> bytes:
+    damaged = bytearray(file)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at, length = rng.randrange(len(file)), rng.choice([1, 4, 8])
-        harmed[at : at + length] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])]) * len(harmed[at : at + length])
-    return bytes(harmed)
+        damaged[at : at + length] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])]) * len(damaged[at : at + length])
+    return bytes(damaged)
 
 
-def _use(path: Path) -> str:
-    """What comes of reading all of a hostile split. Its rows may be any, but they are rows: what Python makes of them is its limit."""
+def _outcome(path: Path) -> str:
+    """The outcome of reading all of a hostile split: the type of the error, or "read". Its rows may have any valid values."""
     try:
         rows = answers(path)[2]
     except (SplitCorrupted, StorageError) as error:
         return type(error).__name__
-    with suppress(OverflowError):  # dates that Python does not have
+    with suppress(OverflowError):  # dates outside Python's range
         rows.to_pylist()
     return "read"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("extension", ["arrow", "term", "idx", "pos", "fast", "fieldnorm"])
-def test_hostile_files_with_right_checksums_only_raise_our_errors(tmp_path: Path, sound: tuple[bytes, SplitInfo], extension: str) -> None:
-    """R14: whoever writes a split can compute its checksums. No crash, no other error; offsets that lead out of the rows are refused."""
+def test_hostile_files_with_valid_checksums_raise_only_our_errors(tmp_path: Path, sound: tuple[bytes, SplitInfo], extension: str) -> None:
+    """R14: an attacker can compute checksums. There is no crash and no other error; out-of-range offsets in the rows are refused."""
     seed = 14
     print(f"seed {seed}")
     data, info = sound
@@ -283,23 +283,23 @@ def test_hostile_files_with_right_checksums_only_raise_our_errors(tmp_path: Path
     file = data[where["start"] : where["end"]]
     rng = random.Random(seed)
     outcomes: Counter[str] = Counter()
-    variants = [_forged_file(data, info, name, _harmed(file, rng)) for _ in range(400 if extension == "arrow" else 60)]
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:  # a crash would break it
+    variants = [_forged_file(data, info, name, _damaged(file, rng)) for _ in range(400 if extension == "arrow" else 60)]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:  # a crash would break the pool
         paths = [tmp_path / f"{number}.split" for number in range(len(variants))]
         for path, variant in zip(paths, variants, strict=True):
             path.write_bytes(variant)
-        outcomes.update(pool.map(_use, paths, chunksize=20))
+        outcomes.update(pool.map(_outcome, paths, chunksize=20))
     print(outcomes)
     assert sum(outcomes.values()) == len(variants)
     assert outcomes["SplitCorrupted"] > len(variants) / 10 or extension in ("pos", "fieldnorm")
 
 
-def test_rows_that_take_more_memory_than_there_is(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
-    """R14: the length of a decoded buffer stands before it, and may be any number."""
+def test_rows_that_need_more_memory_than_available(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+    """R14: the length of a decoded buffer is stored before it, and may be forged."""
     data, info = sound
     where = _files(data, info)["rows.arrow"]
     file = data[where["start"] : where["end"]]
-    # Before each of lz4's frames, which begin with its magic number.
+    # The length is stored before each lz4 frame, which starts with a magic number.
     at = file.index(struct.pack("<I", 0x184D2204)) - 8
     path = tmp_path / "a.split"
     for length, error in ((2**50, StorageError), (2**62, StorageError), (7, SplitCorrupted)):
@@ -308,13 +308,13 @@ def test_rows_that_take_more_memory_than_there_is(tmp_path: Path, sound: tuple[b
             answers(path)
 
 
-def test_an_untouched_footer_survives_the_forger(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
+def test_a_footer_that_the_forger_leaves_unchanged_reads(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
     path = tmp_path / "a.split"
     path.write_bytes(_forged(*sound, lambda files, content: None))
     assert answers(path)[2].num_rows == ROWS
 
 
-def test_a_missing_split_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_split_or_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SplitCorrupted, match=r"gone\.split is missing"):
         SplitReader(tmp_path / "gone.split")
     with pytest.raises(StorageError, match=str(tmp_path)):

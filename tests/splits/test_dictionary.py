@@ -1,4 +1,4 @@
-"""One word's location in tantivy's dictionary, found without reading the rest of it: in a split that is elsewhere that would be fetched."""
+"""Lookups of single words in tantivy's term dictionary, which fetch only a few bytes of a remote split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEED = 41
 
 
 def made_words(count: int, rng: random.Random) -> list[str]:
-    """Of all bytes that text may have, long and short, with common beginnings and ends, and one after the other."""
+    """Words of all kinds of characters, short and long, with common prefixes and suffixes, sorted by bytes."""
     characters = [chr(point) for point in (*range(1, 0x250), *range(0x4E00, 0x4E40), 0x1F600, 0x10FFFF)]
     words = {"", "a", *(c for c in characters), *(2 * c + "x" for c in characters), *(f"trace{n:06}" for n in range(count // 2))}
     while len(words) < count:
@@ -30,7 +30,7 @@ def made_words(count: int, rng: random.Random) -> list[str]:
     return sorted(words, key=str.encode)
 
 
-def parts(path: Path, field: str) -> dict[str, bytes]:
+def field_parts(path: Path, field: str) -> dict[str, bytes]:
     """The field's part of each composite file."""
     with SplitReader(path) as reader:
         number = [entry["name"] for entry in reader.index_meta().schema].index(field)
@@ -53,11 +53,11 @@ def dictionary(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dic
     mapping = DocMapping.for_table(batch.schema, [], {"words": "text"}, {"words": "raw"})
     path = tmp_path_factory.mktemp("dictionary") / "a.split"
     write_split(path, batch, mapping)
-    return words, parts(path, "words")
+    return words, field_parts(path, "words")
 
 
-def test_the_places_of_all_words_follow_each_other(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
-    """Postings and positions lie in the order of the words, without gaps, and fill the files."""
+def test_the_locations_of_all_words_are_contiguous(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
+    """Postings and positions are stored in the order of the words, without gaps, and fill the files."""
     words, files = dictionary
     terms = files["term"]
     found = [find(word.encode(), len(terms), lambda start, end: terms[start:end]) for word in words]
@@ -73,7 +73,7 @@ def test_the_places_of_all_words_follow_each_other(dictionary: tuple[list[str], 
     assert {find(word.encode(), len(terms), lambda start, end: terms[start:end]) for word in sorted(absent)[:5000]} == {None}
 
 
-def test_a_look_up_reads_little(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
+def test_a_lookup_reads_few_bytes(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
     words, files = dictionary
     read = []
 
@@ -87,8 +87,8 @@ def test_a_look_up_reads_little(dictionary: tuple[list[str], dict[str, bytes]]) 
         assert sum(read) < 8000, word
 
 
-def test_damaged_dictionaries_end_with_an_error(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
-    """R14: they are under a checksum, but whoever makes a split makes that too. No walk is endless: every step goes down."""
+def test_a_damaged_dictionary_raises_an_error(dictionary: tuple[list[str], dict[str, bytes]]) -> None:
+    """R14: an attacker can compute the checksum. A lookup always ends, because every transition goes to a smaller offset."""
     print(f"seed {SEED}")
     words, files = dictionary
     rng = random.Random(SEED)
@@ -106,8 +106,8 @@ def test_damaged_dictionaries_end_with_an_error(dictionary: tuple[list[str], dic
     assert ended > 300
 
 
-def test_every_word_and_phrase_answers_as_on_the_whole_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks of 32 bytes, so that next to everything is a hole."""
+def test_words_and_phrases_have_the_same_answer_as_on_the_complete_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blocks of 32 bytes, so that nearly everything is a hole."""
     print(f"seed {SEED}")
     monkeypatch.setattr(bundle, "BLOCK", 32)
     monkeypatch.setattr(limits, "RANGE_GAP", 0)
@@ -131,8 +131,8 @@ def test_every_word_and_phrase_answers_as_on_the_whole_split(tmp_path: Path, mon
     assert len(cases) == 81
 
 
-def test_words_of_one_reader_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Further words are fetched as they are asked for; after many of them the whole column is, once."""
+def test_a_reader_fetches_further_words_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new word is fetched; after many words the complete field is fetched once."""
     monkeypatch.setattr(bundle, "BLOCK", 256)
     lines = [f"word{n:04} common" for n in range(4000)]
     batch = batch_of({"t": pa.array(lines)})
@@ -146,11 +146,11 @@ def test_words_of_one_reader_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert rows.tolist() == [57 * number]
         seen.append(store.bytes_read)
     assert seen[0] < seen[30]
-    assert seen[-1] == seen[-3]  # all of it is here
+    assert seen[-1] == seen[-3]  # the complete field is fetched
     assert reader._searchable == {IndexPart("t", WORDS)}
 
 
-def test_needs() -> None:
+def test_index_parts_are_combined() -> None:
     word, phrase = IndexPart("t", WORDS, b"a"), IndexPart("t", POSITIONS, b"a")
     assert covers(frozenset({IndexPart("t", WORDS)}), frozenset({word}))
     assert not covers(frozenset({IndexPart("t", WORDS)}), frozenset({word, phrase}))

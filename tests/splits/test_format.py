@@ -1,4 +1,4 @@
-"""The bytes of a split against the docstring of bundle.py, and every field of its `add` read back from the file (ACT-06, ACT-07)."""
+"""The bytes of a split match the docstring of bundle.py, and every field of its `add` matches the file (ACT-06, ACT-07)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
-class Stranger:
-    """Reads a split by its docstring alone."""
+class IndependentReader:
+    """Reads a split using only what the docstring of bundle.py says."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -70,10 +70,10 @@ class Stranger:
         return pa.ipc.open_file(self.files["rows.arrow"]).read_all()
 
 
-def check_add(add: Add, folder: Path) -> Stranger:
-    """Every field that says something of the file."""
+def check_add(add: Add, folder: Path) -> IndependentReader:
+    """Compare every field that describes the file with the file."""
     data = (folder / add.path).read_bytes()
-    split = Stranger(data)
+    split = IndependentReader(data)
     assert add.size == add.footer_end_offset == len(data)
     assert add.footer_start_offset == add.uncompressed_size_bytes == split.footer_start
     assert (add.hotcache_start_offset, add.hotcache_length) == (split.hotcache_start, len(data) - 4 - split.hotcache_start)
@@ -95,7 +95,7 @@ def check_add(add: Add, folder: Path) -> Stranger:
     return split
 
 
-def test_the_adds_of_writes_and_merges_are_true(tmp_path: Path) -> None:
+def test_the_adds_of_writes_and_merges_match_the_files(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", SCHEMA, partition_by=["day"])
     for first in (0, 1000, 5000):
         table.append(rows(first, 1000))
@@ -116,7 +116,7 @@ def test_the_adds_of_writes_and_merges_are_true(tmp_path: Path) -> None:
     assert {add.num_merge_ops for add in loaded(table).adds()} == {2}
 
 
-def test_an_unpartitioned_split_lies_in_splits(tmp_path: Path) -> None:
+def test_an_unpartitioned_split_is_in_the_splits_folder(tmp_path: Path) -> None:
     """LOG-13."""
     table = it.create(tmp_path / "t", SCHEMA)
     table.append(rows(0, 3))
@@ -127,7 +127,7 @@ def test_an_unpartitioned_split_lies_in_splits(tmp_path: Path) -> None:
 
 def test_checksums_of_blocks_and_sections(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 30_000)
-    split = Stranger((tmp_path / "a.split").read_bytes())
+    split = IndependentReader((tmp_path / "a.split").read_bytes())
     hot = split.hotcache
     assert hot["bundleCrc32"] == zlib.crc32(split.listing)
     assert hot["files"] == {name: zlib.crc32(data) for name, data in split.files.items()}
@@ -141,10 +141,10 @@ def test_checksums_of_blocks_and_sections(tmp_path: Path) -> None:
     assert len(hot["rowStore"]["ends"]) == 2 + -(-30_000 // hot["rowStore"]["batchRows"])
 
 
-def test_the_tails_are_all_that_opening_reads(tmp_path: Path) -> None:
-    """An index whose files are holes but for the tails opens; filled up later, it answers."""
+def test_opening_reads_only_the_tails(tmp_path: Path) -> None:
+    """An index whose files contain nothing but their tails opens."""
     write_logs(tmp_path / "a.split", 30_000)
-    split = Stranger((tmp_path / "a.split").read_bytes())
+    split = IndependentReader((tmp_path / "a.split").read_bytes())
     tails = {name: base64.b64decode(text) for name, text in split.hotcache["tails"].items()}
     assert tails.keys() == split.files.keys()
     assert tails["meta.json"] == split.files["meta.json"]
@@ -164,13 +164,13 @@ def test_the_tails_are_all_that_opening_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_rows_are_compressed_as_asked(tmp_path: Path, compression: str) -> None:
+def test_rows_use_the_configured_compression(tmp_path: Path, compression: str) -> None:
     table = it.create(tmp_path / "t", SCHEMA, options={"split.rowStore.compression": compression})
     table.append(rows(0, 2000))
     table.append(rows(2000, 2000))
     table.merge_splits()
     (add,) = loaded(table).adds()
-    split = Stranger((tmp_path / "t" / add.path).read_bytes())
+    split = IndependentReader((tmp_path / "t" / add.path).read_bytes())
     magic = {"lz4": b"\x04\x22\x4d\x18", "zstd": b"\x28\xb5\x2f\xfd"}
     assert magic[compression] in split.files["rows.arrow"]
     assert not any(other in split.files["rows.arrow"] for name, other in magic.items() if name != compression)

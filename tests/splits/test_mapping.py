@@ -32,7 +32,7 @@ def test_kinds_follow_types_partitions_and_typemap() -> None:
     assert mapping.text_columns == ("message",)
 
 
-def test_it_survives_json_and_pickle() -> None:
+def test_a_mapping_survives_json_and_pickle() -> None:
     mapping = DocMapping.for_table(SCHEMA, ["day"])
     assert DocMapping.from_json(mapping.to_json()) == mapping
     assert pickle.loads(pickle.dumps(mapping)) == mapping
@@ -47,7 +47,7 @@ def test_it_survives_json_and_pickle() -> None:
         ({"day": "text"}, "'day'"),
     ],
 )
-def test_a_bad_typemap_is_refused_by_name(typemap: dict[str, str], named: str) -> None:
+def test_an_invalid_typemap_is_refused_by_name(typemap: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         DocMapping.for_table(SCHEMA, ["day"], typemap)
 
@@ -68,14 +68,14 @@ NESTED = pa.schema(
 )
 
 
-def test_nested_columns_are_stored_unless_asked_for() -> None:
+def test_nested_columns_are_not_indexed_by_default() -> None:
     mapping = dict(DocMapping.for_table(NESTED, []).fields)
     assert {name for name, kind in mapping.items() if kind == "stored"} == {
         "raw", "huge", "tags", "numbers", "attrs", "by_name", "by_number", "nothing",
     }  # fmt: skip
     assert (mapping["price"], mapping["addr"]) == ("decimal", "text")
-    asked = {"tags": "text", "attrs": "json", "by_name": "json", "addr": "ip"}
-    assert asked.items() <= dict(DocMapping.for_table(NESTED, [], asked).fields).items()
+    typemap = {"tags": "text", "attrs": "json", "by_name": "json", "addr": "ip"}
+    assert typemap.items() <= dict(DocMapping.for_table(NESTED, [], typemap).fields).items()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_nested_columns_are_stored_unless_asked_for() -> None:
         ({}, {"price": "raw"}, "indexed as decimal"),
     ],
 )
-def test_what_cannot_be_indexed_is_refused_at_create(typemap: dict[str, str], tokenizers: dict[str, str], named: str) -> None:
+def test_an_unsupported_index_option_is_refused_at_create(typemap: dict[str, str], tokenizers: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         DocMapping.for_table(NESTED, [], typemap, tokenizers)
 
@@ -103,13 +103,13 @@ def test_tokenizers_survive_json() -> None:
     assert DocMapping.from_json(mapping.to_json()) == mapping
 
 
-def test_a_type_that_no_split_holds_is_refused() -> None:
+def test_an_unsupported_type_is_refused() -> None:
     for kind in (pa.large_string(), pa.time64("us")):
         with pytest.raises(SchemaMismatch, match="'odd'"):
             DocMapping.for_table(pa.schema([("odd", kind)]), [])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"fields":[{"name":"a","type":"geo"}]}', '{"fields":[1]}'])
-def test_what_is_no_mapping_is_refused(text: str) -> None:
+def test_an_invalid_mapping_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"mapping|Expecting value"):
         DocMapping.from_json(text)

@@ -23,7 +23,7 @@ QUERIES = (
 
 @pytest.fixture
 def reindexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for each merge that fell back to indexing the rows again."""
+    """Contains one entry per merge that fell back to re-indexing the rows."""
     calls: list[int] = []
     real = merge_module._reindex
     monkeypatch.setattr(merge_module, "_reindex", lambda *given: calls.append(1) or real(*given))
@@ -37,7 +37,7 @@ def sources(folder: Path, counts: list[int], first_seed: int = 0) -> list[Path]:
     return paths
 
 
-def assert_conserved(given: list[Path], merged: Path) -> None:
+def assert_preserved(given: list[Path], merged: Path) -> None:
     assert multiset([read_all(merged)]) == multiset([read_all(path) for path in given])
     readers = [SplitReader(path) for path in given]
     with SplitReader(merged) as reader:
@@ -50,18 +50,18 @@ def assert_conserved(given: list[Path], merged: Path) -> None:
 
 
 @pytest.mark.parametrize("counts", [[5], [40, 40, 40, 40], [1, 1, 1], [1500, 64, 63, 65, 1024], [30] * 12])
-def test_rows_and_answers_are_conserved(tmp_path: Path, counts: list[int], reindexed: list[int]) -> None:
+def test_rows_and_answers_are_preserved(tmp_path: Path, counts: list[int], reindexed: list[int]) -> None:
     given = sources(tmp_path, counts)
     info = merge_splits(given, tmp_path / "out" / "m.split", tmp_path / "work")
-    assert reindexed == []  # tantivy 0.27.0 merges physically; on an upgrade this line says whether it still does
+    assert reindexed == []  # tantivy 0.27.0 merges without re-indexing; this line reveals whether an upgrade still does
     assert info.num_records == sum(counts)
     assert info.size == (tmp_path / "out" / "m.split").stat().st_size
-    assert_conserved(given, tmp_path / "out" / "m.split")
+    assert_preserved(given, tmp_path / "out" / "m.split")
     assert list((tmp_path / "work").iterdir()) == []
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["m.split"]
 
 
-def test_merged_splits_merge_again(tmp_path: Path, reindexed: list[int]) -> None:
+def test_merged_splits_can_be_merged_again(tmp_path: Path, reindexed: list[int]) -> None:
     choose = random.Random(11)
     leaves = sources(tmp_path, [choose.choice([20, 20, 33]) for _ in range(6)])
     live = list(leaves)
@@ -73,10 +73,10 @@ def test_merged_splits_merge_again(tmp_path: Path, reindexed: list[int]) -> None
             break
     assert len(live) == 1
     assert reindexed == []
-    assert_conserved(leaves, live[0])
+    assert_preserved(leaves, live[0])
 
 
-def test_statistics_hold_after_a_merge(tmp_path: Path) -> None:
+def test_a_merge_gives_the_statistics_of_all_rows(tmp_path: Path) -> None:
     given = sources(tmp_path, [20, 30, 10])
     info = merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     whole = SplitWriter(log_batch(1).schema, LOGS_MAPPING, tmp_path / "work", partition_columns=["date"])
@@ -108,19 +108,19 @@ def test_a_missing_source_is_refused_by_name(tmp_path: Path) -> None:
         merge_splits([*sources(tmp_path, [5]), tmp_path / "gone.split"], tmp_path / "m.split", tmp_path / "work")
 
 
-def test_no_sources(tmp_path: Path) -> None:
+def test_a_merge_without_sources_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="there are no splits to merge into"):
         merge_splits([], tmp_path / "m.split", tmp_path / "work")
 
 
-def test_other_columns_are_refused(tmp_path: Path) -> None:
+def test_different_columns_are_refused(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"n": pa.array([1])}))
     write_split(tmp_path / "b.split", batch_of({"n": pa.array(["1"])}))
     with pytest.raises(SchemaMismatch, match=r"a\.split.*b\.split"):
         merge_splits([tmp_path / "a.split", tmp_path / "b.split"], tmp_path / "m.split", tmp_path / "work")
 
 
-def test_another_mapping_is_indexed_again(tmp_path: Path, reindexed: list[int]) -> None:
+def test_a_different_mapping_is_re_indexed(tmp_path: Path, reindexed: list[int]) -> None:
     batch = batch_of({"m": pa.array(["Big Cat", "cat"])})
     write_split(tmp_path / "a.split", batch)
     write_split(tmp_path / "b.split", batch, DocMapping.for_table(batch.schema, [], {"m": "string"}))
@@ -134,17 +134,15 @@ def test_the_same_split_twice_doubles_its_rows(tmp_path: Path, reindexed: list[i
     (path,) = sources(tmp_path, [20])
     merge_splits([path, path], tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
-    assert_conserved([path, path], tmp_path / "m.split")
+    assert_preserved([path, path], tmp_path / "m.split")
 
 
-def test_segments_that_cannot_be_told_apart_are_indexed_again(
-    tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_with_the_same_row_numbers_are_re_indexed(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.splits.index.schema.secrets.randbelow", lambda bound: 1000)
     given = sources(tmp_path, [20, 20])
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
-    assert_conserved(given, tmp_path / "m.split")
+    assert_preserved(given, tmp_path / "m.split")
 
 
 def _killed(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -160,25 +158,27 @@ def _endless(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[byt
 
 
 @pytest.mark.parametrize("failure", [_killed, _unfinished, _endless])
-def test_a_child_that_fails_is_made_good(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch, failure: Any) -> None:
+def test_rows_are_re_indexed_if_the_child_process_fails(
+    tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch, failure: Any
+) -> None:
     given = sources(tmp_path, [20, 35])
     monkeypatch.setattr("indextables.splits.index.segments.subprocess.run", failure)
     merge_splits(given, tmp_path / "out" / "m.split", tmp_path / "work")
     monkeypatch.undo()
     assert reindexed == [1]
-    assert_conserved(given, tmp_path / "out" / "m.split")
+    assert_preserved(given, tmp_path / "out" / "m.split")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["m.split"]
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_a_child_that_is_really_killed(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_re_indexed_if_the_child_process_is_killed(tmp_path: Path, reindexed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     given = sources(tmp_path, [20, 35])
     worker = tmp_path / "worker.py"
     worker.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     monkeypatch.setattr("indextables.splits.index.segments._WORKER", worker)
     merge_splits(given, tmp_path / "m.split", tmp_path / "work")
     assert reindexed == [1]
-    assert_conserved(given, tmp_path / "m.split")
+    assert_preserved(given, tmp_path / "m.split")
 
 
 def test_a_destination_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

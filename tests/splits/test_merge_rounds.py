@@ -1,4 +1,4 @@
-"""R11: merges conserve rows and answers. Numbers and seed are printed."""
+"""R11: merges preserve rows and answers. The seed and the counts are printed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fifty_queries(choose: random.Random) -> list[str]:
 
 
 class Answers:
-    """The ids of the rows that a split finds."""
+    """Answers queries on a split with the ids of the matching rows."""
 
     def __init__(self, path: Path) -> None:
         self.reader = SplitReader(path)
@@ -78,14 +78,16 @@ class Answers:
 
 
 @pytest.fixture
-def physically(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_reindexing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a merge falls back to re-indexing the rows."""
+
     def refuse(*_: object) -> None:
-        raise AssertionError("the rows were indexed again")
+        raise AssertionError("the rows were re-indexed")
 
     monkeypatch.setattr(merge_module, "_reindex", refuse)
 
 
-def parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> list[Path]:
+def write_parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> list[Path]:
     paths = []
     for number, size in enumerate(sizes):
         paths.append(folder / f"{number}.split")
@@ -93,14 +95,14 @@ def parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> list[Pat
     return paths
 
 
-@pytest.mark.usefixtures("physically")
+@pytest.mark.usefixtures("no_reindexing")
 @pytest.mark.parametrize("merges", [30, pytest.param(500, marks=pytest.mark.slow)])
-def test_r11_merges_conserve_rows_and_answers(tmp_path: Path, merges: int) -> None:
+def test_r11_merges_preserve_rows_and_answers(tmp_path: Path, merges: int) -> None:
     choose = random.Random(SEED)
     done = asked = found = 0
     for number in range(merges):
         folder = tmp_path / str(number)
-        given = parts(folder, [choose.choice((1, 8, 8, 40, 64, 65, 150)) for _ in range(choose.randrange(2, 6))], choose)
+        given = write_parts(folder, [choose.choice((1, 8, 8, 40, 64, 65, 150)) for _ in range(choose.randrange(2, 6))], choose)
         if number % 3:  # one of the sources is the result of a merge
             given[0] = tmp_path / str(number - 1) / "merged.split"
         merge_splits(given, folder / "merged.split", folder / "work")
@@ -117,11 +119,11 @@ def test_r11_merges_conserve_rows_and_answers(tmp_path: Path, merges: int) -> No
     assert found > asked / 2
 
 
-@pytest.mark.usefixtures("physically")
-def test_a_merge_of_50_splits_equals_one_that_is_indexed_again(tmp_path: Path) -> None:
-    """Rows, counts, and the top 10 with their scores, for 50 queries."""
+@pytest.mark.usefixtures("no_reindexing")
+def test_a_merge_of_50_splits_equals_one_re_indexed_split(tmp_path: Path) -> None:
+    """For 50 queries: the rows, the counts, and the top 10 with their scores."""
     choose = random.Random(SEED + 1)
-    given = parts(tmp_path, [choose.choice((5, 20, 20, 77)) for _ in range(50)], choose)
+    given = write_parts(tmp_path, [choose.choice((5, 20, 20, 77)) for _ in range(50)], choose)
     merge_splits(given, tmp_path / "merged.split", tmp_path / "work")
     rows = read_all(tmp_path / "merged.split")
     assert multiset([rows]) == multiset([read_all(path) for path in given])
@@ -138,15 +140,15 @@ def test_a_merge_of_50_splits_equals_one_that_is_indexed_again(tmp_path: Path) -
             assert best[0] == best[1], text
             asked += 1
             found += len(answer[0]) >= 10
-    print(f"seed {SEED + 1}: {len(given)} splits, {rows.num_rows} rows, {asked} queries, {found} of them with ten rows and more")
+    print(f"seed {SEED + 1}: {len(given)} splits, {rows.num_rows} rows, {asked} queries, {found} of them with at least ten rows")
     assert (len(given), asked) == (50, 50)
     assert found > 30
 
 
-def test_documents_that_are_not_their_rows_are_indexed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a merge is compared with at the end: a sample of its rows."""
+def test_documents_that_do_not_match_their_rows_are_re_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge compares a sample of its documents with its rows at the end."""
     choose = random.Random(SEED + 2)
-    given = parts(tmp_path, [40, 40], choose)
+    given = write_parts(tmp_path, [40, 40], choose)
     real = merge_module._document_order
 
     def swapped(*arguments: object) -> object:

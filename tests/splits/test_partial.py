@@ -1,4 +1,4 @@
-"""Splits in a remote store, of which only what a query uses is fetched. A hole that is read would answer wrongly, or end the process."""
+"""Partial reads of splits in a remote store. Reading a hole of a sparse file would give a wrong answer or crash the process."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def rows(count: int, seed: int) -> pa.RecordBatch:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the holes of small splits are as those of large ones."""
+    """Small blocks, so that small splits have holes like large ones."""
     monkeypatch.setattr(bundle, "BLOCK", 256)
     monkeypatch.setattr(limits, "RANGE_GAP", 0)
 
@@ -83,7 +83,7 @@ def written(path: Path, count: int = 4000, seed: int = 0) -> SplitInfo:
     return write_split(path, rows(count, seed), MAPPING)
 
 
-def remote(store: CountingStore, info: SplitInfo, cache: Path) -> SplitReader:
+def open_remote(store: CountingStore, info: SplitInfo, cache: Path) -> SplitReader:
     return SplitReader(store.open(cache, info.footer_start))
 
 
@@ -93,16 +93,16 @@ def answer(reader: SplitReader, text: str) -> tuple[list[int], list[float]]:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_every_kind_of_query_answers_as_on_the_whole_split(tmp_path: Path) -> None:
+def test_every_kind_of_query_has_the_same_answer_as_on_the_complete_split(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split")
     store = CountingStore(tmp_path / "a.split")
-    growing = remote(store, info, tmp_path / "growing")
+    growing = open_remote(store, info, tmp_path / "growing")
     found = 0
     with SplitReader(tmp_path / "a.split") as whole:
         for text in QUERIES:
             expected = answer(whole, text)
             found += bool(expected[0])
-            cold = remote(store, info, tmp_path / uuid.uuid4().hex)  # only what this query needs
+            cold = open_remote(store, info, tmp_path / uuid.uuid4().hex)  # fetches only what this query needs
             assert answer(cold, text) == answer(growing, text) == expected, text
             numbers = parse_query(text, SCHEMA, MAPPING)
             assert cold.numbers(numbers, ["status", "latency"]) == whole.numbers(numbers, ["status", "latency"])
@@ -110,7 +110,7 @@ def test_every_kind_of_query_answers_as_on_the_whole_split(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_view_of_whole_and_partial_splits(tmp_path: Path) -> None:
+def test_a_view_of_complete_and_partial_splits(tmp_path: Path) -> None:
     infos = [written(tmp_path / f"{n}.split", 1500, n) for n in range(3)]
     stores = [CountingStore(tmp_path / f"{n}.split") for n in range(3)]
     whole = open_view([store.source for store in stores])
@@ -125,10 +125,10 @@ def test_a_view_of_whole_and_partial_splits(tmp_path: Path) -> None:
     assert stores[1].bytes_read < infos[1].size
 
 
-def test_rows_are_fetched_by_the_batch_and_once(tmp_path: Path) -> None:
+def test_rows_are_fetched_once_and_in_batches(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 20_000)
     store = CountingStore(tmp_path / "a.split")
-    reader = remote(store, info, tmp_path / "cache")
+    reader = open_remote(store, info, tmp_path / "cache")
     assert store.requests == [(info.footer_start, info.size + 1)]  # the footer, in one request
     with SplitReader(tmp_path / "a.split") as whole:
         wanted = [5000, 3, 19_999, 5001, 3]
@@ -142,20 +142,20 @@ def test_rows_are_fetched_by_the_batch_and_once(tmp_path: Path) -> None:
             store.bytes_read
             <= whole.footer.files["rows.arrow"].end - whole.footer.files["rows.arrow"].start + info.size - info.footer_start
         )
-    # Another process, or a later one, finds in the cache what was fetched.
+    # Another process finds the fetched bytes in the cache.
     again = CountingStore(tmp_path / "a.split")
-    assert remote(again, info, tmp_path / "cache").take(np.arange(20_000)).num_rows == 20_000
+    assert open_remote(again, info, tmp_path / "cache").take(np.arange(20_000)).num_rows == 20_000
     assert again.requests == []
 
 
-def test_no_positions_for_words_and_no_index_for_rows(tmp_path: Path) -> None:
+def test_a_query_fetches_only_the_files_it_reads(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 30_000)
     with SplitReader(tmp_path / "a.split") as whole:
         files = {name.rpartition(".")[2]: where for name, where in whole.footer.files.items()}
 
     def touched(text: str) -> set[str]:
         store = CountingStore(tmp_path / "a.split")
-        answer(remote(store, info, tmp_path / uuid.uuid4().hex), text)
+        answer(open_remote(store, info, tmp_path / uuid.uuid4().hex), text)
         return {name for name, where in files.items() for start, end in store.requests[1:] if start < where.end and end > where.start} - {
             "json",
             "store",
@@ -167,23 +167,23 @@ def test_no_positions_for_words_and_no_index_for_rows(tmp_path: Path) -> None:
     assert touched("*") == set()
 
 
-def test_bytes_that_do_not_fit_are_never_used(tmp_path: Path) -> None:
-    """R9: every byte that is fetched is under a checksum; what is damaged on the way, or in the cache, is fetched again or refused."""
+def test_bytes_that_do_not_match_their_checksum_are_never_used(tmp_path: Path) -> None:
+    """R9: a checksum covers every fetched byte; bytes damaged in transit or in the cache are fetched again or refused."""
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
-    reader = remote(store, info, tmp_path / "cache")
+    reader = open_remote(store, info, tmp_path / "cache")
     expected = answer(reader, "timeout"), reader.take([7])
     (kept,) = (tmp_path / "cache").glob("??/*.part")
     size = kept.stat().st_size
-    kept.write_bytes(b"\xaa" * size)  # what a crash may leave
-    healed = remote(store, info, tmp_path / "cache")
+    kept.write_bytes(b"\xaa" * size)  # as after a crash
+    healed = open_remote(store, info, tmp_path / "cache")
     assert (answer(healed, "timeout"), healed.take([7])) == expected
     data = bytearray(store.source.read_bytes())
     cases = 0
     for place in random.Random(7).sample(range(size), 40):
         store.source.write_bytes(data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :])
         try:
-            cold = remote(store, info, tmp_path / uuid.uuid4().hex)
+            cold = open_remote(store, info, tmp_path / uuid.uuid4().hex)
             assert (answer(cold, "timeout"), cold.take([7])) == expected
         except SplitCorrupted as error:
             assert "damaged" in str(error)  # noqa: PT017
@@ -197,7 +197,7 @@ def test_bytes_that_do_not_fit_are_never_used(tmp_path: Path) -> None:
         SplitReader(store.open(tmp_path / "long", info.footer_start, size))
 
 
-def test_a_file_that_vanishes(tmp_path: Path) -> None:
+def test_a_file_that_disappears_from_the_store(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
     file = store.open(tmp_path / "cache", info.footer_start)
@@ -216,7 +216,7 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
 def test_a_failed_fetch_leaves_no_hole_in_the_open_index(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
-    reader = remote(store, info, tmp_path / "cache")
+    reader = open_remote(store, info, tmp_path / "cache")
     assert answer(reader, "level:ERROR")[0]
     store.source.rename(tmp_path / "gone")
     for _ in range(2):
@@ -227,12 +227,12 @@ def test_a_failed_fetch_leaves_no_hole_in_the_open_index(tmp_path: Path) -> None
         assert answer(reader, '"disk full"') == answer(whole, '"disk full"')
 
 
-def test_many_threads_share_one_partial_split(tmp_path: Path) -> None:
+def test_threads_and_processes_share_one_partial_split(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
     with SplitReader(store.source) as whole:
         expected = {text: answer(whole, text) for text in QUERIES}
-    readers = [remote(store, info, tmp_path / "cache") for _ in range(2)]  # as two processes do
+    readers = [open_remote(store, info, tmp_path / "cache") for _ in range(2)]  # like two processes
     texts = [*QUERIES] * 4
     random.Random(3).shuffle(texts)
     with ThreadPoolExecutor(8) as pool:
@@ -242,10 +242,10 @@ def test_many_threads_share_one_partial_split(tmp_path: Path) -> None:
     assert store.bytes_read <= 2.1 * info.size
 
 
-def test_the_cache_drops_a_file_that_is_in_use(tmp_path: Path) -> None:
+def test_a_cached_file_is_deleted_while_in_use(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
-    reader = remote(store, info, tmp_path / "cache")
+    reader = open_remote(store, info, tmp_path / "cache")
     (kept,) = (tmp_path / "cache").glob("??/*.part")
     assert kept.stat().st_blocks * 512 < info.size / 2  # sparse
     os.unlink(kept)
@@ -254,8 +254,8 @@ def test_the_cache_drops_a_file_that_is_in_use(tmp_path: Path) -> None:
         assert reader.take([9]) == whole.take([9])
 
 
-def test_lists_of_fields_that_do_not_read() -> None:
-    """Then the whole file is fetched. Random bytes never fail otherwise."""
+def test_an_invalid_list_of_fields_gives_none() -> None:
+    """Random bytes raise nothing. The reader then fetches the complete file."""
     rng = random.Random(5)
     outcomes = [field_ranges(rng.randbytes(rng.randrange(60)) + b'{"crc":1}' + b"\x09\0\0\0\x39\x05\0\0", 100_000) for _ in range(2000)]
     assert len(outcomes) == 2000
@@ -264,7 +264,7 @@ def test_lists_of_fields_that_do_not_read() -> None:
 
 
 def forged(path: Path, **changes: object) -> SplitInfo:
-    """The split with another hotcache, whose checksum is right."""
+    """Replace fields of a split's hotcache, with a matching checksum."""
     data = path.read_bytes()
     footer = bundle.read_footer(memoryview(data), path)
     content = msgspec.json.encode(msgspec.structs.replace(footer.hotcache, **changes))
@@ -273,8 +273,8 @@ def forged(path: Path, **changes: object) -> SplitInfo:
     return split_info(bundle.read_footer(memoryview(path.read_bytes()), path))
 
 
-def test_hotcaches_that_lack_something(tmp_path: Path) -> None:
-    """Where a tail is missing the whole file is fetched; without checksums of blocks, or the tail of meta.json, nothing is read."""
+def test_hotcaches_with_missing_entries(tmp_path: Path) -> None:
+    """Without a file's tail the complete file is fetched; without block checksums or the tail of meta.json the split is refused."""
     written(tmp_path / "a.split", 2000)
     sound = (tmp_path / "a.split").read_bytes()
     with SplitReader(tmp_path / "a.split") as whole:
@@ -283,7 +283,7 @@ def test_hotcaches_that_lack_something(tmp_path: Path) -> None:
     store = CountingStore(tmp_path / "a.split")
     fewer = {name: tail for name, tail in hotcache.tails.items() if not name.endswith((".idx", ".pos", ".fast"))}
     info = forged(store.source, tails=fewer)
-    assert answer(remote(store, info, tmp_path / "1"), '"disk full"') == expected
+    assert answer(open_remote(store, info, tmp_path / "1"), '"disk full"') == expected
     cases = (
         ({"tails": {name: tail for name, tail in fewer.items() if name != "meta.json"}}, "meta.json"),
         ({"blocks": {}}, "the checksums of its file"),
@@ -295,4 +295,4 @@ def test_hotcaches_that_lack_something(tmp_path: Path) -> None:
         store.source.write_bytes(sound)
         info = forged(store.source, **changes)
         with pytest.raises(SplitCorrupted, match=message):
-            answer(remote(store, info, tmp_path / str(number)), '"disk full"')
+            answer(open_remote(store, info, tmp_path / str(number)), '"disk full"')

@@ -13,7 +13,7 @@ from indextables.errors import InvalidArgument, InvalidQuery
 from indextables.splits import DocMapping, SplitReader, parse_query
 from tests.support.splits import LOGS, LOGS_MAPPING, batch_of, matches, write_logs, write_split
 
-REFUSED = {  # query -> (what the message names, position)
+REFUSED = {  # query -> (fragment of the message, position)
     "": ("empty", 0),
     "  \t ": ("empty", 0),
     "()": ("nothing to search for", 1),
@@ -86,7 +86,7 @@ REFUSED = {  # query -> (what the message names, position)
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_refused_with_the_place(text: str) -> None:
+def test_an_invalid_query_is_refused_with_its_position(text: str) -> None:
     named, position = REFUSED[text]
     with pytest.raises(InvalidQuery) as error:
         parse_query(text, LOGS, LOGS_MAPPING)
@@ -96,7 +96,7 @@ def test_refused_with_the_place(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "position"), [("attr.user:alice", 0), ("attr:alice", 5), ("a AND attr.user.name:[1 TO 2]", 6)])
-def test_an_object_that_is_not_indexed_says_how_it_would_be(text: str, position: int) -> None:
+def test_an_error_names_the_option_that_would_index_an_object(text: str, position: int) -> None:
     schema = pa.schema([("m", pa.string()), ("attr", pa.struct([("user", pa.string())])), ("l", pa.list_(pa.int64()))])
     with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(set indexing\.typemap\.attr=json when") as error:
         parse_query(text, schema, DocMapping.for_table(schema, []))
@@ -126,7 +126,7 @@ def test_hostile_queries_are_refused(text: str) -> None:
         parse_query(text, two_columns, DocMapping.for_table(two_columns, []))
 
 
-def test_deep_but_allowed_and_long_chains(tmp_path: Path) -> None:
+def test_deeply_nested_queries_and_long_chains(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 50)
     with SplitReader(tmp_path / "a.split") as reader:
         hits = matches(reader, "timeout")
@@ -141,12 +141,12 @@ def test_deep_but_allowed_and_long_chains(tmp_path: Path) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.text(st.sampled_from("ab*:()[]{}\"'^~+-\\/ <>=!&|.1TONDARIstus\u3000é\x00"), max_size=30))
-def test_any_text_is_a_query_or_refused(text: str) -> None:
+def test_any_text_parses_or_raises_invalid_query(text: str) -> None:
     try:
-        place = parse_query(text, LOGS, LOGS_MAPPING) and None
+        position = parse_query(text, LOGS, LOGS_MAPPING) and None
     except InvalidQuery as error:
-        place = error.position
-    assert place is None or 0 <= place <= len(text)
+        position = error.position
+    assert position is None or 0 <= position <= len(text)
 
 
 def test_no_text_column_to_search() -> None:
@@ -155,23 +155,23 @@ def test_no_text_column_to_search() -> None:
         parse_query("a", schema, DocMapping.for_table(schema, []))
 
 
-def test_a_query_travels(tmp_path: Path) -> None:
+def test_a_query_survives_pickle(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 50)
     query = parse_query('(timeout OR "disk full")^2 AND status:[1 TO 300] -level:INFO ok:*', LOGS, LOGS_MAPPING)
-    moved = pickle.loads(pickle.dumps(query))
-    assert moved == query
+    restored = pickle.loads(pickle.dumps(query))
+    assert restored == query
     with SplitReader(tmp_path / "a.split") as reader:
-        assert reader.search(moved, None)[0].tolist() == reader.search(query, None)[0].tolist()
+        assert reader.search(restored, None)[0].tolist() == reader.search(query, None)[0].tolist()
 
 
-def test_best_first_and_limited(tmp_path: Path) -> None:
+def test_hits_are_ordered_by_score_and_limited(tmp_path: Path) -> None:
     texts = ["cat", "cat cat cat", "dog", "cat dog", "cat", "mouse"]
     write_split(tmp_path / "a.split", batch_of({"m": pa.array(texts)}))
     query = parse_query("cat dog^5", pa.schema([("m", pa.string())]), DocMapping((("m", "text"),)))
     with SplitReader(tmp_path / "a.split") as reader:
         rows, scores = reader.search(query, None)
         assert rows[:2].tolist() in ([2, 3], [3, 2])
-        assert rows.tolist().index(0) + 1 == rows.tolist().index(4)  # equal scores by row
+        assert rows.tolist().index(0) + 1 == rows.tolist().index(4)  # ties by row
         assert (scores[:-1] >= scores[1:]).all()
         for limit in range(8):
             assert reader.search(query, limit)[0].tolist() == rows[:limit].tolist()
@@ -199,7 +199,7 @@ def test_each_split_is_searched_with_its_own_mapping(tmp_path: Path) -> None:
         assert exact.search(query, None)[0].tolist() == [1]
 
 
-def test_a_phrase_prefix_sees_more_words_than_tantivys_fifty(tmp_path: Path) -> None:
+def test_a_phrase_prefix_expands_to_more_than_50_words(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"m": pa.array([f"big w{n} end" for n in range(300)])}))
     with SplitReader(tmp_path / "a.split") as reader:
         assert len(matches(reader, '"big w"*')) == 300

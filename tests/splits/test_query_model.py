@@ -1,4 +1,4 @@
-"""Random queries against a model: sets of row numbers, combined as boolean logic says."""
+"""Random queries compared with a model: sets of row numbers combined by boolean logic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODIES = [", ".join(word.title() for word in _random.choices(WORDS, k=_random.ra
 LEVELS = [_random.choice(["INFO", "WARN", "In Doubt", None]) for n in range(40)]
 NUMBERS = [_random.choice([None, *range(-3, 6)]) for n in range(40)]
 ALL = frozenset(range(40))
-Found = tuple[str, frozenset[int]]  # a query and the rows it must find
+Case = tuple[str, frozenset[int]]  # a query and the rows that it must find
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def has_phrase(text: str | None, words: list[str], prefix: bool = False) -> bool
     return False
 
 
-def where(condition: list[bool]) -> frozenset[int]:
+def rows_where(condition: list[bool]) -> frozenset[int]:
     return frozenset(itertools.compress(range(40), condition))
 
 
-def text_leaf(column: str, words: list[str], form: str) -> Found:
+def text_leaf(column: str, words: list[str], form: str) -> Case:
     prefix = form == "prefix"
     if prefix:
         words = [*words[:-1], words[-1][:2]]
@@ -61,20 +61,20 @@ def text_leaf(column: str, words: list[str], form: str) -> Found:
     rows: frozenset[int] = frozenset()
     for name, texts in (("title", TITLES), ("body", BODIES)):
         if column in ("", name):
-            rows |= where([has_phrase(text, words, prefix) for text in texts])
+            rows |= rows_where([has_phrase(text, words, prefix) for text in texts])
     return (f"{column}:{written}" if column else written), rows
 
 
-def number_leaf(low: int, high: int, form: str) -> Found:
-    known = [(-99 if n is None else n) for n in NUMBERS]
-    options: dict[str, Found] = {
-        "=": (f"n:{low}", where([n == low for n in known])),
-        "[]": (f"n:[{low} TO {high}]", where([low <= n <= high for n in known])),
-        "{}": (f"n:{{{low} TO {high}}}", where([low < n < high for n in known])),
-        ">": (f"n:>{low}", where([n > low for n in known])),
-        "<=": (f"n:<={high}", where([-99 < n <= high for n in known])),
-        "*": ("n:*", where([n is not None for n in NUMBERS])),
-        "in": (f"n: IN [{low} {high}]", where([n in (low, high) for n in known])),
+def number_leaf(low: int, high: int, form: str) -> Case:
+    numbers = [(-99 if n is None else n) for n in NUMBERS]
+    options: dict[str, Case] = {
+        "=": (f"n:{low}", rows_where([n == low for n in numbers])),
+        "[]": (f"n:[{low} TO {high}]", rows_where([low <= n <= high for n in numbers])),
+        "{}": (f"n:{{{low} TO {high}}}", rows_where([low < n < high for n in numbers])),
+        ">": (f"n:>{low}", rows_where([n > low for n in numbers])),
+        "<=": (f"n:<={high}", rows_where([-99 < n <= high for n in numbers])),
+        "*": ("n:*", rows_where([n is not None for n in NUMBERS])),
+        "in": (f"n: IN [{low} {high}]", rows_where([n in (low, high) for n in numbers])),
     }
     return options[form]
 
@@ -89,26 +89,26 @@ LEAVES = st.one_of(
     st.builds(number_leaf, st.integers(-3, 5), st.integers(-3, 5), st.sampled_from(["=", "[]", "{}", ">", "<=", "*", "in"])),
     st.sampled_from(
         [
-            ("level:INFO", where([level == "INFO" for level in LEVELS])),
-            ('level:"In Doubt"', where([level == "In Doubt" for level in LEVELS])),
-            ("level:In*", where([level == "In Doubt" for level in LEVELS])),
+            ("level:INFO", rows_where([level == "INFO" for level in LEVELS])),
+            ('level:"In Doubt"', rows_where([level == "In Doubt" for level in LEVELS])),
+            ("level:In*", rows_where([level == "In Doubt" for level in LEVELS])),
             ("level:info", frozenset()),
-            ("level:*", where([level is not None for level in LEVELS])),
-            ("title:*", where([title is not None for title in TITLES])),
-            ("title:(alpha OR beta)", where([bool({"alpha", "beta"} & set(tokens(title))) for title in TITLES])),
+            ("level:*", rows_where([level is not None for level in LEVELS])),
+            ("title:*", rows_where([title is not None for title in TITLES])),
+            ("title:(alpha OR beta)", rows_where([bool({"alpha", "beta"} & set(tokens(title))) for title in TITLES])),
             ("*", ALL),
         ]
     ),
 )
 
 
-def joined(operands: list[tuple[str, Found]], operator: str) -> Found:
+def joined(operands: list[tuple[str, Case]], operator: str) -> Case:
     sets = [ALL - rows if sign else rows for sign, (_, rows) in operands]
     text = f" {operator} ".join(sign + text for sign, (text, _) in operands)
     return text, frozenset.intersection(*sets) if operator == "AND" else frozenset.union(*sets)
 
 
-def listed(items: list[tuple[str, Found]]) -> Found:
+def as_list(items: list[tuple[str, Case]]) -> Case:
     must = [rows for sign, (_, rows) in items if sign == "+"]
     should = [rows for sign, (_, rows) in items if sign == ""]
     rows = frozenset.intersection(*must) if must else frozenset.union(*should) if should else ALL
@@ -118,19 +118,19 @@ def listed(items: list[tuple[str, Found]]) -> Found:
     return " ".join(sign + text for sign, (text, _) in items), rows
 
 
-def grouped(found: Found) -> Found:
-    return f"({found[0]})", found[1]
+def in_parentheses(case: Case) -> Case:
+    return f"({case[0]})", case[1]
 
 
-def compounds(inner: st.SearchStrategy[Found]) -> st.SearchStrategy[Found]:
+def compounds(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     negations = st.sampled_from(["", "NOT ", "-"])
     operands = st.lists(st.tuples(negations, inner), min_size=1, max_size=3)
     conjunction = st.builds(joined, operands, st.just("AND"))
-    # AND binds closer than OR, without parentheses
+    # without parentheses, since AND binds tighter than OR
     mixed = st.builds(joined, st.lists(st.tuples(st.just(""), conjunction), min_size=2, max_size=3), st.just("OR"))
-    items = st.builds(listed, st.lists(st.tuples(st.sampled_from(["", "+", "-", "NOT "]), inner), min_size=1, max_size=4))
-    boosted = st.builds(lambda found: (f"({found[0]})^2.5", found[1]), items)
-    return st.one_of(conjunction, st.builds(joined, operands, st.just("OR")), mixed, items).map(grouped) | boosted
+    items = st.builds(as_list, st.lists(st.tuples(st.sampled_from(["", "+", "-", "NOT "]), inner), min_size=1, max_size=4))
+    boosted = st.builds(lambda case: (f"({case[0]})^2.5", case[1]), items)
+    return st.one_of(conjunction, st.builds(joined, operands, st.just("OR")), mixed, items).map(in_parentheses) | boosted
 
 
 QUERIES = st.recursive(LEAVES, compounds, max_leaves=10)
@@ -138,20 +138,20 @@ QUERIES = st.recursive(LEAVES, compounds, max_leaves=10)
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(QUERIES)
-def test_every_query_finds_what_logic_says(reader: SplitReader, query: Found) -> None:
+def test_every_query_finds_the_rows_of_the_model(reader: SplitReader, query: Case) -> None:
     text, expected = query
     assert matches(reader, text) == expected
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["", "+", "-", "NOT "]), LEAVES), min_size=1, max_size=5).map(listed))
-def test_lists_without_parentheses(reader: SplitReader, query: Found) -> None:
+@given(st.lists(st.tuples(st.sampled_from(["", "+", "-", "NOT "]), LEAVES), min_size=1, max_size=5).map(as_list))
+def test_lists_without_parentheses(reader: SplitReader, query: Case) -> None:
     text, expected = query
     assert matches(reader, text) == expected
 
 
 def test_known_answers(reader: SplitReader) -> None:
-    alpha, beta = (where([word in tokens(t) + tokens(b) for t, b in zip(TITLES, BODIES, strict=True)]) for word in ("alpha", "beta"))
+    alpha, beta = (rows_where([word in tokens(t) + tokens(b) for t, b in zip(TITLES, BODIES, strict=True)]) for word in ("alpha", "beta"))
     assert alpha - beta
     assert beta - alpha
     expected = {

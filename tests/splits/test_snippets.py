@@ -33,7 +33,7 @@ def snippet(query: str, text: str, column: str = "m") -> str | None:
         ("x", "𝄞 x 𝄞", "𝄞 **x** 𝄞"),
     ],
 )
-def test_marks(query: str, text: str, expected: str | None) -> None:
+def test_matching_words_are_marked(query: str, text: str, expected: str | None) -> None:
     assert snippet(query, text) == expected
 
 
@@ -44,19 +44,19 @@ def test_marks(query: str, text: str, expected: str | None) -> None:
         ("abab", "xababab", "x**abab**ab"), ("abc*", "xabcd", "x**abc**d"), ("disk", "İ disk", None),
     ],
 )  # fmt: skip
-def test_parts_are_marked_where_a_column_is_searched_for_parts(query: str, text: str, expected: str | None) -> None:
+def test_substrings_are_marked_in_ngram_columns(query: str, text: str, expected: str | None) -> None:
     mapping = DocMapping.for_table(SCHEMA, [], {"level": "string", "t": "string"}, {"m": "ngram"})
     assert Highlighter(parse_query(query, SCHEMA, mapping), "m", mapping).snippet(text) == expected
 
 
-def test_exact_columns_are_marked_whole() -> None:
+def test_string_columns_are_marked_as_a_unit() -> None:
     assert snippet("level:INFO", "INFO", "level") == "**INFO**"
     assert snippet("level:IN*", "INFO", "level") == "**INFO**"
     assert snippet("level:info", "INFO", "level") is None
-    assert snippet("INFO", "INFO", "level") is None  # words without a column are looked for in text columns only
+    assert snippet("INFO", "INFO", "level") is None  # words without a column are searched in text columns only
 
 
-def test_the_best_place_of_a_long_text() -> None:
+def test_the_best_passage_of_a_long_text() -> None:
     words = [f"word{number}" for number in range(500)]
     words[100], words[300], words[305] = "disk", "disk", "full"
     shown = snippet("disk OR full", " ".join(words))
@@ -69,7 +69,7 @@ def test_the_best_place_of_a_long_text() -> None:
     assert all(word.strip("*…") in words for word in shown.split())  # no word is cut
 
 
-def test_edges() -> None:
+def test_long_words_and_many_matches() -> None:
     long_word = "x" * 1000
     assert snippet(long_word, long_word) == f"**{long_word}**"
     crowded = "disk " * 1000

@@ -49,12 +49,12 @@ def assert_bounds(kind: pa.DataType, values: list[Any], found: ColumnStatistics)
 
 
 def _rounded(value: Any, kind: pa.DataType) -> Any:
-    """A float32 bound is spelled in its shortest form, which is read back rounded to float32."""
+    """A float32 value after formatting: its shortest decimal form, parsed and rounded to float32."""
     return decode_value(str(pa.scalar(value, kind).cast(pa.string())), kind) if kind == pa.float32() else value
 
 
 @given(COLUMNS, st.integers(0, 12), st.integers(1, 6))
-def test_no_value_lies_outside_its_bounds(column: tuple[pa.DataType, list[Any]], cut: int, length: int) -> None:
+def test_no_value_is_outside_its_bounds(column: tuple[pa.DataType, list[Any]], cut: int, length: int) -> None:
     kind, values = column
     assert_bounds(kind, values, collect(kind, [values[:cut], values[cut:]], length))
 
@@ -68,7 +68,7 @@ def test_merged_bounds_hold_for_all_parts(column: tuple[pa.DataType, list[Any]],
 
 
 @given(TEXT, st.integers(1, 5))
-def test_a_cut_maximum_is_short_valid_and_not_below(value: str, length: int) -> None:
+def test_a_truncated_maximum_is_short_valid_and_not_smaller(value: str, length: int) -> None:
     cut = truncated_maximum(value, length)
     if cut is None:
         assert set(value[:length]) == {"\U0010ffff"}
@@ -78,7 +78,7 @@ def test_a_cut_maximum_is_short_valid_and_not_below(value: str, length: int) -> 
         cut.encode()
 
 
-def test_known_cuts() -> None:
+def test_truncated_maxima() -> None:
     assert truncated_maximum("abcd", 3) == "abd"
     assert truncated_maximum("abc", 3) == "abc"
     assert truncated_maximum("ab\U0010ffffd", 3) == "ac"
@@ -86,7 +86,7 @@ def test_known_cuts() -> None:
     assert truncated_maximum("\U0010ffff\U0010ffff", 1) is None
 
 
-def test_merged_bounds_are_those_of_the_whole_where_nothing_was_cut() -> None:
+def test_merged_bounds_without_truncation_equal_those_of_all_rows() -> None:
     for kind, values in (
         (pa.int64(), [5, -3, None, 10, 9]),
         (pa.bool_(), [True, False, None, None, None]),
@@ -97,13 +97,13 @@ def test_merged_bounds_are_those_of_the_whole_where_nothing_was_cut() -> None:
         assert merged["c"] == collect(kind, [values])
 
 
-def test_a_part_without_bounds_takes_them_from_the_whole() -> None:
+def test_a_part_without_bounds_removes_the_merged_bounds() -> None:
     parts = [[1.0, 2.0], [math.nan]]
     merged = merge_statistics(pa.schema([("c", pa.float64())]), [(len(part), {"c": collect(pa.float64(), [part])}) for part in parts])
     assert merged["c"] == ColumnStatistics(0)
 
 
-def test_what_the_log_gets(tmp_path: Path) -> None:
+def test_the_statistics_of_a_split(tmp_path: Path) -> None:
     info = write_logs(tmp_path / "a.split", 40)
     assert info.min_values == {
         "ts": "2023-11-14T22:13:20.000000Z", "date": "2024-01-31", "level": "ERROR", "message": "Database connection row0x14",
@@ -113,14 +113,14 @@ def test_what_the_log_gets(tmp_path: Path) -> None:
     assert info.max_values["ok"] == "true"
 
 
-def test_partition_columns_are_never_cut(tmp_path: Path) -> None:
+def test_statistics_of_partition_columns_are_never_truncated(tmp_path: Path) -> None:
     long = "p" * 100
     info = write_split(tmp_path / "a.split", batch_of({"p": pa.array([long]), "m": pa.array([long])}), partition_columns=["p"])
     assert info.min_values == {"p": long, "m": "p" * 32}
     assert info.max_values == {"p": long, "m": "p" * 31 + "q"}
 
 
-def test_moments_the_log_cannot_spell_have_no_bounds(tmp_path: Path) -> None:
+def test_times_outside_the_logs_range_have_no_bounds(tmp_path: Path) -> None:
     info = write_split(
         tmp_path / "a.split",
         batch_of({"at": pa.array([0, 2**62], pa.timestamp("us")), "day": pa.array([-(2**31), 5], pa.date32()), "n": pa.array([1, 2])}),

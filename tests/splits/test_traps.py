@@ -1,11 +1,10 @@
-"""What tantivy does that one does not expect (labs/tantivy.md), and what is done about it.
+"""Unexpected behaviour of tantivy (labs/tantivy.md), and how IndexTables handles it.
 
-Traps that have a test elsewhere in this folder: terms of 65 kB, words of 40 bytes, surrogates, NaN and -0.0, dates at the edges
-(test_types); names of columns, several segments, documents in the order of rows (test_roundtrip); parentheses, prefixes of more than 50
-words (test_query); no checksum when an index opens (test_damage); threads of open indexes, forks (test_cache); tails (test_format); holes
-(test_partial); order after a merge, damaged sources, a child that dies (test_merge); splits of other programs (test_upstream). Sums above
-2^53 and more groups than tantivy counts are in tests/operations/aggregate, huge limits in
-tests/operations/test_upstream_mistakes.py.
+Covered elsewhere in this folder: terms of 65 kB, words of 40 bytes, surrogates, NaN and -0.0, extreme dates (test_types); column names,
+several segments, documents in row order (test_roundtrip); parentheses, prefixes of more than 50 words (test_query); no checksum
+verification when an index opens (test_damage); threads of open indexes, forks (test_cache); tails (test_format); holes (test_partial);
+order after a merge, damaged sources, a child that dies (test_merge); splits of other programs (test_upstream). Sums above 2^53 and more
+groups than tantivy counts are covered in tests/operations/aggregate, huge limits in tests/operations/test_upstream_mistakes.py.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from tests.support.splits import batch_of, matches, write_split
 LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([1, None, 3]), "ok": pa.array([True, False, None])})
 
 
-def test_a_document_that_fails_the_commit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value of the wrong type is accepted when it is added, and fails the whole commit; `with writer` would swallow that."""
+def test_a_failed_commit_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value of the wrong type is accepted when it is added, and fails the complete commit; `with writer` would swallow the error."""
     real = index_module.prepared
 
     def poisoned(column: pa.Array, kind: str, tokenizer: str) -> Any:
@@ -47,7 +46,7 @@ def test_a_document_that_fails_the_commit_is_told(tmp_path: Path, monkeypatch: p
 
 
 def test_panics_become_errors(tmp_path: Path) -> None:
-    """A panic is no Exception, so that `except Exception` misses it. A search for no rows is one."""
+    """A panic bypasses `except Exception`, because it does not derive from Exception. A search with limit 0 panics."""
     write_split(tmp_path / "a.split", LETTERS)
     with SplitReader(tmp_path / "a.split") as reader:
         compiled = parse_query("beta", reader.schema, reader.mapping).compile(reader.schema, reader.mapping)
@@ -62,15 +61,15 @@ def test_panics_become_errors(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_a_phrase_of_one_word_and_ranges_without_bounds(tmp_path: Path) -> None:
-    """The first panics in tantivy's builder; the second finds nothing in its syntax."""
+def test_queries_that_tantivy_parses_differently(tmp_path: Path) -> None:
+    """In tantivy, a phrase of one word panics and a range without bounds matches nothing; the comments give the other differences."""
     write_split(tmp_path / "a.split", LETTERS)
     with SplitReader(tmp_path / "a.split") as reader:
         assert matches(reader, '"beta"') == {0, 1}
         assert matches(reader, "n:[* TO *]") == {0, 2}
-        assert matches(reader, "NOT alpha") == {1, 2}  # alone, it is an error there
-        assert matches(reader, "alp*") == {0}  # there no prefix
-        assert matches(reader, "BETA") == {0, 1}  # a term query there is not lowercased
+        assert matches(reader, "NOT alpha") == {1, 2}  # an error in tantivy
+        assert matches(reader, "alp*") == {0}  # not a prefix query in tantivy
+        assert matches(reader, "BETA") == {0, 1}  # tantivy's term query is not lowercased
 
 
 def test_booleans_have_no_ranges(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_booleans_have_no_ranges(tmp_path: Path) -> None:
 
 
 def test_nulls_in_arrays_and_values_in_objects(tmp_path: Path) -> None:
-    """tantivy takes no null in a list, takes what looks like a moment for one, cut to seconds, and drops NaN."""
+    """tantivy refuses nulls in lists, parses strings that look like times (truncated to seconds), and drops NaN."""
     moment = "2024-01-31T12:00:00.5Z"
     details = [{"at": moment, "x": float("nan"), "n": 7}, {"at": None, "x": 1.5, "n": None}, None]
     kind = pa.struct([("at", pa.string()), ("x", pa.float64()), ("n", pa.int64())])
@@ -95,8 +94,8 @@ def test_nulls_in_arrays_and_values_in_objects(tmp_path: Path) -> None:
         assert matches(reader, "d:*") == {0, 1}
 
 
-def test_moments_keep_their_microseconds(tmp_path: Path) -> None:
-    """tantivy's own dates are cut to seconds, and a query with more finds nothing."""
+def test_timestamps_keep_their_microseconds(tmp_path: Path) -> None:
+    """tantivy's date fields are truncated to seconds, and a more precise query finds nothing."""
     moments = [datetime(2024, 1, 31, 12, 0, 0, micro, UTC) for micro in (0, 1, 999_999)]
     write_split(tmp_path / "a.split", batch_of({"ts": pa.array(moments, pa.timestamp("us", "UTC"))}))
     with SplitReader(tmp_path / "a.split") as reader:
@@ -104,8 +103,8 @@ def test_moments_keep_their_microseconds(tmp_path: Path) -> None:
         assert matches(reader, "ts:[2024-01-31T12:00:00.000001Z TO *]") == {1, 2}
 
 
-def test_nothing_is_written_beside_a_split(tmp_path: Path) -> None:
-    """tantivy needs a folder that it may write to, for its lock."""
+def test_opening_a_split_writes_nothing_to_its_folder(tmp_path: Path) -> None:
+    """tantivy needs a writable folder for its lock file."""
     write_split(tmp_path / "only" / "a.split", LETTERS)
     (tmp_path / "only" / "work").rmdir()
     before = {name: os.stat(tmp_path / "only" / name).st_mtime_ns for name in (".", "a.split")}
@@ -115,8 +114,8 @@ def test_nothing_is_written_beside_a_split(tmp_path: Path) -> None:
     assert {name: os.stat(tmp_path / "only" / name).st_mtime_ns for name in (".", "a.split")} == before
 
 
-def test_a_folder_goes_though_tantivy_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its thread may put a file where others are just being removed (OSError 39): the folder is tried again, and never in the way."""
+def test_a_scratch_folder_is_removed_while_tantivy_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tantivy's thread may create a file during the removal (OSError 39): the removal is retried, and never raises."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     real, failures = shutil.rmtree, [2]
 

@@ -1,4 +1,4 @@
-"""Every type through a table and back, and what happens to the values that indexes find hard."""
+"""Every type round-trips through a table, including the values that are difficult to index."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TABLE = pa.table({name: pa.array(values, kind) for name, (kind, values) in EVERY
 
 
 def bits(table: pa.Table) -> list[Any]:
-    """Rows in which -0.0 differs from 0.0."""
+    """The rows in a form in which -0.0 differs from 0.0."""
     return [repr(row) for row in table.to_pylist()]
 
 
@@ -125,7 +125,7 @@ def test_inputs_of_other_types_are_cast(tmp_path: Path, given: pa.Array, stored:
         (pa.struct([("x", pa.int64())]), pa.array([{"x": 1, "y": 2}]), "column 'a' is struct<x: int64, y: int64> in the data"),
     ],
 )
-def test_a_bad_row_is_named_before_anything_is_written(tmp_path: Path, kind: pa.DataType, given: pa.Array, named: str) -> None:
+def test_an_invalid_row_is_named_before_anything_is_written(tmp_path: Path, kind: pa.DataType, given: pa.Array, named: str) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", kind)]))
     with pytest.raises(it.SchemaMismatch, match=named):
         table.append(pa.table({"a": given}))
@@ -162,7 +162,7 @@ def test_python_values_that_arrow_would_change_are_refused(tmp_path: Path, kind:
         (pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.int8())]))), [[("k", {"x": 1})], None], [[("k", {"x": 1})], None]),
     ],
 )  # fmt: skip
-def test_python_values_of_other_types_that_keep_their_value(tmp_path: Path, kind: pa.DataType, given: Any, kept: Any) -> None:
+def test_python_values_of_other_types_are_converted_without_loss(tmp_path: Path, kind: pa.DataType, given: Any, kept: Any) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", kind)]))
     table.append([{"a": given}, {}])
     assert table.scan().read_all().column("a").to_pylist() == [kept, None]
@@ -197,7 +197,7 @@ def test_empty_strings_are_values(tmp_path: Path) -> None:
     assert table.count("v = ''") == 1
 
 
-def test_surrogates_are_refused_by_row(tmp_path: Path) -> None:
+def test_a_surrogate_is_refused_with_its_row(tmp_path: Path) -> None:
     table = numbered(tmp_path / "t", pa.string(), ["a"])
     with pytest.raises(it.SchemaMismatch, match="row 1, column 'v'"):
         table.append([{"id": 1, "v": "\U0001f600"}, {"id": 2, "v": "\ud83d"}])
@@ -205,8 +205,8 @@ def test_surrogates_are_refused_by_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["string", "text"])
-def test_terms_of_65_kb_are_found_by_their_beginning(tmp_path: Path, mode: str) -> None:
-    """tantivy drops terms of more than 65,530 bytes without a word."""
+def test_terms_of_65_kb_are_found_by_prefix(tmp_path: Path, mode: str) -> None:
+    """tantivy silently drops terms of more than 65,530 bytes."""
     table = numbered(tmp_path / "t", pa.string(), ["x" * 65_531, "x" * 5, "y"], indexing__typemap__v=mode)
     assert found(table, "v:xxxxxx*") == [0]
     assert found(table, "v:x*") == [0, 1]
@@ -217,15 +217,15 @@ def test_terms_of_65_kb_are_found_by_their_beginning(tmp_path: Path, mode: str) 
 
 @pytest.mark.parametrize("tokenizer", ["default", "en_stem", "whitespace"])
 def test_tokens_of_40_bytes_are_kept(tmp_path: Path, tokenizer: str) -> None:
-    """tantivy's own analyzers drop them, and with them every SHA-1."""
+    """tantivy's built-in analyzers drop them, and so every SHA-1."""
     digest = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
     table = numbered(tmp_path / "t", pa.string(), [f"commit {digest} done", "commit other done"], indexing__tokenizer__v=tokenizer)
     assert found(table, digest) == [0]
     assert found(table, f'"commit {digest}"') == [0]
 
 
-def test_dates_outside_of_nanoseconds(tmp_path: Path) -> None:
-    """Field notes 7, no. 16: tantivy's own dates end in 1677 and 2262, and one outside fails the whole write there."""
+def test_dates_outside_the_range_of_nanoseconds(tmp_path: Path) -> None:
+    """Field notes 7, no. 16: tantivy's dates range from 1677 to 2262, and a date outside fails the complete write in upstream."""
     days = [date(1, 1, 1), date(1677, 1, 1), date(2262, 12, 31), date(9999, 12, 31)]
     table = numbered(tmp_path / "t", pa.date32(), days)
     assert found(table, "v:[1600-01-01 TO 2300-01-01]") == [1, 2]
@@ -235,7 +235,7 @@ def test_dates_outside_of_nanoseconds(tmp_path: Path) -> None:
     assert moments.files().column("max_values").to_pylist()[0] == [("id", "1"), ("v", "9999-12-31T23:59:59.999999")]
 
 
-def test_moments_that_the_log_cannot_spell_have_no_bounds(tmp_path: Path) -> None:
+def test_times_outside_the_logs_range_have_no_bounds(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("v", pa.timestamp("us"))]))
     table.append(pa.table({"v": pa.array([2**62, -(2**62)], pa.timestamp("us"))}))
     assert table.count("v > '2024-01-01'") == 1
@@ -260,13 +260,13 @@ def test_tokenizers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tokenizer", "query"), [("ngram", "ab"), ("ngram", '"abc def"~2'), ("en_stem", "refus*")])
-def test_what_a_tokenizer_cannot_answer_is_refused(tmp_path: Path, tokenizer: str, query: str) -> None:
+def test_a_query_that_a_tokenizer_cannot_answer_is_refused(tmp_path: Path, tokenizer: str, query: str) -> None:
     table = numbered(tmp_path / "t", pa.string(), ["refused"], indexing__tokenizer__v=tokenizer)
     with pytest.raises(it.InvalidQuery, match="'v'"):
         table.search(query)
 
 
-def test_addresses(tmp_path: Path) -> None:
+def test_ip_addresses(tmp_path: Path) -> None:
     table = numbered(tmp_path / "t", pa.string(), ["10.0.0.1", "10.0.1.0", "::1", None, "2001:db8::1"], indexing__typemap__v="ip")
     assert found(table, "v:10.0.0.1") == [0]
     assert found(table, "v:[10.0.0.0 TO 10.0.0.255]") == [0]
@@ -298,8 +298,8 @@ def test_json_columns_are_searched_by_path(tmp_path: Path) -> None:
         table.search("v:alice")
 
 
-def test_moments_beyond_pythons_years_inside_of_json_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such a moment is in the rows, and what stands beside it is indexed."""
+def test_times_outside_pythons_range_inside_json_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows contain such a time, and the values beside it are indexed."""
     kind = pa.struct(
         [("day", pa.date32()), ("times", pa.list_(pa.timestamp("us"))), ("by", pa.map_(pa.string(), pa.date32())), ("s", pa.string())]
     )
@@ -317,13 +317,13 @@ def test_moments_beyond_pythons_years_inside_of_json_columns(tmp_path: Path, cap
     assert shown == {"day": "10000-01-01", "times": ["10000-01-01 00:00:00.000000"], "by": {"k": "10000-01-01"}, "s": "word"}
 
 
-def test_a_moment_that_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_a_time_outside_the_target_range_is_named(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", pa.timestamp("us"))]))
     with pytest.raises(it.SchemaMismatch, match=r"row 1, column 'a': 4611686018427387904 as timestamp\[s\]"):
         table.append(pa.table({"a": pa.array([1, 2**62], pa.timestamp("s"))}))
 
 
-def test_columns_without_an_index_say_so(tmp_path: Path) -> None:
+def test_searching_a_column_without_an_index_is_refused(tmp_path: Path) -> None:
     table = numbered(tmp_path / "t", pa.binary(), [b"a", None])
     assert found(table, "v:*") == [0]
     with pytest.raises(it.InvalidQuery, match="'v' is not indexed"):

@@ -1,4 +1,4 @@
-"""Splits in upstream's shape: rows, searches, take-over, and what hostile ones can do (R13, R14)."""
+"""Splits in upstream's format: rows, searches, take-over, and hostile files (R13, R14)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_rows_counts_and_searches(tmp_path: Path, cache: Path, files: Files, cap
     assert tree(path) == before
 
 
-def test_the_cache_is_made_once_and_never_half(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_is_decoded_once_and_cached_atomically(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_upstream_table(tmp_path / "t", [(bundle(files), 12)])
     answers: list[int] = []
     threads = [threading.Thread(target=lambda: answers.append(it.open(path).search("refused", limit=20).num_rows)) for _ in range(4)]
@@ -91,8 +91,8 @@ def test_decimals_of_38_digits(tmp_path: Path, cache: Path) -> None:
     assert [row["text"] for row in sorted_rows(it.open(path))] == [Decimal(number) for number in numbers]
 
 
-def test_decimal_partitions_of_others_are_counted_exactly(tmp_path: Path, cache: Path, files: Files) -> None:
-    """Nothing is pruned by them, so that no number of the log stands for a count."""
+def test_decimal_partitions_of_foreign_tables_are_counted_exactly(tmp_path: Path, cache: Path, files: Files) -> None:
+    """They are not used for pruning, so that a count reads the rows and not only the log."""
     path = make_upstream_table(tmp_path / "t", [(bundle(files), 12)])
     fields = json.loads(SCHEMA_JSON)
     fields["fields"].append({"name": "p", "type": "decimal(5,2)", "nullable": True, "metadata": {}})
@@ -101,8 +101,8 @@ def test_decimal_partitions_of_others_are_counted_exactly(tmp_path: Path, cache:
     assert (table.count("p = 1.1"), table.count("p IS NULL")) == (0, 12)
 
 
-def test_one_merge_takes_a_table_over(tmp_path: Path, cache: Path) -> None:
-    """Decisions A-06: every upstream split is a source, also alone and above the size threshold."""
+def test_one_merge_converts_a_table(tmp_path: Path, cache: Path) -> None:
+    """Decision A-06: every upstream split is a source, even a single one or one above the size threshold."""
     path = make_upstream_table(tmp_path / "t", [(bundle(index_files(ROWS[:5])), 5), (bundle(index_files(ROWS[5:])), 7)])
     with pytest.raises(it.ProtocolUnsupported, match="takeOver"):
         it.open(path).merge_splits()
@@ -123,18 +123,18 @@ def test_one_merge_takes_a_table_over(tmp_path: Path, cache: Path) -> None:
     assert again.count() == 13
 
 
-def test_a_large_split_alone_is_taken_over(tmp_path: Path, cache: Path) -> None:
+def test_a_single_large_split_is_converted(tmp_path: Path, cache: Path) -> None:
     path = make_upstream_table(tmp_path / "t", [(bundle(index_files(ROWS)), 12)])
     report = it.open(path, options={"storage.takeOver": True, "merge.skipSplitThreshold": "0"}).merge_splits("1M")
     assert report.metrics["files_removed"] == 1
     assert sorted_rows(it.open(path)) == ROWS
 
 
-# --- hostile ones
+# --- hostile splits
 
 
 def resealed(files: Files, extension: str, change: Callable[[bytes], bytes]) -> Files:
-    """A file of the index changed by someone who knows how to compute tantivy's checksum."""
+    """An index with one modified file whose tantivy checksum matches."""
     name = next(name for name in files if name.endswith(extension))
     data = files[name]
     length, magic = struct.unpack("<II", data[-8:])
@@ -151,7 +151,7 @@ def with_meta(files: Files, change: Callable[[dict[str, Any]], None]) -> Files:
 
 
 def renamed(old: str, new: str) -> Callable[[dict[str, Any]], None]:
-    return lambda places: places.update({new: places.pop(next(name for name in places if name.endswith(old)))})
+    return lambda ranges: ranges.update({new: ranges.pop(next(name for name in ranges if name.endswith(old)))})
 
 
 HOSTILE_NAMES = (
@@ -162,78 +162,80 @@ HOSTILE_NAMES = (
 HOSTILE: dict[str, Callable[[Files], bytes]] = {
     "a range beyond the file": lambda files: bundle(files, alter=lambda places: places["meta.json"].update(end=10**15)),
     "a negative range": lambda files: bundle(files, alter=lambda places: places["meta.json"].update(start=-5)),
-    "a range backwards": lambda files: bundle(files, alter=lambda places: places["meta.json"].update(start=places["meta.json"]["end"] + 1)),
+    "a range whose start is after its end": lambda files: bundle(
+        files, alter=lambda places: places["meta.json"].update(start=places["meta.json"]["end"] + 1)
+    ),
     "files that overlap": lambda files: bundle(files, alter=lambda places: [place.update(start=0) for place in places.values()]),
     "no files": lambda files: bundle({}),
     "no meta.json": lambda files: bundle({name: data for name, data in files.items() if name != "meta.json"}),
     "no store": lambda files: bundle({name: data for name, data in files.items() if not name.endswith(".store")}),
     "no terms": lambda files: bundle({name: data for name, data in files.items() if not name.endswith(".term")}),
-    "a meta.json that is none": lambda files: bundle({**files, "meta.json": b"[" * 100_000}),
+    "an invalid meta.json": lambda files: bundle({**files, "meta.json": b"[" * 100_000}),
     "no segments": lambda files: bundle(with_meta(files, lambda meta: meta.update(segments=[]))),
     "one segment twice": lambda files: bundle(with_meta(files, lambda meta: meta.update(segments=meta["segments"] * 2))),
     "more documents than there are": lambda files: bundle(with_meta(files, lambda meta: meta["segments"][0].update(max_doc=13))),
     "four billion documents": lambda files: bundle(with_meta(files, lambda meta: meta["segments"][0].update(max_doc=2**32 - 1))),
     "fewer documents than there are": lambda files: bundle(with_meta(files, lambda meta: meta["segments"][0].update(max_doc=11))),
-    "deletions that are not there": lambda files: bundle(
+    "deletions without a deletion file": lambda files: bundle(
         with_meta(files, lambda meta: meta["segments"][0].update(deletes={"num_deleted_docs": 1, "opstamp": 7}))
     ),
-    "a column less": lambda files: bundle(with_meta(files, lambda meta: meta["schema"].pop())),
+    "a missing column": lambda files: bundle(with_meta(files, lambda meta: meta["schema"].pop())),
     "a column of another type": lambda files: bundle(with_meta(files, lambda meta: meta["schema"][0].update(type="f64"))),
     "a column of another name": lambda files: bundle(with_meta(files, lambda meta: meta["schema"][1].update(name="texU"))),
     "a store of zeros, sealed": lambda files: bundle(resealed(files, ".store", lambda body: bytes(len(body)))),
     "a store of ones, sealed": lambda files: bundle(resealed(files, ".store", lambda body: b"\xff" * len(body))),
     "an empty store, sealed": lambda files: bundle(resealed(files, ".store", lambda body: b"")),
-    "a store whose end is huge, sealed": lambda files: bundle(resealed(files, ".store", lambda body: body[:-24] + b"\x7f" * 24)),
+    "a store with huge values in its tail, sealed": lambda files: bundle(resealed(files, ".store", lambda body: body[:-24] + b"\x7f" * 24)),
     "fast fields of ones, sealed": lambda files: bundle(resealed(files, ".fast", lambda body: b"\xff" * len(body))),
     "terms of ones, sealed": lambda files: bundle(resealed(files, ".term", lambda body: b"\xff" * len(body))),
     "a store that was changed": lambda files: bundle({n: d[:9] + b"!" + d[10:] if n.endswith(".store") else d for n, d in files.items()}),
     "a store that was cut": lambda files: bundle({n: d[:-1] if n.endswith(".store") else d for n, d in files.items()}),
     "nothing but a footer": lambda files: struct.pack("<II", 0, 0),
     "a hotcache that is longer than the file": lambda files: bundle(files)[:-4] + struct.pack("<I", 2**31),
-    "our opening": lambda files: bundle(files, hotcache=b'{"crc32":"00000000","content":{}}'),
+    "the start of our hotcache": lambda files: bundle(files, hotcache=b'{"crc32":"00000000","content":{}}'),
 }
 
 
-def refuses(tmp_path: Path, data: bytes) -> str:
+def refusal(tmp_path: Path, data: bytes) -> str:
     path = make_upstream_table(tmp_path / "t", [(data, 12)])
-    outside = tree(tmp_path)
+    before = tree(tmp_path)
     with pytest.raises(SplitCorrupted) as caught:
         it.open(path).scan().read_all()
     with pytest.raises(SplitCorrupted):
         it.open(path).search("refused")
     after = {name: facts for name, facts in tree(tmp_path).items() if not name.startswith("cache")}
-    assert after == {name: facts for name, facts in outside.items() if not name.startswith("cache")}
+    assert after == {name: facts for name, facts in before.items() if not name.startswith("cache")}
     return str(caught.value)
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_splits_are_refused_by_type(tmp_path: Path, cache: Path, files: Files, case: str) -> None:
-    """R14: whatever is in the file, this process lives and says what is wrong."""
-    assert "part-00000.split" in refuses(tmp_path, HOSTILE[case](files))
+def test_hostile_splits_are_refused(tmp_path: Path, cache: Path, files: Files, case: str) -> None:
+    """R14: whatever the file contains, this process survives and raises an error that names the file."""
+    assert "part-00000.split" in refusal(tmp_path, HOSTILE[case](files))
     assert len(HOSTILE) >= 25
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
 def test_hostile_names_are_refused(tmp_path: Path, cache: Path, files: Files, name: str) -> None:
     """R13 for the names of files in a bundle: they would become paths."""
-    assert "file named" in refuses(tmp_path, bundle(files, alter=renamed(".idx", name)))
+    assert "contains a file named" in refusal(tmp_path, bundle(files, alter=renamed(".idx", name)))
 
 
-def test_a_good_split_follows_a_bad_one(tmp_path: Path, cache: Path, files: Files) -> None:
-    """The process that decodes may die: the next job gets a new one."""
+def test_a_valid_split_is_decoded_after_a_hostile_one(tmp_path: Path, cache: Path, files: Files) -> None:
+    """If the decoding process dies, the next job gets a new one."""
     bad = HOSTILE["a store of zeros, sealed"](files)
     path = make_upstream_table(tmp_path / "t", [(bad, 12), (bundle(files), 12)])
     for _ in range(2):
         with pytest.raises(SplitCorrupted):
             it.open(path).scan().read_all()
         assert it.open(make_upstream_table(tmp_path / "good", [(bundle(files), 12)])).count("id < 6") == 6
-    assert it.open(path).verify() == []  # the checksums are right
+    assert it.open(path).verify() == []  # the checksums match
     report = it.open(path, options={"storage.takeOver": True}).merge_splits()
     assert (report.to_dict()["status"], report.metrics["files_removed"], report.metrics["files_skipped"]) == ("partial", 1, 1)
     assert it.open(path).count() == 24
 
 
-def test_verify_knows_them(tmp_path: Path, cache: Path, files: Files) -> None:
+def test_verify_reports_damaged_upstream_splits(tmp_path: Path, cache: Path, files: Files) -> None:
     good, changed = bundle(files), HOSTILE["a store that was changed"](files)
     path = make_upstream_table(tmp_path / "t", [(good, 12), (changed, 12), (good, 13)])
     findings = it.open(path).verify()
@@ -243,7 +245,7 @@ def test_verify_knows_them(tmp_path: Path, cache: Path, files: Files) -> None:
     ]
 
 
-def test_a_process_that_does_not_answer_is_given_up(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_answer_is_killed(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UPSTREAM_SECONDS", 0.05)
     monkeypatch.setattr(upstream_worker, "_workers", ProcessCache())
     monkeypatch.setattr(upstream_worker, "_start", lambda: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -254,8 +256,8 @@ def test_a_process_that_does_not_answer_is_given_up(tmp_path: Path, cache: Path,
     assert worker._process is None
 
 
-def test_flipped_bits_give_the_same_rows_or_an_error(tmp_path: Path, cache: Path, files: Files) -> None:
-    """Where tantivy keeps no checksum (`meta.json`, the list of files) the table's schema and the log's number of rows have to do."""
+def test_bit_flips_give_the_same_rows_or_an_error(tmp_path: Path, cache: Path, files: Files) -> None:
+    """Without a tantivy checksum (`meta.json`, the file list), the table's schema and the logged number of rows reveal damage."""
     data = bundle(files)
     start = data.index(b'{"files"') - 8
     meta = data.index(files["meta.json"])

@@ -1,4 +1,4 @@
-"""Many splits as one index: the same rows, scores and order as in one split with all rows."""
+"""Many splits searched as one index give the same rows, scores and order as one split with all rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 11
 
 
 def uneven_texts() -> list[list[str]]:
-    """Splits of few and many rows, of short and of long texts: each alone has other frequencies and lengths."""
+    """Splits of few and many rows with short and long texts, so that each has different word frequencies and lengths."""
     choose = random.Random(SEED)
     sizes = [(3, 1, 4), (400, 1, 4), (40, 60, 150), (120, 5, 20), (1, 200, 200), (700, 2, 9)]
     return [[" ".join(choose.choices(WORDS, WEIGHTS, k=choose.randint(low, high))) for _ in range(rows)] for rows, low, high in sizes]
@@ -53,8 +53,8 @@ def queries() -> list[str]:
     ]
 
 
-def test_scores_are_those_of_one_split(tmp_path: Path) -> None:
-    """Issue 6.4, global BM25: exactly the scores, the order and the top 10 of a re-index, for 54 queries."""
+def test_scores_equal_those_of_one_split(tmp_path: Path) -> None:
+    """Issue 6.4, global BM25: for 54 queries, the scores, the order and the top 10 are exactly those of one re-indexed split."""
     parts = uneven_texts()
     starts = np.cumsum([0, *(len(texts) for texts in parts)])
     many = View([write(tmp_path / f"{number}.split", texts, int(starts[number])) for number, texts in enumerate(parts)])
@@ -68,13 +68,13 @@ def test_scores_are_those_of_one_split(tmp_path: Path) -> None:
             hits = many.search(query, limit)
             assert (starts[hits.splits] + hits.rows).tolist() == rows[:limit].tolist(), text
             assert hits.scores.tolist() == scores[:limit].tolist(), text
-    for text in ('"w0 w1"~3', '"w1 w0"~2', '"w2 w0"~9'):  # the same rows; their scores are tantivy's best effort
+    for text in ('"w0 w1"~3', '"w1 w0"~2', '"w2 w0"~9'):  # the same rows; tantivy's scores for slop are approximate
         hits = many.search(query := parse_query(text, SCHEMA, MAPPING), 10_000)
         assert set((starts[hits.splits] + hits.rows).tolist()) == set(one.search(query, None)[0].tolist())
         assert len(hits) > 10
 
 
-def test_pages_are_the_whole_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_add_up_to_the_complete_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SEARCH_PAGE", 64)
     many = View([write(tmp_path / f"{number}.split", texts) for number, texts in enumerate(uneven_texts())])
     query = parse_query("w0 w3", SCHEMA, MAPPING)
@@ -87,7 +87,7 @@ def test_pages_are_the_whole_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(many.groups[0].search(query, 5, offset=10**9)) == 0
 
 
-def test_groups_with_their_own_statistics_differ_little_on_similar_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_separate_groups_are_close_on_similar_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond VIEW_SPLITS or VIEW_BYTES scores are approximate: within 10 % where the groups hold similar rows."""
     choose = random.Random(SEED)
     parts = [[" ".join(choose.choices(WORDS, WEIGHTS, k=choose.randint(5, 20))) for _ in range(300)] for _ in range(6)]
@@ -99,12 +99,12 @@ def test_groups_with_their_own_statistics_differ_little_on_similar_rows(tmp_path
     worst = 0.0
     for text in ("w0", "w1 w9", "w3 w20 w30", "w2 AND w4"):
         query = parse_query(text, SCHEMA, MAPPING)
-        right, near = (v.search(query, 10_000) for v in (exact, grouped))
-        assert (near.scores[:-1] >= near.scores[1:]).all()
-        known = dict(zip(zip(right.splits.tolist(), right.rows.tolist(), strict=True), right.scores.tolist(), strict=True))
-        assert len(near) == len(known)
-        pairs = zip(near.splits.tolist(), near.rows.tolist(), near.scores.tolist(), strict=True)
-        worst = max(worst, *(abs(score / known[split, row] - 1) for split, row, score in pairs))
+        expected, found = (v.search(query, 10_000) for v in (exact, grouped))
+        assert (found.scores[:-1] >= found.scores[1:]).all()
+        scores = dict(zip(zip(expected.splits.tolist(), expected.rows.tolist(), strict=True), expected.scores.tolist(), strict=True))
+        assert len(found) == len(scores)
+        hits = zip(found.splits.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
+        worst = max(worst, *(abs(score / scores[split, row] - 1) for split, row, score in hits))
     print(f"largest relative error {worst:.4f}")
     assert 0 < worst < 0.1
     monkeypatch.setattr(limits, "VIEW_SPLITS", 100)
@@ -112,7 +112,7 @@ def test_groups_with_their_own_statistics_differ_little_on_similar_rows(tmp_path
     assert len(View(readers).groups) == 6
 
 
-def test_indexes_of_different_kinds_are_searched_apart(tmp_path: Path) -> None:
+def test_splits_with_different_mappings_are_searched_separately(tmp_path: Path) -> None:
     first = write(tmp_path / "a.split", ["Big Cat", "dog"])
     rows = batch_of({"m": pa.array(["cat", "Big Cat"]), "n": pa.array([1, 2])})
     write_split(tmp_path / "b.split", rows, DocMapping.for_table(SCHEMA, [], {"m": "string"}))
@@ -124,14 +124,19 @@ def test_indexes_of_different_kinds_are_searched_apart(tmp_path: Path) -> None:
     assert len(join_hits([])) == 0
 
 
-def test_the_same_split_twice(tmp_path: Path) -> None:
+def test_a_copy_of_a_split_is_searched_too(tmp_path: Path) -> None:
     split = write(tmp_path / "a.split", ["cat", "dog cat"])
     (tmp_path / "b.split").write_bytes((tmp_path / "a.split").read_bytes())
     hits = View([split, SplitReader(tmp_path / "b.split")]).search(parse_query("cat", SCHEMA, MAPPING), 10)
-    assert list(zip(hits.splits.tolist(), hits.rows.tolist(), strict=True)) == [(0, 0), (1, 0), (0, 1), (1, 1)]  # equal scores in order
+    assert list(zip(hits.splits.tolist(), hits.rows.tolist(), strict=True)) == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+    ]  # ties by split
 
 
-def test_few_views_are_kept_and_a_changed_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_views_is_bounded_and_notices_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OPEN_VIEWS", 2)
     paths = [tmp_path / f"{number}.split" for number in range(3)]
     for number, path in enumerate(paths):
@@ -155,7 +160,7 @@ def test_few_views_are_kept_and_a_changed_file_is_seen(tmp_path: Path, monkeypat
         open_view(paths)
 
 
-def test_damage_is_told_and_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_reported_and_no_temporary_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     query = parse_query("cat", SCHEMA, MAPPING)
@@ -178,16 +183,16 @@ def _found_in_child(paths: list[Path]) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_opens_its_own(tmp_path: Path) -> None:
+def test_a_forked_child_opens_its_own_view(tmp_path: Path) -> None:
     write(tmp_path / "a.split", ["cat"])
     assert _found_in_child([tmp_path / "a.split"]) == 1
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply(_found_in_child, ([tmp_path / "a.split"],)) == 1
 
 
-def test_views_give_way_by_the_number_of_their_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each split is some files that are mapped, of which a process may have 65,530: a growing table of 1,500 splits came there with
-    its seventh version."""
+def test_views_are_evicted_by_the_number_of_their_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each split takes several memory mappings, and a process may have 65,530: a growing table of 1,500 splits reached that at its
+    seventh version."""
     monkeypatch.setattr(limits, "MAPPED_SPLITS", 5)
     view._views.clear()
     for number in range(4):
@@ -201,19 +206,19 @@ def test_views_give_way_by_the_number_of_their_splits(tmp_path: Path, monkeypatc
     view._views.clear()
 
 
-def test_more_splits_than_can_be_mapped_are_searched_group_after_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_splits_than_can_be_mapped_are_searched_group_by_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = uneven_texts()
     readers = [write(tmp_path / f"{number}.split", texts) for number, texts in enumerate(parts)]
     monkeypatch.setattr(limits, "VIEW_SPLITS", 2)
     kept = View(readers)
     monkeypatch.setattr(limits, "MAPPED_SPLITS", 5)
-    passing = View(readers)
-    assert len(passing.groups) == len(kept.groups) == 3
+    transient = View(readers)
+    assert len(transient.groups) == len(kept.groups) == 3
     for text in queries():
         query = parse_query(text, SCHEMA, MAPPING)
-        found, expected = passing.search(query, 20), kept.search(query, 20)
+        found, expected = transient.search(query, 20), kept.search(query, 20)
         assert [part.tolist() for part in (found.splits, found.rows, found.scores)] == [
             part.tolist() for part in (expected.splits, expected.rows, expected.scores)
         ], text
-    assert all(group._open_searcher is None for group in passing.groups)
+    assert all(group._open_searcher is None for group in transient.groups)
     assert all(group._open_searcher is not None for group in kept.groups)

@@ -1,6 +1,6 @@
-"""`make bench`: CPU of the log beside deltalake's, of splits and searches beside tantivy's. It prints; no test relies on a time.
+"""`make bench`: compares the CPU time of the log with deltalake, and of splits and searches with tantivy. No test relies on a time.
 
-CPU is that of the whole process, all threads; each figure is the best, or the median, of several. Ratios are what counts.
+CPU time is that of the process with all threads; each figure is the minimum or the median of several runs. The ratios matter.
 """
 
 from __future__ import annotations
@@ -46,34 +46,34 @@ QUICK = os.environ.get("QUICK", "") not in ("", "0")
 SIZES = (1_000, 10_000, 100_000) if QUICK else (1_000, 100_000, 1_000_000)
 REPLAYS = (1_000,) if QUICK else (1_000, 10_000)
 CHECKPOINT = 10_000 if QUICK else 100_000
-VERSIONS = 100  # of every table of SIZES: a refresh lists them, so there are equally many
+VERSIONS = 100  # of each table of SIZES: a refresh lists the versions, so their number is the same
 ROUNDS = 10 if QUICK else 30
-UNCACHED = Reading(cache_ms=0)  # or the commit itself would answer the refresh
+UNCACHED = Reading(cache_ms=0)  # otherwise the commit would fill the cache for the refresh
 
 NOTES = """
-How it is compared
-- Both logs tell the same history: paths of 80 to 90 characters, two partition values, bounds of five columns. Delta's is
-  plain, ours gzip as by default; for the replay that is judged ours is plain too (transaction.compression.enabled=false).
-- Neither has a checkpoint, except in the row that says so. Ours is read without the cache of this process.
-- A replay ends with a handle that can commit, refresh, count and tell whether a path is live. Every line of ours was checked in full by
-  then, and so was every path; adds that are spelt alike stay texts until asked for. deltalake has its columns then; the row
-  below is with the columns of all files on both sides.
-- The two take turns, and the best of each counts. Ours learns how a table spells its adds from the first 200, once in a process.
-- A commit is one add: ours with fsync of file and folder, through the same transaction as every write; Delta's by create_write_transaction.
-  Both leave the handle at the new version. Our first commit after opening also makes the index of paths: shown as a row of its own.
-- A refresh follows one commit made by another handle. It asks for the names that follow its version; a local
-  folder still gives all its names, so it grows a little with the number of version files.
-- Splits and searches are compared with raw tantivy-py as tests/benchmarks/{splits,search}.py say. Their ratios of bytes, and that of
-  writing, are ours to theirs, so less is better; all others are theirs to ours.
-- A merge of many splits is compared with reading their rows and indexing them anew, both through the table's own verbs.
-- A purge is planned from a listing that is made up, with a real log; rows marked wall are of real files, beside deltalake's vacuum.
-- Time to import libraries is left out, except in the rows about the start.
+How the figures are measured
+- Both logs contain the same history: paths of 80 to 90 characters, two partition values, bounds of five columns. Delta's log is
+  uncompressed, ours is gzip (the default); for the replay with a verdict ours is uncompressed too (transaction.compression.enabled=false).
+- Neither log has a checkpoint, except in the row that says so. Our log is read without the cache of this process.
+- A replay ends with a handle that can commit, refresh, count and look up a live path. By then, every line and every path of ours has
+  been validated; adds of the usual form are decoded on demand. deltalake has its columns by then; the row below includes the columns
+  of all files on both sides.
+- The two alternate, and the minimum of each counts. Ours learns the form of a table's adds from the first 200, once per process.
+- A commit is one add: ours with fsync of file and folder, in the same transaction as every write; Delta's by create_write_transaction.
+  Both leave the handle at the new version. Our first commit after opening also builds the index of paths, which has a separate row.
+- A refresh follows one commit made by another handle. It lists the names after its version; a local folder still returns all its names,
+  so the time grows slightly with the number of version files.
+- Splits and searches are compared with raw tantivy-py, see tests/benchmarks/{splits,search}.py. The ratios of bytes and of writing are
+  ours to theirs, so less is better; all others are theirs to ours.
+- A merge of many splits is compared with reading and re-indexing their rows, both through the table's methods.
+- A purge is planned from a synthetic listing with a real log; rows marked "wall" use real files and are compared with deltalake's vacuum.
+- Import time is excluded, except in the rows about the start.
 """
 
 
 @dataclass
 class Board:
-    """The rows of the table, and whether what is promised holds."""
+    """The rows of the printed table, and the verdict on each promise."""
 
     rows: list[tuple[str, str, str, str]] = field(default_factory=list)
     verdicts: list[tuple[bool, str]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Board:
         print(f"  {what}: {self.rows[-1][1]}", file=sys.stderr, flush=True)
 
     def show_row(self, what: str, ours: str, theirs: str, ratio: str) -> None:
-        """A row in other units; what the ratio is of, the text says."""
+        """Add a row with its own units; the label explains the ratio."""
         self.rows.append((what, ours, theirs, ratio))
         print(f"  {what}: {ours}", file=sys.stderr, flush=True)
 
@@ -143,7 +143,7 @@ def replays(folder: Path, board: Board) -> None:
 
 
 class OpenTables:
-    """One table of ours, open, and one of Delta's."""
+    """An open table of ours and the equivalent Delta table."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self.size = size
@@ -167,7 +167,7 @@ class OpenTables:
         action = AddAction(add["path"], add["size"], add["partitionValues"], add["modificationTime"], True, add["stats"])
         self.delta.create_write_transaction([action], "append", self.schema, PARTITIONS)
 
-    def refreshed(self) -> float:
+    def refresh_time(self) -> float:
         follower: Snapshot = advance(self.log, self.snapshot)
         other = our_log(self.ours)
         times = []
@@ -179,7 +179,7 @@ class OpenTables:
             assert follower.version == self.snapshot.version
         return statistics.median(times)
 
-    def delta_refreshed(self, rounds: int) -> float:
+    def delta_refresh_time(self, rounds: int) -> float:
         follower = DeltaTable(self.theirs)
         times = []
         for _ in range(rounds):
@@ -201,8 +201,8 @@ def commits(folder: Path, board: Board) -> None:
             f"commit one add, {size:,} live files", our_commits[-1], statistics.median(cpu(tables.delta_commit) for _ in range(rounds))
         )
         board.add("  our first one after opening", first)
-        our_refreshes.append(tables.refreshed())
-        board.add(f"refresh after one commit, {size:,} live files", our_refreshes[-1], tables.delta_refreshed(rounds))
+        our_refreshes.append(tables.refresh_time())
+        board.add(f"refresh after one commit, {size:,} live files", our_refreshes[-1], tables.delta_refresh_time(rounds))
         assert totals(tables.log, tables.snapshot).num_files == size + 1 + 2 * ROUNDS
     for what, times in (("commit", our_commits), ("refresh", our_refreshes)):
         spread = max(times) / min(times)
@@ -238,7 +238,7 @@ def starts(board: Board) -> None:
 
 def main() -> int:
     board = Board()
-    pa.array([1])  # imports what Arrow imports when it first converts
+    pa.array([1])  # triggers the imports of Arrow's first conversion
     with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
         for part in (replays, commits, checkpoints, states, purges):
             part(Path(name), board)

@@ -1,4 +1,4 @@
-"""Filters over the live files of one large table: by partition, and by min/max of each type; the first time and again."""
+"""Filters over the live files of one large table, by partition and by the min/max of each type: the first time and repeated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Board(Protocol):
 
 
 def filters(size: int, board: Board) -> None:
-    """Two rows for each filter, and the verdict that none takes longer than the bar once its columns are known."""
+    """Two rows for each filter, and the verdict whether all repetitions stay below BAR_MS."""
     files = live_files(size)
     slowest = 0.0
     for what, where in FILTERS.items():
@@ -64,7 +64,7 @@ def filters(size: int, board: Board) -> None:
 
 
 def live_files(size: int) -> LiveFiles:
-    """As columns right away: adds one by one would take a minute."""
+    """The files as columns, because single adds would take a minute."""
     numbers = np.arange(size)
     rows: dict[str, Any] = {field.name: pa.nulls(size, field.type) for field in columns.SCHEMA}
     unique = pc.utf8_lpad(_texts(numbers), 12, "0")
@@ -79,13 +79,13 @@ def live_files(size: int) -> LiveFiles:
     return LiveFiles((Part(Segment(pa.table(rows, schema=columns.SCHEMA))),))
 
 
-def _bounds(numbers: np.ndarray, more: int) -> dict[str, pa.Array]:
-    moments = pa.array((1_704_067_200 + numbers % 3600) * 1_000_000 + more, pa.timestamp("us"))
+def _bounds(numbers: np.ndarray, offset: int) -> dict[str, pa.Array]:
+    times = pa.array((1_704_067_200 + numbers % 3600) * 1_000_000 + offset, pa.timestamp("us"))
     return {
-        "id": _texts(numbers + more),
-        "name": pc.utf8_lpad(_texts(numbers + more), 8, "0"),
-        "price": pa.array(numbers / 8 + more).cast(pa.string()),
-        "ts": pc.binary_join_element_wise(pc.strftime(moments, "%Y-%m-%dT%H:%M:%S"), "Z", ""),
+        "id": _texts(numbers + offset),
+        "name": pc.utf8_lpad(_texts(numbers + offset), 8, "0"),
+        "price": pa.array(numbers / 8 + offset).cast(pa.string()),
+        "ts": pc.binary_join_element_wise(pc.strftime(times, "%Y-%m-%dT%H:%M:%S"), "Z", ""),
     }
 
 
@@ -100,6 +100,6 @@ def _day(days: np.ndarray) -> pa.Array:
 def _maps(values: dict[str, pa.Array]) -> pa.MapArray:
     size, width = len(next(iter(values.values()))), len(values)
     keys = pa.array(list(values)).take(pa.array(np.tile(np.arange(width), size)))
-    places = np.arange(size * width).reshape(width, size).T.ravel()
-    items = pa.concat_arrays(list(values.values())).take(pa.array(places))
+    indices = np.arange(size * width).reshape(width, size).T.ravel()
+    items = pa.concat_arrays(list(values.values())).take(pa.array(indices))
     return pa.MapArray.from_arrays(pa.array(np.arange(0, size * width + 1, width), pa.int32()), keys, items)

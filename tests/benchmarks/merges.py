@@ -1,6 +1,6 @@
-"""Planning a merge of many files, and a merge end to end beside indexing the same rows anew: `merges(folder, board)` is for the bench.
+"""Planning a merge of many files, and a complete merge compared with re-indexing the same rows: the bench calls `merges(folder, board)`.
 
-CPU is that of this process and of the children that merge segments.
+CPU time includes the child processes that merge segments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.loading import read_all
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 FILES = 140_000
 SPLITS = 40 if QUICK else 200
-ROWS = 7_000  # of a split, which has about a megabyte then
+ROWS = 7_000  # per split, which gives about a megabyte
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("level", pa.string()), ("message", pa.string())])
 WORDS = [f"word{number}" for number in range(20_000)]
 

@@ -1,8 +1,8 @@
-"""Purge of large tables: `purges(folder, board)` is called by the bench.
+"""Purge of large tables: the bench calls `purges(folder, board)`.
 
-Planning is measured in a process of its own, whose memory is shown too: the listing is made up, the log is real. The listing itself is
-of real files on this disk and of objects of an S3 server on loopback, beside what deltalake's vacuum takes for as many; wall time,
-since it is the store that is waited for.
+Planning is measured in a separate process, with its memory; the listing is synthetic, the log is real. The listing is measured with real
+files on this disk and with objects of an S3 server on loopback, compared with deltalake's vacuum of as many files; in wall time, because
+the store dominates.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ context = bound(Path(sys.argv[1]))
 names = open(sys.argv[2]).read().split()
 dead = [f"splits/split-00000000-0000-4000-8000-{number:012x}.split" for number in range(len(names) // 10)]
 real = LocalStore.list
-def listed(self, folder, after=None):
+def synthetic_list(self, folder, after=None):
     if folder == "":
         for name in (*names, *dead):
             yield Entry(name, 123456, LONG_AGO * 1000)
     yield from real(self, folder, after)
-LocalStore.list = listed
+LocalStore.list = synthetic_list
 def peak():
     return next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM:"))
 before, started = peak(), time.process_time()
@@ -84,17 +84,17 @@ def _planning(folder: Path, board: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PLANNING, str(table), str(names)], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
-    told = json.loads(done.stdout)
-    board.add(f"purge, {FILES:,} live and {FILES // 10:,} dead files: read the log with all versions", told["gather"])
-    board.add("  and plan", told["plan"])
-    board.show_row("  memory at its highest, beyond what was there", f"{told['mib']:,} MiB", "", "")
-    seconds = told["gather"] + told["plan"]
+    result = json.loads(done.stdout)
+    board.add(f"purge, {FILES:,} live and {FILES // 10:,} dead files: read the log with all versions", result["gather"])
+    board.add("  and plan", result["plan"])
+    board.show_row("  memory at its highest, beyond what was there", f"{result['mib']:,} MiB", "", "")
+    seconds = result["gather"] + result["plan"]
     bar = 5 + FILES // 100_000
     board.judge(seconds <= bar, f"a purge of {FILES:,} files is planned within {bar} s of CPU ({seconds:.1f} s)")
 
 
 def _listing(folder: Path, board: Any) -> None:
-    """Dead objects, found on disk and by an S3 server that has the same files for objects."""
+    """Dead objects, listed on disk and by an S3 server that serves the same files."""
     ours, theirs = (
         write_ours(folder / "s3/000000000000/tables/listed", 3, 10),
         write_delta(folder / "s3/000000000000/tables/vacuumed", 3, 10),

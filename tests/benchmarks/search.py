@@ -1,8 +1,8 @@
-"""Search beside raw tantivy-py: the same rows in 50 splits of a table, and in one tantivy index that also stores them.
+"""Search compared with raw tantivy-py: the same rows in 50 splits of a table, and in one tantivy index that also stores them.
 
-Both fetch the ten rows, and keep blocks that they have decoded: tantivy from its doc store, we from about seven splits, a block of 1,024
-rows each, which takes 1 to 2 ms the first time however large the table is. Run alone with `python -m tests.benchmarks.search`, or called
-by the bench with its board.
+Both fetch the ten rows and cache decoded blocks: tantivy reads its doc store; a table reads a block of 1,024 rows from each of about seven
+splits, which takes 1 to 2 ms the first time, regardless of the size of the table. Run it with `python -m tests.benchmarks.search`, or as
+part of the bench.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import indextables as it
 
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 SPLITS = 50
-ROWS = 2_000 if QUICK else 20_000  # of a split
+ROWS = 2_000 if QUICK else 20_000  # per split
 SCHEMA = pa.schema(
     [
         ("ts", pa.timestamp("us", tz="UTC")),
@@ -57,7 +57,7 @@ class Board(Protocol):
 
 
 def log_rows(start: int, count: int) -> pa.Table:
-    """Lines of about 100 characters: common words by Zipf's law, and one that is nearly unique."""
+    """Lines of about 100 characters: common words by Zipf's law, and one nearly unique word."""
     choose = random.Random(start)
     weights = [1 / (rank + 2) for rank in range(len(_WORDS))]
     first = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,7 +80,7 @@ def make_table(folder: Path, parts: list[pa.Table]) -> it.Table:
 
 
 def make_index(folder: Path, parts: list[pa.Table]) -> Any:
-    """All rows in one segment, stored and indexed as tantivy's builder does it."""
+    """All rows in one segment, stored and indexed with the defaults of tantivy's schema builder."""
     builder = tantivy.SchemaBuilder()
     builder.add_date_field("ts", stored=True)
     for name in ("level", "host", "message"):
@@ -99,7 +99,7 @@ def make_index(folder: Path, parts: list[pa.Table]) -> Any:
 
 
 def tantivy_search(index: Any, query: str) -> list[dict[str, Any]]:
-    """The ten best rows, as tantivy-py's own documentation does it."""
+    """The ten best rows, searched as in tantivy-py's documentation."""
     searcher = index.searcher()
     parsed = index.parse_query(query.replace("AND NOT ", "AND -"), ["level", "host", "message"])
     return [searcher.doc(address).to_dict() for _, address in searcher.search(parsed, 10).hits]
@@ -122,14 +122,14 @@ def searches(folder: Path, board: Board) -> None:
     assert index.searcher().num_docs == SPLITS * ROWS
     for query in QUERIES:
         assert table.search(query).num_rows == min(10, len(tantivy_search(index, query)) or table.search(query).num_rows), query
-    # In turns, so that both have the same machine.
+    # Alternating, so that both run under the same conditions.
     rounds = [
         (_cpu(lambda: [table.search(query) for query in QUERIES], 1), _cpu(lambda: [tantivy_search(index, query) for query in QUERIES], 1))
         for _ in range(7)
     ]
     ours, theirs = (min(times) for times in zip(*rounds, strict=True))
     board.add(f"top-10 of {SPLITS * ROWS:,} rows in {SPLITS} splits, {len(QUERIES)} queries (tantivy: one index)", ours, theirs)
-    if not QUICK:  # a table of few rows shows what fetching ten rows costs, not what searching does
+    if not QUICK:  # in a small table, fetching ten rows costs more than searching
         board.judge(ours <= 1.5 * theirs, f"top-10 over {SPLITS} splits within 1.5x of one tantivy index ({ours / theirs:.2f}x)")
     board.add(
         "  with where and order_by", _cpu(lambda: [table.search(q, where="latency_ms < 2500", order_by="ts desc") for q in QUERIES], 3)
@@ -143,7 +143,7 @@ def _aggregated(table: it.Table) -> pa.Table:
 
 
 def cold_search(folder: Path, rows: pa.Table, board: Board) -> None:
-    """From the start of the process to its hits."""
+    """The time from the start of a process to its hits."""
     make_table(folder / "cold", [rows])
     command = [sys.executable, "-m", "indextables", "search", str(folder / "cold"), "connection OR cached", "--json"]
     times, walls = [], []
@@ -157,7 +157,7 @@ def cold_search(folder: Path, rows: pa.Table, board: Board) -> None:
     board.add("  wall time of it", min(walls))
 
 
-class _Printed:
+class _PrintingBoard:
     def add(self, what: str, ours: float, theirs: float | None = None) -> None:
         print(f"{what}: {ours * 1000:,.2f} ms" + ("" if theirs is None else f", tantivy {theirs * 1000:,.2f} ms"))
 
@@ -167,4 +167,4 @@ class _Printed:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
-        searches(Path(name), _Printed())
+        searches(Path(name), _PrintingBoard())

@@ -1,4 +1,4 @@
-"""The same history as a log of ours and as a log of Delta's, without checkpoint: realistic adds, the same number of files and facts."""
+"""Writes the same history as a log of ours and as a Delta log, without checkpoints: realistic adds with the same files and statistics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PARTITIONS = COLUMNS[:2]
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": n, "type": "string", "nullable": True, "metadata": {}} for n in COLUMNS]})
 
 
-def facts(number: int) -> dict[str, Any]:
-    """Two partition values, and the bounds of five columns."""
+def statistics_of(number: int) -> dict[str, Any]:
+    """Two partition values and the bounds of five columns."""
     return {
         "partition": {"date": f"2024-01-{number % 28 + 1:02d}", "host": f"h{number % 50}"},
         "low": dict.fromkeys(COLUMNS[2:], f"{number:08d}"),
@@ -30,16 +30,16 @@ def facts(number: int) -> dict[str, Any]:
 
 
 def our_add(number: int) -> Add:
-    known = facts(number)
-    folder = "/".join(f"{name}={value}" for name, value in known["partition"].items())
+    values = statistics_of(number)
+    folder = "/".join(f"{name}={value}" for name, value in values["partition"].items())
     return Add(
         path=f"{folder}/splits/split-{uuid.uuid4()}.split",
-        partition_values=known["partition"],
+        partition_values=values["partition"],
         size=123_456 + number,
         modification_time=1_700_000_000_000 + number,
         data_change=True,
-        min_values=known["low"],
-        max_values=known["high"],
+        min_values=values["low"],
+        max_values=values["high"],
         num_records=1000,
         footer_start_offset=100_000 + number,
         footer_end_offset=123_456 + number,
@@ -49,12 +49,12 @@ def our_add(number: int) -> Add:
 
 
 def delta_add(number: int) -> dict[str, Any]:
-    known = facts(number)
-    folder = "/".join(f"{name}={value}" for name, value in known["partition"].items())
-    stats = {"numRecords": 1000, "minValues": known["low"], "maxValues": known["high"], "nullCount": dict.fromkeys(COLUMNS[2:], 0)}
+    values = statistics_of(number)
+    folder = "/".join(f"{name}={value}" for name, value in values["partition"].items())
+    stats = {"numRecords": 1000, "minValues": values["low"], "maxValues": values["high"], "nullCount": dict.fromkeys(COLUMNS[2:], 0)}
     return {
         "path": f"{folder}/part-{uuid.uuid4()}.parquet",
-        "partitionValues": known["partition"],
+        "partitionValues": values["partition"],
         "size": 123_456 + number,
         "modificationTime": 1_700_000_000_000 + number,
         "dataChange": True,
@@ -63,7 +63,7 @@ def delta_add(number: int) -> dict[str, Any]:
 
 
 def write_ours(table: Path, versions: int, adds: int, *, compress: bool = True) -> Path:
-    """`versions` commits of `adds` adds each, gzip as by default, or plain as Delta's are."""
+    """Write `versions` commits of `adds` adds each, compressed with gzip (the default) or uncompressed like Delta's."""
     (table / "_transaction_log").mkdir(parents=True)
     metadata = Metadata(id=str(uuid.uuid4()), schema_string=SCHEMA, partition_columns=PARTITIONS)
     for version in range(versions + 1):
@@ -74,7 +74,7 @@ def write_ours(table: Path, versions: int, adds: int, *, compress: bool = True) 
 
 
 def write_delta(table: Path, versions: int, adds: int) -> Path:
-    """The same for Delta, plain as it always is."""
+    """Write the same history as a Delta log, which is always uncompressed."""
     (table / "_delta_log").mkdir(parents=True)
     form = {"provider": "parquet", "options": {}}
     metadata = {"id": str(uuid.uuid4()), "format": form, "schemaString": SCHEMA, "partitionColumns": PARTITIONS, "configuration": {}}

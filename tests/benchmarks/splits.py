@@ -1,10 +1,10 @@
-"""Splits beside raw tantivy-py, and beside DuckDB on Parquet: CPU of writing, scanning and merging, bytes per row. Alone it prints.
+"""Splits compared with raw tantivy-py and with DuckDB on Parquet: CPU time of writing, scanning and merging, and bytes per row.
 
-The rows are log lines of about 200 bytes. tantivy's documents have the same fields, are built before the clock starts, and are stored;
-ours are made from Arrow while it runs. The promise is against fields that are also indexed and fast, as tantivy's own schema builder
-makes them; for comparison there is a row against fields that are indexed as sparingly as ours. CPU is that of the whole process, all
-threads, the best of several rounds in which all take turns; that of a merge includes its child process. What a merge is compared with
-reads the same rows from the same splits, and indexes and stores them again.
+The rows are log lines of about 200 bytes. tantivy's documents have the same fields, are stored, and are built before the measurement;
+ours are built from Arrow during it. The promise compares with fields that are also indexed and fast, as tantivy's schema builder creates
+them; a further row compares with fields that are indexed as sparingly as ours. CPU time covers the process with all threads, and the child
+process of a merge; it is the minimum of several rounds in which the programs alternate. A merge is compared with reading the same rows
+from the same splits, and indexing and storing them again. As a script, it prints the rows.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SCHEMA = pa.schema(
     ]
 )
 MAPPING = DocMapping.for_table(SCHEMA, [], {"level": "string", "host": "string"})
-WRITE_BAR = 1.25  # times the CPU of raw tantivy
-SCAN_BAR = 20.0  # times faster than stored documents
-MERGE_BAR = 2.0  # times faster than indexing again
+WRITE_BAR = 1.25  # times the CPU time of raw tantivy
+SCAN_BAR = 20.0  # times faster than reading stored documents
+MERGE_BAR = 2.0  # times faster than re-indexing
 MERGED = 10  # splits that are merged into one
 FILTER = "status = 500 AND latency > 300"
 _WORDS = (
@@ -54,7 +54,7 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the result; `holds` is None where nothing was promised."""
+    """One line of the result; `holds` is None without a promise."""
 
     what: str
     ours: str
@@ -82,7 +82,7 @@ def log_lines(count: int, seed: int = 7) -> pa.Table:
 
 
 def measure(folder: Path, count: int = 50_000, rounds: int = 3) -> list[Row]:
-    """The rows of the bench. `folder` is best on a memory file system, so that the disk has no say."""
+    """The rows of the bench. `folder` should be on a memory file system, so that the disk does not affect the result."""
     data = log_lines(count)
     documents = _documents(data)
     ours: list[float] = []
@@ -118,7 +118,7 @@ def measure(folder: Path, count: int = 50_000, rounds: int = 3) -> list[Row]:
 
 
 def _merging(folder: Path, data: pa.Table, rounds: int) -> Row:
-    """Of MERGED splits, row store included."""
+    """A merge of MERGED splits, including the row store."""
     size = -(-data.num_rows // MERGED)
     parts = [folder / f"part-{number}.split" for number in range(MERGED)]
     for number, part in enumerate(parts):
@@ -140,12 +140,12 @@ def _merging(folder: Path, data: pa.Table, rounds: int) -> Row:
     fast = min(indexings) / min(merges)
     count = data.num_rows
     what = f"merge {MERGED} splits of {size:,} rows, against indexing them again"
-    # Few rows would show what the start of the child process costs.
+    # With few rows, the start of the child process dominates.
     return Row(what, _us(min(merges), count), _us(min(indexings), count), fast, fast >= MERGE_BAR if count >= 100_000 else None)
 
 
 def _filtering(folder: Path, data: pa.Table, rounds: int) -> list[Row]:
-    """A filter and two columns, against DuckDB on Parquet files of the same rows; and a count."""
+    """A filter with two columns, and a count, compared with DuckDB on Parquet files of the same rows."""
     table = it.create(folder / "table", SCHEMA, options={"indexing.typemap.level": "string", "indexing.typemap.host": "string"})
     table.append(data)
     pq.write_table(data, folder / "duck.parquet", compression="zstd")
@@ -174,7 +174,7 @@ def _cpu(work: Callable[[], Any]) -> float:
 
 
 def _used() -> float:
-    """CPU of this process and of the children that ended."""
+    """CPU time of this process and its finished children."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -191,10 +191,10 @@ def _write(target: Path, data: pa.Table, folder: Path, compression: str = "lz4")
 
 
 def _rows_only(folder: Path, data: pa.Table) -> float:
-    nothing = DocMapping(tuple((name, "stored") for name in SCHEMA.names))
+    unindexed = DocMapping(tuple((name, "stored") for name in SCHEMA.names))
 
     def write() -> None:
-        writer = SplitWriter(SCHEMA, nothing, folder / "work")
+        writer = SplitWriter(SCHEMA, unindexed, folder / "work")
         for batch in data.to_batches(10_000):
             writer.write(batch)
         writer._store.finish()
@@ -204,7 +204,7 @@ def _rows_only(folder: Path, data: pa.Table) -> float:
 
 
 def _full_schema() -> Any:
-    """Stored, indexed and fast."""
+    """A schema whose fields are stored, indexed and fast."""
     builder = tantivy.SchemaBuilder()
     for field in SCHEMA:
         if pa.types.is_string(field.type):
@@ -217,7 +217,7 @@ def _full_schema() -> Any:
 
 
 def _lean_schema() -> Any:
-    """The fields of our index, stored."""
+    """A schema with the fields of our index, also stored."""
     text = {"indexing": {"record": "position", "fieldnorms": True, "tokenizer": "words"}, "stored": True, "fast": False}
     exact = {"indexing": {"record": "basic", "fieldnorms": False, "tokenizer": "raw"}, "stored": True, "fast": False}
     number = {"indexed": False, "fieldnorms": False, "fast": True, "stored": True}
@@ -250,7 +250,7 @@ def _scan(split: Path, count: int) -> None:
 
 
 def _read_stored(folder: Path, count: int) -> None:
-    """Stored documents as rows of Arrow, which is what a scan gives."""
+    """Read the stored documents as Arrow rows, like a scan."""
     searcher = tantivy.Index.open(str(folder)).searcher()
     rows = 0
     for start in range(0, count, 10_000):
@@ -270,7 +270,7 @@ class Board(Protocol):
 
 
 def splits(board: Board) -> None:
-    """All of it in a folder of its own, in memory where there is such a file system."""
+    """Run the benchmark in a temporary folder, on a memory file system if there is one."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() and os.access(memory, os.W_OK) else None))
     try:
@@ -283,7 +283,7 @@ def splits(board: Board) -> None:
             board.judge(row.holds, f"{row.what.strip()}: {row.ours} and {row.theirs} ({row.ratio:.2f}x)")
 
 
-class _Printed:
+class _PrintingBoard:
     def show_row(self, what: str, ours: str, theirs: str, ratio: str) -> None:
         print(f"{what:70} {ours:>14} {theirs:>14} {ratio:>8}")
 
@@ -292,4 +292,4 @@ class _Printed:
 
 
 if __name__ == "__main__":
-    splits(_Printed())
+    splits(_PrintingBoard())

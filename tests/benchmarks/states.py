@@ -1,7 +1,7 @@
-"""Avro states beside deltalake's checkpoints and pyiceberg's manifests, in one run: `states(folder, board)` is called by the bench.
+"""Avro checkpoints compared with deltalake's checkpoints and pyiceberg's manifests in one run: the bench calls `states(folder, board)`.
 
-Which design reaches which bar: manifests decoded as columns (uncached), bounds that rule manifests out before they are read (one
-partition), the local cache of decoded manifests (warm; and seed 000's table of many transactions).
+Manifests decoded as columns serve the uncached bars, bounds that exclude manifests before they are read serve the single partition, and
+the local cache of decoded manifests serves the warm bars and seed 000's table of many transactions.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from tests.support.loading import read_all
 
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 SIZES = (10_000, 100_000) if QUICK else (10_000, 100_000, 1_000_000)
-ICEBERG_MOST = 100_000  # it takes 90 s for a million files
+ICEBERG_MOST = 100_000  # pyiceberg takes 90 s for a million files
 TRANSACTIONS = (1_000,) if QUICK else (1_000, 10_000)
-RECENT = 40  # transactions after the last checkpoint but one: those of the last 30 need one to begin with
+RECENT = 40  # transactions after the last checkpoint but one, more than the 30 that a checkpoint keeps
 WHERE = "date = '2024-01-05' AND host = 'h4'"
 UNCACHED = Reading(cache_ms=0)
 
@@ -88,7 +88,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 
 def states(folder: Path, board: Any) -> None:
-    """Rows and verdicts of all bars of issue 5 that concern states. The cache folder is one of the bench's own."""
+    """Rows and verdicts for all bars of issue 5 about checkpoints. The bench uses its own cache folder."""
     os.environ["INDEXTABLES_CACHE_DIR"] = str(folder / "cache")
     pa.array([1])
     incremental = []
@@ -108,9 +108,9 @@ def states(folder: Path, board: Any) -> None:
 
 
 def _full(board: Any, size: int, ours: Path, theirs: Path) -> None:
-    """Of tables that are open, with the columns of all files made: what is timed is writing."""
+    """A full checkpoint of an open table whose file columns are loaded, so that only the writing is timed."""
     bound = context(ours)
-    checkpoint.checkpoint(bound)  # commits the protocol that states need
+    checkpoint.checkpoint(bound)  # commits the protocol that Avro checkpoints need
     for state in (ours / "_transaction_log").glob("state-v*/_manifest.json"):
         state.unlink()
     shutil.rmtree(ours / "_transaction_log" / "manifests")
@@ -154,14 +154,14 @@ def _opened(board: Any, size: int, ours: Path, theirs: Path) -> None:
 
 
 def _incremental(ours: Path, warm_up: Path) -> float:
-    """Best of three, each with 10 more files and by a process that knows nothing of the table, but has made a checkpoint of another."""
+    """Minimum of three, each with 10 new files in a new process, which first writes a checkpoint of another table."""
     code = [sys.executable, "-c", INCREMENTAL, str(warm_up), str(ours)]
     done = [subprocess.run(code, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]) for _ in range(3)]
     return min(float(one.stdout) for one in done)
 
 
 def ten_more(table: Path) -> None:
-    """As any program says it; an append of ours also tells that its paths are new, which a machine without a cache is glad of."""
+    """Commit ten adds like any program; unlike our append, without recording that the paths are new."""
     version = load_snapshot(our_log(table)).version + 1
     info = CommitInfo(id=str(version), timestamp=1_700_000_000_000, operation="append", read_version=version - 1)
     actions = [info, *(our_add(10_000_000 + 10 * version + number) for number in range(10))]
@@ -169,7 +169,7 @@ def ten_more(table: Path) -> None:
 
 
 def _iceberg(board: Any, folder: Path, size: int) -> None:
-    """A table of as many files through pyiceberg's own catalogue; data files are named, not written."""
+    """A table of as many files in pyiceberg's catalog; the data files are registered, not written."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -199,7 +199,7 @@ def _iceberg(board: Any, folder: Path, size: int) -> None:
 
 
 def _memory(board: Any, size: int, ours: Path, warm_up: Path) -> None:
-    """Of a process that opened the table with its cache warm: what is not backed by a file."""
+    """Memory not backed by a file, of a process that opened the table with a warm cache."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(ours), str(warm_up)], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
@@ -210,10 +210,10 @@ def _memory(board: Any, size: int, ours: Path, warm_up: Path) -> None:
 
 
 def _against_replay(board: Any, folder: Path, count: int) -> None:
-    """Seed 000's table: append-only, ten files a transaction. Open: a handle that knows version, counts and schema, and can commit.
+    """Seed 000's table: append-only, ten files per transaction. An open table has its version, counts and schema, and can commit.
 
-    As the seed has it, a checkpoint cleans up the transactions before it but for the last 30; what is judged is opened after that. With
-    all version files still in the folder its listing takes most of the time, which is shown as a row of its own.
+    As in the seed, a checkpoint removes the transactions before it except the last 30; the verdict is on opening after that. With all
+    version files still in the folder, the listing takes most of the time, which has a separate row.
     """
     table = write_ours(folder / f"seed{count}", count - RECENT, 10)
     checkpoint.checkpoint(context(table))
@@ -246,7 +246,7 @@ def _against_replay(board: Any, folder: Path, count: int) -> None:
 
 
 def _clean_up(table: Path, count: int) -> None:
-    """As time passes: the files are made older than `logRetention.duration`."""
+    """Simulate the passing of time: make the files older than `logRetention.duration`."""
     for path in (table / "_transaction_log").glob("0*.json"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     checkpoint.checkpoint(context(table))

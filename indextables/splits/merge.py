@@ -26,7 +26,7 @@ from indextables.splits.index import (
     merge_segments,
     numbers_at,
     open_searcher,
-    prepared,
+    prepare_column,
     row_at,
     translated,
 )
@@ -152,7 +152,7 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
         searcher = open_searcher(index)
         return all(
             [repr(value) for value in numbers_at(searcher, name, picked)]  # repr, so that NaN equals NaN
-            == [repr(value) for value in prepared(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
+            == [repr(value) for value in prepare_column(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
             for name, kind in numeric
         )
 

@@ -25,10 +25,10 @@ from indextables.splits.index import (
     DocMapping,
     IndexMeta,
     Numbers,
-    found_by,
-    numbers_by,
+    numbers_of_hits,
     open_searcher,
     parse_meta,
+    top_hits,
     translated,
 )
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
@@ -94,7 +94,7 @@ class SplitReader:
         if most == 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         compiled = query.compile(self.schema, self.mapping)
-        hits = found_by(self._searcher(compiled.parts), compiled.query, query.text, most)
+        hits = top_hits(self._searcher(compiled.parts), compiled.query, query.text, most)
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
@@ -105,7 +105,7 @@ class SplitReader:
             return None
         compiled = query.compile(self.schema, self.mapping)
         searcher = self._searcher(compiled.parts | {IndexPart(name, FAST) for name in (ROW, *columns)})
-        return numbers_by(searcher, compiled.query, query.text, columns)
+        return numbers_of_hits(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
         """Verify the checksums of all files and that only zeros are between them; SplitCorrupted names the first that is damaged."""

@@ -30,7 +30,7 @@ from indextables.errors import SplitCorrupted, StorageError
 from indextables.process_cache import ProcessCache, Sizes
 from indextables.splits.cache import SplitKey, open_split, split_key
 from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
-from indextables.splits.index import IndexMeta, Segment, found_by, open_searcher, translated
+from indextables.splits.index import IndexMeta, Segment, open_searcher, top_hits, translated
 from indextables.splits.query import IndexPart, ParsedQuery, covers, joined
 from indextables.splits.reader import SplitPlace, SplitReader
 
@@ -90,7 +90,7 @@ class Group:
         first = self._readers[0]
         compiled = query.compile(first.schema, first.mapping)
         with nullcontext() if self._kept else _open_slot():
-            found = found_by(self._searcher(compiled.parts), compiled.query, query.text, most, offset)
+            found = top_hits(self._searcher(compiled.parts), compiled.query, query.text, most, offset)
         segments = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
         return Hits(self._numbers[segments], rows, np.fromiter((score for score, _ in found), np.float64, len(found)))

@@ -24,7 +24,7 @@ from indextables.errors import InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, parse_query
 from indextables.splits.format.scratch import scratch_folder
 from indextables.splits.index import schema as index_module
-from indextables.splits.index.schema import found_by, translated
+from indextables.splits.index.schema import top_hits, translated
 from tests.support.splits import batch_of, matches, write_split
 
 LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([1, None, 3]), "ok": pa.array([True, False, None])})
@@ -32,13 +32,13 @@ LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([
 
 def test_a_failed_commit_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value of the wrong type is accepted when it is added, and fails the complete commit; `with writer` would swallow the error."""
-    real = index_module.prepared
+    real = index_module.prepare_column
 
     def poisoned(column: pa.Array, kind: str, tokenizer: str) -> Any:
         add, values = real(column, kind, tokenizer)
         return (tantivy.Document.add_text, ["true" for _ in values]) if kind == "bool" else (add, values)
 
-    monkeypatch.setattr(index_module, "prepared", poisoned)
+    monkeypatch.setattr(index_module, "prepare_column", poisoned)
     with pytest.raises(StorageError, match="could not be built"):
         write_split(tmp_path / "a.split", LETTERS)
     assert not (tmp_path / "a.split").exists()
@@ -55,7 +55,7 @@ def test_panics_become_errors(tmp_path: Path) -> None:
             searcher.search(compiled.query, limit=0)
         assert not isinstance(caught.value, Exception)
         with pytest.raises(SplitCorrupted, match="cannot be searched"):
-            found_by(searcher, compiled.query, "beta", 0)
+            top_hits(searcher, compiled.query, "beta", 0)
         assert [part.tolist() for part in reader.search(parse_query("beta", reader.schema, reader.mapping), 0)] == [[], []]
     with pytest.raises(KeyboardInterrupt), translated(SplitCorrupted, "interrupted"):
         raise KeyboardInterrupt

@@ -43,8 +43,8 @@ def work(job: Job) -> Answer:
 
 def _bound_memory(size: int) -> None:
     """Limit this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
-    most = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def _translate(job: Job, folder: Path) -> None:
@@ -152,7 +152,7 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_binary(kind):
         return lambda value: value if isinstance(value, bytes) else str(value).encode()
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return lambda value: _moment(value, kind)
+        return lambda value: _temporal(value, kind)
     return lambda value: value
 
 
@@ -167,15 +167,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _moment(value: Any, kind: pa.DataType) -> Any:
-    moment = value if isinstance(value, datetime) else decode_value(str(value), kind)
-    if isinstance(moment, datetime):
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _temporal(value: Any, kind: pa.DataType) -> Any:
+    parsed = value if isinstance(value, datetime) else decode_value(str(value), kind)
+    if isinstance(parsed, datetime):
+        aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         if pa.types.is_date(kind):
             return aware.astimezone(UTC).date()
         return aware if kind.tz else aware.astimezone(UTC).replace(tzinfo=None)
-    assert isinstance(moment, date)  # decode_value returns a date for a date column
-    return moment
+    assert isinstance(parsed, date)  # decode_value returns a date for a date column
+    return parsed
 
 
 def main() -> None:

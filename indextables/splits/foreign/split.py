@@ -63,7 +63,7 @@ def translate(path: Path, target: Path, table: UpstreamTable, partition_values: 
     _check_fields(meta, table, path)
     job = Job(
         source=str(path),
-        files={name: (where.start, where.end) for name, where in files.items()},
+        files={name: (span.start, span.end) for name, span in files.items()},
         documents=[(segment.stem, segment.max_doc, segment.deletes.opstamp if segment.deletes else None) for segment in meta.segments],
         target=str(target),
         schema=table.schema.serialize().to_pybytes(),
@@ -100,15 +100,15 @@ def _files(data: memoryview, path: Path) -> dict[str, Range]:
     bundle_start, hot_start, _ = parts_of(data, path)
     files = read_files(data[bundle_start : hot_start - 4], path)
     position = 0
-    for name, where in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
+    for name, span in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
         if not _FILE_NAME.fullmatch(name):
             raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
-        if not position <= where.start <= where.end <= bundle_start:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {where.start} to {where.end}")
-        position = where.end
+        if not position <= span.start <= span.end <= bundle_start:
+            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
+        position = span.end
         if name not in _UNCHECKED:
             try:
-                check_body(data[where.start : where.end])
+                check_body(data[span.start : span.end])
             except ValueError as cause:
                 raise SplitCorrupted(f"split {path} is damaged: its file {name} is invalid: {cause}") from cause
     if INDEX_META not in files:
@@ -117,9 +117,9 @@ def _files(data: memoryview, path: Path) -> dict[str, Range]:
 
 
 def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> IndexMeta:
-    where = files[INDEX_META]
+    span = files[INDEX_META]
     try:
-        meta = parse_meta(data[where.start : where.end])
+        meta = parse_meta(data[span.start : span.end])
     except (ValueError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
     missing = [segment.stem for segment in meta.segments if f"{segment.stem}.store" not in files or segment.max_doc < 1]

@@ -254,12 +254,12 @@ def read_files(bundle: memoryview, path: Path) -> dict[str, Range]:
 def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
     """Check that names match the pattern (they become paths) and that ranges follow each other within the file."""
     position = 0
-    for name, where in files.items():
+    for name, span in files.items():
         if not _FILE_NAME.fullmatch(name):
             raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name!r}")
-        if not position <= where.start <= where.end <= end:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {where.start} to {where.end}")
-        position = where.end
+        if not position <= span.start <= span.end <= end:
+            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
+        position = span.end
     if position != end:
         raise SplitCorrupted(f"split {path} is damaged: there are bytes between its files and its footer")
     if files.keys() != hotcache.files.keys() or not {ROW_STORE, INDEX_META} <= files.keys():

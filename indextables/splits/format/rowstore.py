@@ -183,15 +183,15 @@ class RowStore:
     def _projection(self, columns: Sequence[str] | None) -> _Projection:
         """How to read these columns; cached, because a search reads few rows at a time from each split."""
         key = None if columns is None else tuple(columns)
-        known = self._projections.get(key)
-        if known is None:
+        projection = self._projections.get(key)
+        if projection is None:
             # Arrow treats an empty list of fields as all fields: to read no columns, decode one and drop it.
             included = [] if columns is None else sorted({self._index(name) for name in columns}) or [0]
             schema = pa.schema([self._schema.field(index) for index in included]) if included else self._schema
-            known = _Projection(included, schema, columns is None or schema.names == list(columns))
+            projection = _Projection(included, schema, columns is None or schema.names == list(columns))
             if len(self._projections) < _PROJECTIONS:
-                self._projections[key] = known
-        return known
+                self._projections[key] = projection
+        return projection
 
     def _read(self, numbers: Iterable[int], columns: Sequence[str] | None, threads: bool = True) -> Iterator[pa.RecordBatch]:
         ends = (0, len(self._sections.ends) - 1)

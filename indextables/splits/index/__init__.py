@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indextables.splits.index import mapping
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
-from indextables.splits.index.documents import prepared, refuse_unindexable
+from indextables.splits.index.documents import prepare_column, refuse_unindexable
 from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping
 from indextables.splits.index.schema import (
     NULLS,
@@ -12,12 +12,12 @@ from indextables.splits.index.schema import (
     Numbers,
     all_rows,
     build_index,
-    found_by,
     index_schema,
     numbers_at,
-    numbers_by,
+    numbers_of_hits,
     open_searcher,
     row_at,
+    top_hits,
     translated,
 )
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta
@@ -41,7 +41,6 @@ __all__ = [
     "analyzer",
     "build_index",
     "combine_metas",
-    "found_by",
     "grams",
     "index_files",
     "index_schema",
@@ -49,11 +48,12 @@ __all__ = [
     "mapping",
     "merge_segments",
     "numbers_at",
-    "numbers_by",
+    "numbers_of_hits",
     "open_searcher",
     "parse_meta",
-    "prepared",
+    "prepare_column",
     "refuse_unindexable",
     "row_at",
+    "top_hits",
     "translated",
 ]

@@ -40,12 +40,12 @@ _ADD: dict[str, Add] = {
 }
 
 
-def prepared(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, list[Any]]:
+def prepare_column(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add | None, list[Any]]:
     """The function that adds a value of the column to a document (None if only nulls are indexed), and the values in the form it takes."""
     if kind == kinds.STORED:
         return None, pc.if_else(column.is_valid(), True, None).to_pylist() if column.null_count else []
     if kind in (kinds.TEXT, kinds.STRING):
-        return _prepared_text(column, kind, tokenizer)
+        return _prepare_text(column, kind, tokenizer)
     if kind == kinds.JSON:
         return tantivy.Document.add_json, [None if value is None else _json_object(value) for value in _as_python(column)]
     if kind == kinds.INTEGER:
@@ -87,7 +87,7 @@ def _unscaled(column: pa.Array) -> pa.Array:
 # --- text
 
 
-def _prepared_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, list[Any]]:
+def _prepare_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, list[Any]]:
     is_array = pa.types.is_list(column.type)
     texts = column.flatten() if is_array else column
     short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SHORT

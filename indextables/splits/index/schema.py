@@ -39,7 +39,7 @@ from indextables import limits
 from indextables.errors import IndexTablesError, InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import analyzer_name, register
-from indextables.splits.index.documents import prepared
+from indextables.splits.index.documents import prepare_column
 from indextables.splits.index.mapping import DocMapping
 
 ROW = "_row"
@@ -108,7 +108,7 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 
 def _add_batch(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
     """Add the rows of a batch and return the next `_row`. Goes row by row, which is twice as fast as column by column (CPU cache)."""
-    fields = [(name, *prepared(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
+    fields = [(name, *prepare_column(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
     used = [(name, add, values) for name, add, values in fields if values]
     adders = [(add or _ignore, name) for name, add, _ in used]
     new, add_text, add_integer, add_document = (
@@ -140,7 +140,7 @@ def open_searcher(folder: Path) -> Any:
     return tantivy.Index.open(str(folder)).searcher()
 
 
-def found_by(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
+def top_hits(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
     """Scores and addresses of the best `limit` hits after `offset`, best first, ties by address; InvalidQuery, SplitCorrupted.
 
     tantivy allocates memory for `limit + offset` hits per segment: the caller must bound both by the number of documents.
@@ -160,7 +160,7 @@ class Numbers:
     high: float = math.nan
 
 
-def numbers_by(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
+def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
     """The number of hits, and the statistics of these fast columns over the hits; InvalidQuery, SplitCorrupted."""
     request = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
     with _searching(text):

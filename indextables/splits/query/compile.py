@@ -309,7 +309,7 @@ class _Compiler:
                 return _integer(text)
             if kind == kinds.DECIMAL:
                 return _unscaled(text, arrow)
-            return _float(text, arrow) if kind == kinds.FLOAT else _moment(text, arrow)
+            return _float(text, arrow) if kind == kinds.FLOAT else _temporal(text, arrow)
         except (ValueError, OverflowError, struct.error):
             self.fail(f"{text!r} is not a value of column {column!r}, which has type {arrow}", position)
 
@@ -341,7 +341,7 @@ def _float(text: str, arrow: pa.DataType) -> float:
     return value
 
 
-def _moment(text: str, arrow: pa.DataType) -> int:
+def _temporal(text: str, arrow: pa.DataType) -> int:
     value = decode_value(text, arrow)
     if isinstance(value, datetime):
         return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)

@@ -17,13 +17,13 @@ class IndexPart(NamedTuple):
     word: bytes | None = None  # as it is in the dictionary; None for all words of the field
 
 
-def covers(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> bool:
-    return all(part in known or part._replace(word=None) in known for part in parts)
+def covers(available: frozenset[IndexPart], parts: frozenset[IndexPart]) -> bool:
+    return all(part in available or part._replace(word=None) in available for part in parts)
 
 
-def joined(known: frozenset[IndexPart], parts: frozenset[IndexPart]) -> frozenset[IndexPart]:
+def joined(available: frozenset[IndexPart], parts: frozenset[IndexPart]) -> frozenset[IndexPart]:
     """The union, without single words of fields that are read completely."""
-    both = known | parts
+    both = available | parts
     counts = Counter((part.field, part.kind) for part in both)
     whole = {pair for pair, count in counts.items() if count > _MOST_WORDS or IndexPart(*pair) in both}
     return frozenset(part for part in both if (part.field, part.kind) not in whole) | {IndexPart(*pair) for pair in whole}

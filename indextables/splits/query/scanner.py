@@ -82,10 +82,10 @@ class Scanner:
         self.expect(quote, opened, "the quoted string")
         return "".join(characters)
 
-    def number(self, after: str, most: float) -> float:
+    def number(self, after: str, maximum: float) -> float:
         found = _NUMBER.match(self.text, self.at)
         value = float(found.group()) if found else math.nan
-        if found is None or not 0 <= value <= most or (after == "~" and value % 1) or (after == "^" and value == 0):
-            self.fail(f"{after} must be followed by a number up to {most:g}")
+        if found is None or not 0 <= value <= maximum or (after == "~" and value % 1) or (after == "^" and value == 0):
+            self.fail(f"{after} must be followed by a number up to {maximum:g}")
         self.at = found.end()
         return value

@@ -98,8 +98,8 @@ class PartialSplit:
 def _check_blocks(footer: Footer, name: str) -> None:
     """Check that the footer has a checksum for each block of each index file."""
     size, sums = footer.hotcache.block_bytes, footer.hotcache.blocks
-    for file, where in footer.files.items():
-        if file != ROW_STORE and (size < 1 or len(sums.get(file, ())) != -(-(where.end - where.start) // size)):
+    for file, span in footer.files.items():
+        if file != ROW_STORE and (size < 1 or len(sums.get(file, ())) != -(-(span.end - span.start) // size)):
             raise SplitCorrupted(f"split {name!r} is damaged: the checksums of its file {file} do not match its size")
 
 

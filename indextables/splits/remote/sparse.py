@@ -47,8 +47,8 @@ def write_sparse(split: PartialSplit, footer: Footer, fields: Sequence[str], par
 
 
 def _pieces(footer: Footer, name: str, blocks: Iterable[int]) -> list[Piece]:
-    where, size, sums = footer.files[name], footer.hotcache.block_bytes, footer.hotcache.blocks[name]
-    return [Piece(where.start + n * size, min(where.start + (n + 1) * size, where.end), sums[n]) for n in blocks]
+    span, size, sums = footer.files[name], footer.hotcache.block_bytes, footer.hotcache.blocks[name]
+    return [Piece(span.start + n * size, min(span.start + (n + 1) * size, span.end), sums[n]) for n in blocks]
 
 
 def _blocks(footer: Footer, ranges: _Ranges) -> list[int]:
@@ -63,7 +63,7 @@ class _Plan:
         self._split = split
         self._footer = footer
         self._fields = fields
-        self._sizes = {name: where.end - where.start for name, where in footer.files.items() if name != ROW_STORE}
+        self._sizes = {name: span.end - span.start for name, span in footer.files.items() if name != ROW_STORE}
         self._names = {name.rpartition(".")[2]: name for name in self._sizes if name != INDEX_META}
 
     def ranges(self, parts: Collection[IndexPart]) -> dict[str, _Ranges]:
@@ -71,9 +71,9 @@ class _Plan:
         for name, size in self._sizes.items():
             # The tail of `meta.json` is the complete file, and a `store` is never read.
             extension = name.rpartition(".")[2]
-            known = name == INDEX_META or (extension in _KNOWN and self._names[extension] == name)
+            is_known = name == INDEX_META or (extension in _KNOWN and self._names[extension] == name)
             fast = extension == "fast" and any(part.kind == FAST and part.field in self._fields for part in parts)
-            if not known or fast or name not in self._footer.hotcache.tails:
+            if not is_known or fast or name not in self._footer.hotcache.tails:
                 found[name] = [(0, size)]
         for number, field in enumerate(self._fields):
             if of_field := [part for part in parts if part.field == field and part.kind != FAST]:
@@ -114,14 +114,14 @@ class _Plan:
     def _part(self, extension: str, number: int) -> _Bounds | None:
         """The range of a field in a file: the complete file if its list of fields cannot be parsed, None if it lacks the field."""
         name = self._names[extension]
-        known = field_ranges(self._footer.hotcache.tails.get(name, b""), self._sizes[name])
-        return (0, self._sizes[name]) if known is None else next((bounds for at, bounds in known if at == number), None)
+        fields = field_ranges(self._footer.hotcache.tails.get(name, b""), self._sizes[name])
+        return (0, self._sizes[name]) if fields is None else next((bounds for at, bounds in fields if at == number), None)
 
     def _look_up(self, field: str, word: bytes, dictionary: _Bounds) -> tuple[_Ranges, Location | None]:
         """The ranges of the dictionary that were fetched to look up a word, and the word's location. Cached per split."""
-        known = self._split.words.get((field, word))
-        if known is not None:
-            return known
+        cached = self._split.words.get((field, word))
+        if cached is not None:
+            return cached
         name = self._names[_DICTIONARY]
         base, size = dictionary[0], dictionary[1] - dictionary[0]
         start = self._footer.files[name].start + base

@@ -52,9 +52,9 @@ def is_exported(package: str, name: str) -> bool:
 
 def is_entry(package: str, child: str) -> bool:
     """Whether everyone may import this child of the package, instead of a name that the package exports."""
-    if package == FAMILIES:
-        return f"{package}.{child}" in PACKAGES
-    return package == "indextables" or child in ENTRY_MODULES.get(package, ())
+    if package == "indextables" or child in ENTRY_MODULES.get(package, ()):
+        return True
+    return package == FAMILIES and f"{package}.{child}" in PACKAGES
 
 
 def trespass(importer: str, target: str) -> str | None:

@@ -123,7 +123,7 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
     head, source = _head(source)
     check_header(head, _name(source), None if schema is None else schema.names)
-    with _naming(source):
+    with _csv_errors_as_ours(source):
         reader = csv.open_csv(source, blocks, parse, convert)
     names = _header(reader, source)
     if schema is None:
@@ -132,12 +132,12 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
         texts_too = [field.name for field in reader.schema if pa.types.is_null(field.type) or pa.types.is_binary(field.type)]
         large = _large_integers(first) if first is not None else []
         convert.column_types = dict.fromkeys(texts_too, pa.string()) | dict.fromkeys(large, LARGE_INTEGER)
-        with _naming(source, names):
+        with _csv_errors_as_ours(source, names):
             reader = csv.open_csv(_rewound(source), blocks, parse, convert)
 
     def batches() -> Iterator[pa.RecordBatch]:
         row = 0
-        with _naming(source, names):
+        with _csv_errors_as_ours(source, names):
             for batch in reader:
                 yield _from_texts(batch, texts, row)
                 row += batch.num_rows
@@ -197,7 +197,7 @@ def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
 
 
 @contextmanager
-def _naming(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None]:
+def _csv_errors_as_ours(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None]:
     """SchemaMismatch for a value that is not of its column's type, as for rows that come from elsewhere; a text may not be one at all."""
     try:
         yield

@@ -10,7 +10,7 @@ from indextables.table.cooldown import files_in_cooldown, log_recorded, new_skip
 from indextables.table.explanation import Explain, explain, explain_all
 from indextables.table.files import Rows, live_files, public_table, rows_of_partitions
 from indextables.table.full_matches import whole_files
-from indextables.table.history import HistoryEntry, commit_time, read_history, told_removal, version_at, version_of
+from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
 from indextables.table.loading import manifests_of, on_sound_base
 from indextables.table.opening import created, on_newest_state, without_broken_states
 from indextables.table.protocol import (
@@ -49,6 +49,7 @@ __all__ = [
     "commit_time",
     "cooldown",
     "created",
+    "describe_removal",
     "explain",
     "explain_all",
     "files_in_cooldown",
@@ -69,7 +70,6 @@ __all__ = [
     "read_history",
     "rows_of_partitions",
     "taken_over",
-    "told_removal",
     "transact",
     "upgraded",
     "version_at",

@@ -102,7 +102,7 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
     return None
 
 
-def told_removal(log: TransactionLog, path: str, version: int) -> str:
+def describe_removal(log: TransactionLog, path: str, version: int) -> str:
     """When a file that `version` had left the table for the last time; of a removal that has expired, the oldest moment after it."""
     times = {entry.version: _moment(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
     for later in reversed(times):

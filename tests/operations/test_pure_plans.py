@@ -16,7 +16,7 @@ import pytest
 
 from indextables.clock import Clock
 from indextables.operations.checkpoint import gather, named_manifests, with_bases
-from indextables.operations.expire import gather_purge_facts, purge_options, settled
+from indextables.operations.expire import complete_purge_facts, gather_purge_facts, purge_options
 from indextables.operations.merge import merge_options
 from indextables.state import HOUR, NotGathered, Policy, plan
 from indextables.state.checkpoints.avro import manifest_cache
@@ -66,7 +66,7 @@ def of_merge(context: TableContext) -> Sequence[Any]:
 
 def of_purge(context: TableContext) -> Sequence[Any]:
     options, now_ms = purge_options(context, "7d", "30d"), context.clock.now_ms()
-    return settled(context, gather_purge_facts(context), options, now_ms), options, now_ms
+    return complete_purge_facts(context, gather_purge_facts(context), options, now_ms), options, now_ms
 
 
 def of_retention(context: TableContext) -> Sequence[Any]:

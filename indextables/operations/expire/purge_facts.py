@@ -21,26 +21,26 @@ _AT_A_TIME = 64  # version files
 def gather_purge_facts(context: TableContext) -> PurgeFacts:
     """Lists first, reads the log last; raises on a gap, an unreadable version or a hostile path, and nothing is deleted then.
 
-    Before it is planned with them, the facts have to be `settled`.
+    Before a plan, `complete_purge_facts` adds what depends on the options.
     """
     folder = FolderListing.of(context.store.list(""))
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     listing = context.log.listing()
-    told = _told(context, [v for v in listing.versions if v <= snapshot.version], folder)
+    found = _read_versions(context, [v for v in listing.versions if v <= snapshot.version], folder)
     return PurgeFacts(
         folder=folder,
         live=frozenset(context.load(snapshot).files.paths()),
         snapshot=snapshot,
-        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(folder.log), told.times), told.times),
-        removed_at=told.removed_at,
-        added=told.added,
+        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(folder.log), found.times), found.times),
+        removed_at=found.removed_at,
+        added=found.added,
         listing=listing,
     )
 
 
-def settled(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
+def complete_purge_facts(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
     """With what a plan of these options depends on besides: which checkpoints are bases, and the splits that old ones list."""
     log, listing = context.log, facts.listing
     judged = with_bases(facts.log, options.policy, now_ms, lambda version: stands_alone(log, listing, version, thorough=True))
@@ -58,14 +58,14 @@ def _with_splits(log: TransactionLog, listing: LogListing, known: RetainedSplits
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _VersionFacts:
     """What version files say."""
 
     times: dict[int, int] = field(default_factory=dict)
     removed_at: dict[str, int] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
 
-    def hear(self, file: VersionFile, modified_ms: int, root: TableRoot) -> None:
+    def include(self, file: VersionFile, modified_ms: int, root: TableRoot) -> None:
         time = self.times[file.version] = commit_time(file, modified_ms)
         actions = [item for item in file.items if not isinstance(item, AddBlock)]
         for path, moment in _removals(actions, time, root):
@@ -77,15 +77,15 @@ class _Told:
                     self.added.update(item.texts)  # their paths are plain
 
 
-def _told(context: TableContext, versions: Sequence[int], folder: FolderListing) -> _Told:
+def _read_versions(context: TableContext, versions: Sequence[int], folder: FolderListing) -> _VersionFacts:
     """A few files at a time: all of them may take more memory than the rest of the table's facts."""
-    told = _Told()
+    found = _VersionFacts()
     for start in range(0, len(versions), _AT_A_TIME):
         for file in context.log.read_present(versions[start : start + _AT_A_TIME]):
             # A version that came after the listing is young: its age is not known, so it is now.
             name = names.version_path(file.version).removeprefix(LOG_FOLDER + "/")
-            told.hear(file, folder.log.get(name, (0, context.clock.now_ms()))[1], context.root)
-    return told
+            found.include(file, folder.log.get(name, (0, context.clock.now_ms()))[1], context.root)
+    return found
 
 
 def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventory:

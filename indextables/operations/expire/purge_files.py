@@ -13,7 +13,7 @@ from indextables.config import parse_duration
 from indextables.errors import InvalidArgument
 from indextables.operations.deletion import Deleted, delete, still_unused
 from indextables.operations.executor import Executor, in_many_threads
-from indextables.operations.expire.purge_facts import gather_purge_facts, settled
+from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
 from indextables.operations.report import Report, Status, reporter
 from indextables.state import HOUR, FileKind, Plan, Policy
@@ -84,7 +84,7 @@ def purge(
     bound = context.for_table(facts.snapshot)
     bound.config.check()  # a retention that cannot be understood may be longer than the default
     options, now_ms = purge_options(bound, older_than, log_retention), context.clock.now_ms()
-    facts = settled(bound, facts, options, now_ms)
+    facts = complete_purge_facts(bound, facts, options, now_ms)
     planned = plan_purge(facts, options, now_ms)
     if not dry_run:
         return run(bound, facts, planned, executor)

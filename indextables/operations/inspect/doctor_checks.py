@@ -23,11 +23,11 @@ from indextables.operations.checkpoint import due
 from indextables.operations.expire import (
     PurgeFacts,
     PurgeOptions,
+    complete_purge_facts,
     gather_purge_facts,
     is_fresh,
     plan_purge,
     purge_options,
-    settled,
     unknown_splits,
 )
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
@@ -58,7 +58,7 @@ class Examination:
     def facts(self) -> PurgeFacts:
         """What lies in the folder, and what the log says of it; of a log without gap. Enough to plan with `options` and with `sooner`."""
         facts = gather_purge_facts(self.context)
-        return facts if self.is_foreign else settled(self.context, facts, self.sooner, self.now_ms)
+        return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.sooner, self.now_ms)
 
     @cached_property
     def now_ms(self) -> int:

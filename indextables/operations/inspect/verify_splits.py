@@ -79,7 +79,7 @@ class VerifyTask:
 
 def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
     found = [("bytes", size, add.size), ("rows", rows, add.num_records)]
-    return [f"split {add.path!r} has {true} {what} and the log says {said}" for what, true, said in found if said not in (None, true)]
+    return [f"split {add.path!r} has {true} {what} and the log says {logged}" for what, true, logged in found if logged not in (None, true)]
 
 
 def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:

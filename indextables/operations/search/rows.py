@@ -14,7 +14,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import in_our_form, is_upstream
 from indextables.schema import canonical_type
 from indextables.splits import DocMapping, ParsedQuery, SplitPlace, SplitReader, open_split, parse_query
-from indextables.table import Explain, Snapshot, TableContext, explain, explain_all, live_files, manifests_of, told_removal, whole_files
+from indextables.table import Explain, Snapshot, TableContext, describe_removal, explain, explain_all, live_files, manifests_of, whole_files
 
 SCORE = "_score"
 
@@ -129,7 +129,7 @@ def missing(context: TableContext, version: int, add: Add) -> SplitCorrupted | V
     newest = context.load(context.snapshot())
     if add.path in newest.files:
         return SplitCorrupted(f"split {add.path!r} is missing from the table")
-    since = told_removal(context.log, add.path, version)
+    since = describe_removal(context.log, add.path, version)
     return VersionNotFound(f"version {version} can no longer be read in full: split {add.path!r} was removed {since}, and purged")
 
 

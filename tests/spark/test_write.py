@@ -15,7 +15,7 @@ import pytest
 import indextables as it
 from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, SplitCorrupted
 from indextables.operations.merge.run import merge_splits
-from indextables.operations.write.run import prepare
+from indextables.operations.write.run import prepare_write
 from indextables.rows.split_task import SplitTask
 from indextables.spark import distributed, read, write
 from indextables.spark.session import SparkExecutor
@@ -136,7 +136,7 @@ def test_splits_of_attempts_that_failed_are_named(spark: Any, path: str) -> None
 
     write(frame(spark, 0, 3), path)
     before = splits_on_disk(path)
-    prepared = prepare(TableContext.at(path))
+    prepared = prepare_write(TableContext.at(path))
     task = prepared.task
     stumbling = Stumbling(**{name: getattr(task, name) for name in task.__dataclass_fields__})
     report = distributed.run(frame(spark, 3, 23), replace(prepared, task=stumbling))

@@ -16,6 +16,7 @@ from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, TableRoot
 from tests.actions.test_hostile_lines import ACCEPTED, REFUSED
+from tests.support.seeds import random_seed
 
 Outcome = tuple[list[Action], int] | str
 
@@ -113,7 +114,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def test_whatever_is_changed_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    seed = random.randrange(2**32)
+    seed = random_seed()
     chance = random.Random(seed)
     shapes = [spelt(add(1)), spelt(add(1, stats='{"a":1}')), spelt(add(1, numRecords=None)), spelt({"add": {"size": 5, **add(1)["add"]}})]
     tried = refused = in_blocks = 0

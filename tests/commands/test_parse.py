@@ -11,6 +11,7 @@ import indextables as it
 from indextables.commands import model
 from indextables.commands.model import Where
 from indextables.commands.parse import is_ours, parse_command
+from tests.support.seeds import random_seed
 
 GOOD: dict[str, Any] = {
     "MERGE SPLITS '/a/b'": model.MergeSplits("/a/b"),
@@ -121,8 +122,7 @@ def test_what_is_not_ours(text: str) -> None:
 
 def test_any_text_gives_a_command_or_our_error() -> None:
     """2,000 texts: pieces of commands in any order, cut, doubled, and with odd characters between them."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    seed = random_seed()
     chance = random.Random(seed)
     pieces = [word for text in GOOD for word in text.split()] + [
         "'",

@@ -17,13 +17,13 @@ from tests.support.s3 import Server, ministack, seaweedfs
 
 
 @pytest.fixture(scope="session")
-def mini(surroundings: Path) -> Iterator[Server]:
+def mini(shared_environment: Path) -> Iterator[Server]:
     with ministack() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def weed(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def weed(shared_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with seaweedfs(tmp_path_factory.mktemp("weed")) as server:
         yield server
 
@@ -43,13 +43,13 @@ def proxy(_proxy: FaultProxy) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture(scope="session")
-def google(surroundings: Path) -> Iterator[clouds.Cloud]:
+def google(shared_environment: Path) -> Iterator[clouds.Cloud]:
     with clouds.google() as cloud, _surrounded_by(cloud):
         yield cloud
 
 
 @pytest.fixture(scope="session")
-def azure(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clouds.Cloud]:
+def azure(shared_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clouds.Cloud]:
     with clouds.azure(tmp_path_factory.mktemp("azure")) as cloud, _surrounded_by(cloud):
         yield cloud
 

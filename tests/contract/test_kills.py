@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from indextables.storage import StoreSpec
 from tests.contract.conftest import spec_of
 from tests.support.killed_writers import KilledWriters, committed_adds
 from tests.support.s3 import Server
+from tests.support.seeds import random_seed
 from tests.support.tables import SCHEMA
 
 
@@ -20,7 +20,7 @@ def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tu
     """The commits and kills it came to, when all of them were found to be right."""
     options = {"s3.endpoint": spec.endpoint, "s3.region": spec.region}
     it.create(str(spec.root), SCHEMA, options=options)
-    writers = KilledWriters(spec, folder, seed=random.randrange(2**32))
+    writers = KilledWriters(spec, folder, seed=random_seed())
     writers.run(commits, kills, seconds=240)
     told, made = writers.notes(), committed_adds(spec)
     print(f"R2: {len(made)} commits in {spec.root.scheme}, {len(told)} told, {writers.kills} kills, seed {writers.seed}")

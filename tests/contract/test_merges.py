@@ -17,6 +17,7 @@ from indextables.storage.downloads import Downloads
 from tests.support.merger_processes import MergerProcess
 from tests.support.racing import light_processes
 from tests.support.s3 import Server
+from tests.support.seeds import random_seed
 from tests.support.tables import SCHEMA, ids, rows
 
 PLACES = ["local", "ministack"]
@@ -67,7 +68,7 @@ def test_two_mergers_at_once_never_double_rows(place: tuple[str, dict[str, str]]
 def test_an_overwrite_during_a_merge_never_brings_rows_back(place: tuple[str, dict[str, str]]) -> None:
     """Field-notes 7 no. 3: whatever the moment, the table holds what the overwrite wrote."""
     path, options = place
-    seed = random.randrange(2**32)
+    seed = random_seed()
     chance = random.Random(seed)
     lost = 0
     for number in range(3):
@@ -108,7 +109,7 @@ def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, st
     table = filled(path, options)
     before = table.scan().read_all().sort_by("id")
     found = sorted(table.search("refused", limit=1000).column("id").to_pylist())
-    seed = random.randrange(2**32)
+    seed = random_seed()
     chance = random.Random(seed)
     kills = 0
     for last in (False, False, False, True):

@@ -20,6 +20,7 @@ from indextables.storage import StoreSpec, open_store
 from tests.support import tables
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Server, options
+from tests.support.seeds import random_seed
 
 SEED = 6
 SCHEMA = pa.schema(
@@ -33,7 +34,7 @@ BYTES_PER_ROW = 138
 
 def log_lines(rows: int) -> pa.Table:
     """Log lines of about 120 characters, with numbers that hardly repeat."""
-    draw = np.random.default_rng(SEED)
+    draw = np.random.default_rng(random_seed(SEED))
     words = np.array([f"word{n:04}" for n in range(4000)])
     chosen = words[np.minimum(draw.zipf(1.3, (rows, 12)) - 1, 3999)]
     numbers = draw.integers(0, 10**7, rows)
@@ -65,7 +66,6 @@ def place(request: pytest.FixtureRequest, mini: Server) -> str:
 def test_a_search_fetches_what_it_uses(
     place: str, mini: Server, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    print(f"seed {SEED}")
     whole = it.open(place, options=mini.options)
     (size,) = whole.files()["size"].to_pylist()
     remote = it.open(place, options=options(proxy.url))

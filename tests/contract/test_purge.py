@@ -16,6 +16,7 @@ from tests.contract.conftest import spec_of
 from tests.operations.expire.test_purge_model import SEED, STEPS, history_of
 from tests.support.modeled_table import RemoteModeledTable
 from tests.support.s3 import Server
+from tests.support.seeds import random_seed
 from tests.support.tables import SCHEMA, FakeTime, ids, rows
 
 HISTORIES = 8
@@ -27,19 +28,19 @@ def keys(server: Server, place: str) -> set[str]:
 
 def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is listed is compared with the model after every purge; times are the table's, everything else is the server's."""
-    real = RemoteStore.list
+    real, seed = RemoteStore.list, random_seed(SEED)
     deleted = read = 0
     for number in range(HISTORIES):
-        place, rng = mini.place(), random.Random(SEED - number)
+        place, rng = mini.place(), random.Random(seed - number)
         table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=open_store(spec_of(place, **mini.options)))
 
         def listed(self: RemoteStore, folder: str, after: str | None = None, table: RemoteModeledTable = table) -> Iterator[Entry]:
             return map(table.listed_as, real(self, folder, after))
 
         monkeypatch.setattr(RemoteStore, "list", listed)
-        gone, again = history_of(table, rng, SEED - number, place, mini.options)
+        gone, again = history_of(table, rng, seed - number, place, mini.options)
         deleted, read = deleted + gone, read + again
-    print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {SEED} and below: {deleted} files went, {read} versions were read again")
+    print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {seed} and below: {deleted} files went, {read} versions were read again")
     assert deleted > 10 * HISTORIES
     assert read > 4 * HISTORIES
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.pool
-import random
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.contract.conftest import CLOUDS, spec_of
 from tests.support.fault_proxy import FaultProxy
 from tests.support.racing import WRITERS, content, create_one, key_path, race_of_processes, race_of_threads
 from tests.support.s3 import Server, options
+from tests.support.seeds import random_seed
 from tests.support.tables import SCHEMA
 
 # The conflicts of SeaweedFS take a lock that is polled once a second: fewer keys, several at a time.
@@ -28,7 +28,7 @@ RACES += [(cloud, {"google": 500, "azure": 100}[cloud], 1) for cloud in CLOUDS]
 
 def hold_race(spec: StoreSpec, keys: int, lanes: int = 1) -> None:
     """Exactly one of sixteen wins each of `keys` keys, its bytes are there, and nothing else is."""
-    seed = random.randrange(2**32)
+    seed = random_seed()
     store = open_store(spec)
     if spec.root.scheme == "memory":
         wins = race_of_threads(partial(open_store, spec), keys, seed)
@@ -88,7 +88,7 @@ def test_the_probe_leaves_nothing(mini: Server) -> None:
     assert list(store.list("")) == []
 
 
-def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini: Server, surroundings: Path) -> None:
+def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini: Server, shared_environment: Path) -> None:
     """The negative control: the same server without the header. Nothing is written, and nothing is believed the next time."""
     import indextables as it
 
@@ -108,10 +108,10 @@ def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini:
     assert it.open(place, options=settings).doctor() == []
 
 
-def test_a_proved_store_is_believed_by_the_next_process(proxy: FaultProxy, mini: Server, surroundings: Path) -> None:
+def test_a_proved_store_is_believed_by_the_next_process(proxy: FaultProxy, mini: Server, shared_environment: Path) -> None:
     settings = options(proxy.url)
     open_store(spec_of(mini.place(), **settings)).create("x", b"1")
-    assert len(list((surroundings / "stores").glob("*.json"))) >= 1
+    assert len(list((shared_environment / "stores").glob("*.json"))) >= 1
     proxy.clear()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(create_one, (spec_of(mini.place(), **settings),))

@@ -21,6 +21,7 @@ from tests.support.checkpoints import LATER, OPTIONS, begin, commit, log_of, tol
 from tests.support.loading import read_all
 from tests.support.logs import add, remove, skip
 from tests.support.memory_store import MemoryStore
+from tests.support.seeds import random_seed
 
 DAMAGES = ("deleted", "flipped", "cut", "emptied", "another's", "older", "swapped")
 CASES = 5000
@@ -150,7 +151,7 @@ def test_every_flip_and_truncation_is_noticed(name: str) -> None:
     (version,) = listing.bases
     (path,) = [path for path in base_files(store, version) if path.endswith(ending.replace("\\", ""))]
     expected = said(formats.read_checkpoint(log, listing, version)[0])
-    original, seed = store.files[path], random.randrange(2**32)
+    original, seed = store.files[path], random_seed()
     cases = read = 0
     for data in damaged(original, random.Random(seed)):
         store.files[path] = data
@@ -169,7 +170,7 @@ def test_no_flip_or_truncation_of_the_pointer_matters() -> None:
     """R9, LCP-01: it is a hint."""
     store = checkpointed(Format.JSON, versions=1, every=1)
     expected = load_snapshot(log_of(store))
-    seed, cases = random.randrange(2**32), 0
+    seed, cases = random_seed(), 0
     for data in damaged(store.files[names.pointer_path()], random.Random(seed)):
         store.files[names.pointer_path()] = data
         found = load_snapshot(log_of(store))

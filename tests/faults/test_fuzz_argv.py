@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from indextables.cli.main import main
+from tests.support.seeds import random_seed
 from tests.support.tables import make, rows
 
 EXAMPLES = 2000
@@ -56,7 +57,7 @@ def run(argv: list[str]) -> tuple[int, str, str]:
 
 def test_any_words_end_with_a_code_and_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    seed = random.randrange(2**32)
+    seed = random_seed()
     draw = random.Random(seed)
     flags = {verb: sorted(set(re.findall(r"(?<!\S)-(?:-[a-z-]+|o)\b", run([verb, "--help"])[1]))) for verb in VERBS}
     ended = dict.fromkeys(CODES, 0)

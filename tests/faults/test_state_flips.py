@@ -20,6 +20,7 @@ from indextables.state.checkpoints.avro.state_files import StateManifest, read_s
 from tests.support.avro_tables import commit, file, start, state
 from tests.support.logs import log_folder
 from tests.support.memory_store import MemoryStore
+from tests.support.seeds import random_seed
 
 CASES = 5000
 SEED = 20_240
@@ -27,8 +28,7 @@ SEED = 20_240
 
 def damages(data: bytes) -> Iterator[bytes]:
     """`CASES` flips, at most as many cuts; drawn by a seed that is printed."""
-    print(f"seed {SEED}")
-    chosen = random.Random(SEED)
+    chosen = random.Random(random_seed(SEED))
     for _ in range(CASES):
         at = chosen.randrange(8 * len(data))
         flipped = bytearray(data)

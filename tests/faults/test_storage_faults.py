@@ -20,6 +20,7 @@ from indextables.storage.remote import RemoteStore
 from tests.support.faulty_backend import STALE, Fault, FaultPlan, FaultyBackend, faults_of, use_simulated_time
 from tests.support.intercepted_store import Call, Interceptor
 from tests.support.locations import Image, MemoryLocation
+from tests.support.seeds import random_seed
 from tests.support.simulation import Simulation, TableState, simulate, state_of
 from tests.support.verb_cases import VERB_CASES, VerbCase, make_base_table
 
@@ -147,8 +148,7 @@ PAIRS = 50  # of each verb
 @pytest.mark.timeout(7200)
 def test_r5_two_faults_at_random(tester: FaultTester) -> None:
     """One, and another up to six requests later, which often strikes a second attempt or the reading back."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    seed = random_seed()
     chance = random.Random(seed)
 
     def any_of(call: Call) -> Fault:

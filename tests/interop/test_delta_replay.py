@@ -16,6 +16,7 @@ from indextables.storage import LocalStore
 from indextables.table.loading import load
 from indextables.table.opening import advance, load_snapshot
 from tests.support.loading import read_all
+from tests.support.seeds import random_seed
 from tests.support.tables import write_version
 
 TABLES, LONG_TABLES = 100, 5_000
@@ -55,7 +56,7 @@ def random_commit(chance: random.Random, live: set[str]) -> list[dict[str, Any]]
 
 
 def compare(tmp_path: Path, tables: int) -> None:
-    seed = random.randrange(2**32)
+    seed = random_seed()
     chance = random.Random(seed)
     compared = 0
     for number in range(tables):

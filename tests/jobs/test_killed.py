@@ -15,6 +15,7 @@ import pytest
 
 import indextables as it
 from tests.support.killable_commands import CommandRun
+from tests.support.seeds import random_seed
 from tests.support.spark import ROOT, environment, submit
 from tests.support.tables import ids, make, rows, version_file
 
@@ -54,7 +55,7 @@ def check_one_commit_each(table: Path, numbers: range) -> None:
 
 def test_r18_an_append_that_is_killed_and_retried_is_one_commit(tmp_path: Path) -> None:
     """Ten kills: at random moments, when the split is there and right after the commit, before anybody was told of it."""
-    table, seed = tmp_path / "t", random.randrange(2**32)
+    table, seed = tmp_path / "t", random_seed()
     chance = random.Random(seed)
 
     def attempt(number: int) -> CommandRun:
@@ -88,7 +89,7 @@ def test_r18_an_append_that_is_killed_and_retried_is_one_commit(tmp_path: Path) 
 
 def test_r18_a_checkpoint_and_a_purge_that_are_killed_and_retried_are_done_once(tmp_path: Path) -> None:
     """Ten kills: rows and version stay at every moment; in the end lies what lies after jobs that nobody killed."""
-    table, seed = tmp_path / "t", random.randrange(2**32)
+    table, seed = tmp_path / "t", random_seed()
     chance = random.Random(seed)
     make(table, 4, **{"checkpoint.enabled": "false", "state.format": "json", "checkpoint.actionsPerPart": "3"})
     it.open(table).overwrite(rows(100, 40))
@@ -112,7 +113,7 @@ def test_r18_a_checkpoint_and_a_purge_that_are_killed_and_retried_are_done_once(
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def test_r18_a_write_job_on_spark_that_is_killed_and_retried_is_one_commit(tmp_path: Path, kills: int) -> None:
     """Spark and all: killed from the moment on when it makes the table, or its first split, up to the moment after its commit."""
-    table, seed = tmp_path / "t", random.randrange(2**32)
+    table, seed = tmp_path / "t", random_seed()
     chance, struck = random.Random(seed), 0
     for number in range(kills):
         arguments = ["--table", table, "--source", source(tmp_path, number), "--txn-app", "nightly", "--txn-version", number]

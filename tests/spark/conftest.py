@@ -13,7 +13,7 @@ from tests.support.spark import environment
 
 
 @pytest.fixture(scope="session")
-def spark(surroundings: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(shared_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:

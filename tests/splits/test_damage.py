@@ -22,6 +22,7 @@ from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import SplitInfo, SplitReader, parse_query
 from indextables.splits.foreign.split import refuse_our_files
 from indextables.splits.format.bundle import ALIGNMENT, MAGIC, has_our_hotcache, read_footer
+from tests.support.seeds import random_seed
 from tests.support.splits import LOGS, LOGS_MAPPING, log_batch, write_logs
 
 QUERIES = [
@@ -62,7 +63,7 @@ def test_single_bit_flips(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> Non
     path = tmp_path / "a.split"
     path.write_bytes(data)
     expected = answers(path)
-    choose = random.Random(20_240_131)
+    choose = random.Random(random_seed(20_240_131))
     used = _used_bytes(data, info)
     places = (
         [choose.choice(used) for _ in range(250)]
@@ -91,9 +92,7 @@ def _files(data: bytes, info: SplitInfo) -> dict[str, dict[str, int]]:
 def test_every_damage_of_the_footer_is_refused(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> None:
     """R9 for the split footer: every bit flip and truncation of 5,000 is refused. Opening a split verifies the complete footer."""
     data, info = sound
-    seed = 20_261_117
-    print(f"seed {seed}")
-    choose = random.Random(seed)
+    choose = random.Random(random_seed(20_261_117))
     bits = 8 * (len(data) - info.footer_start)
     flips = choose.sample(range(bits), 4500)
     lengths = [*range(info.footer_start, len(data), max(1, (len(data) - info.footer_start) // 550))]
@@ -276,12 +275,10 @@ def _outcome(path: Path) -> str:
 @pytest.mark.parametrize("extension", ["arrow", "term", "idx", "pos", "fast", "fieldnorm"])
 def test_hostile_files_with_valid_checksums_raise_only_our_errors(tmp_path: Path, sound: tuple[bytes, SplitInfo], extension: str) -> None:
     """R14: an attacker can compute checksums. There is no crash and no other error; out-of-range offsets in the rows are refused."""
-    seed = 14
-    print(f"seed {seed}")
     data, info = sound
     name, where = next((name, where) for name, where in _files(data, info).items() if name.endswith("." + extension))
     file = data[where["start"] : where["end"]]
-    rng = random.Random(seed)
+    rng = random.Random(random_seed(14))
     outcomes: Counter[str] = Counter()
     variants = [_forged_file(data, info, name, _damaged(file, rng)) for _ in range(400 if extension == "arrow" else 60)]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:  # a crash would break the pool

@@ -13,6 +13,7 @@ import pytest
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, SplitWriter, merge_splits
 from indextables.splits import merge as merge_module
+from tests.support.seeds import random_seed
 from tests.support.splits import LOGS_MAPPING, batch_of, found_rows, log_batch, matches, multiset, read_all, write_logs, write_split
 
 QUERIES = (
@@ -62,7 +63,7 @@ def test_rows_and_answers_are_preserved(tmp_path: Path, counts: list[int], reind
 
 
 def test_merged_splits_can_be_merged_again(tmp_path: Path, reindexed: list[int]) -> None:
-    choose = random.Random(11)
+    choose = random.Random(random_seed(11))
     leaves = sources(tmp_path, [choose.choice([20, 20, 33]) for _ in range(6)])
     live = list(leaves)
     for step in range(4):

@@ -11,6 +11,7 @@ import pytest
 
 from indextables.splits import DocMapping, SplitReader, merge_splits, parse_query
 from indextables.splits import merge as merge_module
+from tests.support.seeds import random_seed
 from tests.support.splits import multiset, read_all, write_split
 
 SEED = 11
@@ -98,7 +99,8 @@ def write_parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> li
 @pytest.mark.usefixtures("no_reindexing")
 @pytest.mark.parametrize("merges", [30, pytest.param(500, marks=pytest.mark.slow)])
 def test_r11_merges_preserve_rows_and_answers(tmp_path: Path, merges: int) -> None:
-    choose = random.Random(SEED)
+    seed = random_seed(SEED)
+    choose = random.Random(seed)
     done = asked = found = 0
     for number in range(merges):
         folder = tmp_path / str(number)
@@ -114,7 +116,7 @@ def test_r11_merges_preserve_rows_and_answers(tmp_path: Path, merges: int) -> No
             assert answer == sorted(row for part in before for row in part.ids_of(text)), text
             asked += 1
             found += bool(answer)
-    print(f"seed {SEED}: {done} merges, {asked} queries, {found} of them with rows")
+    print(f"seed {seed}: {done} merges, {asked} queries, {found} of them with rows")
     assert (done, asked) == (merges, 50 * merges)
     assert found > asked / 2
 
@@ -122,7 +124,8 @@ def test_r11_merges_preserve_rows_and_answers(tmp_path: Path, merges: int) -> No
 @pytest.mark.usefixtures("no_reindexing")
 def test_a_merge_of_50_splits_equals_one_re_indexed_split(tmp_path: Path) -> None:
     """For 50 queries: the rows, the counts, and the top 10 with their scores."""
-    choose = random.Random(SEED + 1)
+    seed = random_seed(SEED + 1)
+    choose = random.Random(seed)
     given = write_parts(tmp_path, [choose.choice((5, 20, 20, 77)) for _ in range(50)], choose)
     merge_splits(given, tmp_path / "merged.split", tmp_path / "work")
     rows = read_all(tmp_path / "merged.split")
@@ -140,14 +143,14 @@ def test_a_merge_of_50_splits_equals_one_re_indexed_split(tmp_path: Path) -> Non
             assert best[0] == best[1], text
             asked += 1
             found += len(answer[0]) >= 10
-    print(f"seed {SEED + 1}: {len(given)} splits, {rows.num_rows} rows, {asked} queries, {found} of them with at least ten rows")
+    print(f"seed {seed}: {len(given)} splits, {rows.num_rows} rows, {asked} queries, {found} of them with at least ten rows")
     assert (len(given), asked) == (50, 50)
     assert found > 30
 
 
 def test_documents_that_do_not_match_their_rows_are_re_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge compares a sample of its documents with its rows at the end."""
-    choose = random.Random(SEED + 2)
+    choose = random.Random(random_seed(SEED + 2))
     given = write_parts(tmp_path, [40, 40], choose)
     real = merge_module._document_order
 

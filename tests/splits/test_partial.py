@@ -22,6 +22,7 @@ from indextables.splits.format import bundle
 from indextables.splits.remote.sparse import field_ranges
 from indextables.splits.writer import split_info
 from tests.support.partial import CountingStore
+from tests.support.seeds import random_seed
 from tests.support.splits import write_split
 
 SCHEMA = pa.schema(
@@ -180,7 +181,7 @@ def test_bytes_that_do_not_match_their_checksum_are_never_used(tmp_path: Path) -
     assert (answer(healed, "timeout"), healed.take([7])) == expected
     data = bytearray(store.source.read_bytes())
     cases = 0
-    for place in random.Random(7).sample(range(size), 40):
+    for place in random.Random(random_seed(7)).sample(range(size), 40):
         store.source.write_bytes(data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :])
         try:
             cold = open_remote(store, info, tmp_path / uuid.uuid4().hex)
@@ -234,7 +235,7 @@ def test_threads_and_processes_share_one_partial_split(tmp_path: Path) -> None:
         expected = {text: answer(whole, text) for text in QUERIES}
     readers = [open_remote(store, info, tmp_path / "cache") for _ in range(2)]  # like two processes
     texts = [*QUERIES] * 4
-    random.Random(3).shuffle(texts)
+    random.Random(random_seed(3)).shuffle(texts)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda item: answer(readers[item[0] % 2], item[1]), enumerate(texts)))
     assert len(found) == 140
@@ -256,7 +257,7 @@ def test_a_cached_file_is_deleted_while_in_use(tmp_path: Path) -> None:
 
 def test_an_invalid_list_of_fields_gives_none() -> None:
     """Random bytes raise nothing. The reader then fetches the complete file."""
-    rng = random.Random(5)
+    rng = random.Random(random_seed(5))
     outcomes = [field_ranges(rng.randbytes(rng.randrange(60)) + b'{"crc":1}' + b"\x09\0\0\0\x39\x05\0\0", 100_000) for _ in range(2000)]
     assert len(outcomes) == 2000
     assert sum(outcome is None for outcome in outcomes) > 1500

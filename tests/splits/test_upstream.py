@@ -23,6 +23,7 @@ from indextables.process_cache import ProcessCache
 from indextables.splits.foreign import worker as upstream_worker
 from tests.support.loading import loaded
 from tests.support.logs import metadata, protocol
+from tests.support.seeds import random_seed
 from tests.support.tables import tree, write_version
 from tests.support.upstream import SCHEMA_JSON, Files, bundle, index_files, make_upstream_table, upstream_rows
 
@@ -261,7 +262,7 @@ def test_bit_flips_give_the_same_rows_or_an_error(tmp_path: Path, cache: Path, f
     data = bundle(files)
     start = data.index(b'{"files"') - 8
     meta = data.index(files["meta.json"])
-    choose = random.Random(20_261_117)
+    choose = random.Random(random_seed(20_261_117))
     places = [choose.randrange(start, len(data)) for _ in range(60)]
     places += [choose.randrange(meta, meta + len(files["meta.json"])) for _ in range(60)]
     places += [choose.randrange(len(data)) for _ in range(60)]

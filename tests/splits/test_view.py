@@ -14,6 +14,7 @@ import pytest
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, View, join_hits, open_view, parse_query, view
+from tests.support.seeds import random_seed
 from tests.support.splits import batch_of, write_split
 
 WORDS = [f"w{number}" for number in range(200)]
@@ -25,7 +26,7 @@ SEED = 11
 
 def uneven_texts() -> list[list[str]]:
     """Splits of few and many rows with short and long texts, so that each has different word frequencies and lengths."""
-    choose = random.Random(SEED)
+    choose = random.Random(random_seed(SEED))
     sizes = [(3, 1, 4), (400, 1, 4), (40, 60, 150), (120, 5, 20), (1, 200, 200), (700, 2, 9)]
     return [[" ".join(choose.choices(WORDS, WEIGHTS, k=choose.randint(low, high))) for _ in range(rows)] for rows, low, high in sizes]
 
@@ -36,7 +37,7 @@ def write(path: Path, texts: list[str], first: int = 0) -> SplitReader:
 
 
 def queries() -> list[str]:
-    choose = random.Random(SEED + 1)
+    choose = random.Random(random_seed(SEED + 1))
     drawn = [" ".join(choose.choices(WORDS, WEIGHTS, k=words)) for words in (1, 2, 3, 5) for _ in range(11)]
     return [
         *drawn,
@@ -59,9 +60,9 @@ def test_scores_equal_those_of_one_split(tmp_path: Path) -> None:
     starts = np.cumsum([0, *(len(texts) for texts in parts)])
     many = View([write(tmp_path / f"{number}.split", texts, int(starts[number])) for number, texts in enumerate(parts)])
     one = write(tmp_path / "one.split", [text for texts in parts for text in texts])
-    print(f"seed {SEED}, {len(queries())} queries")
-    assert len(queries()) == 54
-    for text in queries():
+    texts = queries()
+    assert len(texts) == 54
+    for text in texts:
         query = parse_query(text, SCHEMA, MAPPING)
         rows, scores = one.search(query, None)
         for limit in (10, one.num_records):
@@ -89,7 +90,7 @@ def test_pages_add_up_to_the_complete_list(tmp_path: Path, monkeypatch: pytest.M
 
 def test_scores_of_separate_groups_are_close_on_similar_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond VIEW_SPLITS or VIEW_BYTES scores are approximate: within 10 % where the groups hold similar rows."""
-    choose = random.Random(SEED)
+    choose = random.Random(random_seed(SEED))
     parts = [[" ".join(choose.choices(WORDS, WEIGHTS, k=choose.randint(5, 20))) for _ in range(300)] for _ in range(6)]
     readers = [write(tmp_path / f"{number}.split", texts) for number, texts in enumerate(parts)]
     exact = View(readers)

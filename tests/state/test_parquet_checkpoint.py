@@ -116,8 +116,8 @@ def test_no_part_is_larger_than_asked_for(most: int) -> None:
     """CFG-05; a file without a row takes some 6 kB."""
     store = MemoryStore()
     begin(store)
-    random = Random(most)
-    commit(store, 1, *(add(f"f{number}", stats=random.randbytes(random.randrange(200)).hex()) for number in range(3000)))
+    noise = Random(most)
+    commit(store, 1, *(add(f"f{number}", stats=noise.randbytes(noise.randrange(200)).hex()) for number in range(3000)))
     write_checkpoint(store, Format.PARQUET, **{"checkpoint.maxFileSize": most})
     sizes = [len(data) for path, data in store.files.items() if path.endswith(".parquet")]
     assert max(sizes) <= most

@@ -13,6 +13,7 @@ import indextables as it
 from indextables.state.checkpoints.avro import file_loader
 from indextables.state.checkpoints.avro.path_sums import PathSums
 from tests.support.avro_tables import adds, commit, file, start
+from tests.support.seeds import random_seed
 
 DIGEST = "cd" * 16
 PATHS = [f"f{number}" for number in range(300)]
@@ -103,7 +104,7 @@ def test_whatever_is_known_the_files_are_the_same(tmp_path: Path, folder: Path, 
 
 def twin_paths() -> tuple[str, str]:
     seen: dict[int, str] = {}
-    draw = random.Random(1)
+    draw = random.Random(random_seed(1))
     while len(seen) < 1_000_000:
         path = f"twin-{draw.getrandbits(64):x}"
         other = seen.setdefault(crc32(path.encode()), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from indextables.errors import SplitCorrupted, StorageError
 from indextables.storage.downloads import Downloads
 from indextables.storage.memory import MemoryStore
 from indextables.storage.partial import PartialFile
+from tests.support.seeds import random_seed
 
 
 def writing(data: bytes, calls: list[str]) -> object:
@@ -67,7 +69,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
 
 def test_many_processes_and_threads_fetch_the_same(tmp_path: Path) -> None:
     """Whoever asks gets a whole file, also while others fetch it or drop it; nothing is left half."""
-    data = os.urandom(300_000)
+    data = random.Random(random_seed()).randbytes(300_000)
     source = tmp_path / "source"
     source.write_bytes(data)
     script = (
@@ -95,7 +97,7 @@ def test_many_processes_and_threads_fetch_the_same(tmp_path: Path) -> None:
 
 def test_partial_files(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, "x", most_bytes=100_000)
-    data = os.urandom(200_000)
+    data = random.Random(random_seed()).randbytes(200_000)
 
     def read(start: int, end: int) -> bytes:
         return data[start:end]
@@ -164,8 +166,9 @@ def test_the_size_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     place = f"memory://{uuid.uuid4().hex}"
     table = it.create(place, pa.schema([("x", pa.binary())]), options={"cache.maxSize": most})
     assert table.configuration == {}
+    noise = random.Random(random_seed())
     for _ in range(4):
-        table.append([{"x": os.urandom(400_000)}])
+        table.append([{"x": noise.randbytes(400_000)}])
     assert table.scan().read_all().num_rows == 4
     store = table._context.store
     assert isinstance(store, MemoryStore)

@@ -22,6 +22,7 @@ from indextables.state.checkpoints.avro.state_files import manifest_path, read_s
 from indextables.storage import open_store
 from tests.support.intercepted_store import Call
 from tests.support.locations import Image
+from tests.support.seeds import random_seed
 from tests.support.simulation import Simulation, TableState, ids_of, state_of
 from tests.support.verb_cases import DAY, NO_CHECK, VerbCase, create, make_base_table, rows
 
@@ -167,7 +168,7 @@ class CrashTester:
         assert oracle.calls, verb_case.name
         crash_points = CrashPoint.all_of(oracle.calls)
         if most is not None:
-            crash_points = random.Random(verb_case.name).sample(crash_points, min(most, len(crash_points)))
+            crash_points = random.Random(f"{verb_case.name} {random_seed(0)}").sample(crash_points, min(most, len(crash_points)))
         for crash_point in crash_points:
             self.one(verb_case, oracle, crash_point)
         simulation.discard_machines()

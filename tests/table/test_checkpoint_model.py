@@ -14,6 +14,7 @@ from indextables.state.checkpoints.contents import Format
 from tests.support.checkpoints import EVERY_FORMAT, begin, commit, log_of, random_actions, told, write_checkpoint
 from tests.support.loading import read_all
 from tests.support.memory_store import MemoryStore
+from tests.support.seeds import random_seed
 
 TABLES, STEPS = 12, 10
 
@@ -43,7 +44,7 @@ def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatc
     for module, name, value in ((edit, "RECENT", 5), (edit, "BATCH", 12), (segments, "SMALL", 40)) if small else ():
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)
-    first = random.randrange(2**32)
+    first = random_seed()
     compared = based = 0
     for seed in range(first, first + TABLES):
         chance = random.Random(seed)

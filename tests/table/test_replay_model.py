@@ -35,6 +35,7 @@ from indextables.table.opening import advance, load_snapshot
 from indextables.table.snapshot import Snapshot
 from tests.support.memory_store import MemoryStore
 from tests.support.reference_replay import State
+from tests.support.seeds import random_seed
 
 TABLES, STEPS = 100, 40  # for each way of making checkpoints: 500 in all
 LONG_TABLES, LONG_STEPS = 10_000, 60
@@ -321,10 +322,10 @@ def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
-    model(monkeypatch, tmp_path, form, TABLES, random.randrange(2**32))
+    model(monkeypatch, tmp_path, form, TABLES, random_seed())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
-    model(monkeypatch, tmp_path, form, LONG_TABLES, random.randrange(2**32), LONG_STEPS)
+    model(monkeypatch, tmp_path, form, LONG_TABLES, random_seed(), LONG_STEPS)

@@ -13,6 +13,7 @@ from indextables.clock import Clock
 from indextables.operations.expire.purge_files import purge
 from indextables.table.context import TableContext
 from tests.support.modeled_table import DAY, HOUR, LOG, ModeledTable
+from tests.support.seeds import random_seed
 
 STEPS = 40
 SEED = 20_261_117
@@ -185,11 +186,11 @@ def check(table: ModeledTable, context: TableContext, terms: Terms, after: set[s
 
 
 def rounds(tmp_path: Path, count: int, seed: int = SEED, steps: int = STEPS) -> None:
-    print(f"seed {seed}")
+    first = random_seed(seed)
     deleted = read = 0
     for number in range(count):
         folder = tmp_path / str(number)
-        gone, again = one_history(folder, seed + number, steps)
+        gone, again = one_history(folder, first + number, steps)
         deleted, read = deleted + gone, read + again
         shutil.rmtree(folder)
     print(f"{count} histories of {steps} steps: {deleted} files deleted, {read} versions were read again")

@@ -16,6 +16,7 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.operations.search import run as search
+from tests.support.seeds import random_seed
 from tests.support.tables import ids, make, rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("m", pa.string()), ("x", pa.float64()), ("p", pa.string())])
@@ -39,7 +40,7 @@ def spread(seed: int, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def data() -> list[dict[str, Any]]:
-    return spread(3, 600)
+    return spread(random_seed(3), 600)
 
 
 @pytest.fixture(scope="module")

@@ -355,8 +355,9 @@ def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.Captu
     assert as_json(capsys, "count", tmp_path / "t", "--timestamp", moments[2]) == {"count": 20}
     code, _, err = run(capsys, "count", tmp_path / "t", "--timestamp", "10000000000")
     first = table.history().to_pylist()[-1]["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    assert (code, err) == (1, f"error: the table had no version yet at 1970-04-26T17:46:40.000Z; the first in its log, 0, is of {first}\n")
-    with pytest.raises(it.VersionNotFound, match="no version yet at -1000000000000000000 ms since the epoch"):
+    message = f"error: the table had no version at 1970-04-26T17:46:40.000Z; the first version in its log, 0, is of {first}\n"
+    assert (code, err) == (1, message)
+    with pytest.raises(it.VersionNotFound, match="no version at -1000000000000000000 ms since the epoch"):
         it.open(tmp_path / "t", timestamp=-(10**18))
 
 

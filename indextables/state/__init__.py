@@ -1,4 +1,4 @@
-"""Derived state beside the log: it may always be rebuilt from it."""
+"""State derived from the log: checkpoints, the pointer to the newest one, and what may be deleted. It can always be rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in a log folder, told by names in full: whatever has another name is nobody's to delete. Pure."""
+"""The files of a log folder, classified by their full names. Files with unknown names are never deleted. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from indextables.paths import LOG_FOLDER
 _VERSION = re.compile(r"([0-9]{20})\.json")
 _STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
 _MANIFEST = re.compile(r"(?:manifests|state-v[0-9]{20})/manifest-[0-9A-Za-z-]{1,64}\.avro")
-# One family: `<version>.checkpoint.json` is the head, without which its parts are nothing. Parquet lies in a folder of its own.
+# Files of a checkpoint. `<version>.checkpoint.json` is its head; without it the parts are unusable. Parquet files are in their own folder.
 _CHECKPOINT = re.compile(r"(_checkpoints/)?([0-9]{20})\.checkpoint(\.json|\.[0-9a-fA-F-]{1,36}\.[0-9]{5}\.json|(?:\.[0-9]{5})?\.parquet)")
 _HEAD = ".json"
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    path: str  # in the table's folder
+    path: str  # relative to the table
     size: int
-    modified_ms: int | None  # by the store's clock; None: it does not say
+    modified_ms: int | None  # by the store's clock; None: unknown
 
     @classmethod
     def of(cls, path: str, size: int, modified_ms: int) -> File:
@@ -30,26 +30,26 @@ class File:
 
 
 def side_file(path: str) -> str:
-    """Where Hadoop keeps a checksum of a local file: `.name.crc` beside it."""
+    """The path of the checksum that Hadoop writes next to a local file: `.name.crc`."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The files of a log by what they are. A checkpoint's or state's files begin with those that make it one."""
+    """The files of a log by type. Of a checkpoint or state, the files that make it valid come first."""
 
     versions: Mapping[int, File] = field(default_factory=dict)
-    checkpoints: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # JSON, with all parts, and Parquet
-    states: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # the state manifests alone
+    checkpoints: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # JSON and Parquet, with all parts
+    states: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # state manifests only
     manifests: Mapping[str, File] = field(default_factory=dict)  # by path: shared ones, and those in the folders of states
-    loose_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of checkpoints that were begun and have no head
-    side_files: Mapping[str, File] = field(default_factory=dict)  # by the path of the file they belong to
+    loose_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of unfinished checkpoints, which have no head
+    side_files: Mapping[str, File] = field(default_factory=dict)  # checksum files, by the path of the file they belong to
     has_pointer: bool = False
 
     @classmethod
     def of(cls, stamps: Mapping[str, tuple[int, int]]) -> Inventory:
-        """From sizes and times by path in the log folder, as a listing has them."""
+        """From a listing: path in the log folder -> (size, time)."""
         files = {name: File.of(f"{LOG_FOLDER}/{name}", size, time) for name, (size, time) in stamps.items()}
         checkpoints, loose = _families(files)
         return cls(
@@ -63,17 +63,17 @@ class Inventory:
         )
 
     def with_side_files(self, files: Iterable[File]) -> tuple[File, ...]:
-        """Each after the one it belongs to."""
+        """The files, each followed by its checksum file if there is one."""
         return tuple(one for file in files for one in (file, self.side_files.get(file.path)) if one is not None)
 
     def in_folder_of(self, state: int) -> list[File]:
-        """Manifests that lie in the folder of a state, as older writers left them."""
+        """Manifests in the folder of a state, where older writers put them."""
         folder = f"{LOG_FOLDER}/state-v{state:020d}/"
         return [file for path, file in self.manifests.items() if path.startswith(folder)]
 
     @property
     def bases(self) -> list[int]:
-        """Versions that a checkpoint or state stands for, ascending. Version 0 needs none: its own file is never deleted."""
+        """Versions with a checkpoint or state, ascending; without version 0 if its file exists, because that is never deleted."""
         return sorted(version for version in {*self.checkpoints, *self.states} if version > 0 or 0 not in self.versions)
 
 
@@ -89,7 +89,7 @@ def _grouped(numbered: Iterable[tuple[int, File]]) -> dict[int, tuple[File, ...]
 
 
 def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], dict[int, tuple[File, ...]]]:
-    """The files of checkpoints that have their head, and those of checkpoints that have none."""
+    """The files of checkpoints with a head, and those of checkpoints without."""
     heads: dict[tuple[str, int], File] = {}
     others: defaultdict[tuple[str, int], list[File]] = defaultdict(list)
     for name, file in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""`_last_checkpoint`: a hint for readers that cannot list. We write it, and never trust it over a listing."""
+"""`_last_checkpoint`: a hint for readers that cannot list. It is written after a checkpoint, and never trusted over a listing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from indextables.storage import Store
 
 
 class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Where the newest checkpoint lies, which its version tells as well."""
+    """The contents of `_last_checkpoint`. Readers only need the version; the other fields are for information."""
 
     version: Int64
-    size: int | None = None  # actions
+    size: int | None = None  # number of actions
     size_in_bytes: int | None = None
     num_files: int | None = None
     created_time: int | None = None
@@ -27,16 +27,16 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 
     @property
     def family(self) -> str | None:
-        """Its format as `state.format` calls it; where it says none it is JSON (LCP-03)."""
+        """The format as a value of `state.format`; JSON if the pointer has none (LCP-03)."""
         return FAMILIES.get(self.format or Format.JSON)
 
 
-# At import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/bundle.py.
 _POINTER = msgspec.json.Decoder(Pointer)
 
 
 def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], now_ms: int) -> None:
-    """Points to `checkpoint`, unless what is there points to a later one of the existing checkpoints."""
+    """Points to `checkpoint`, unless the pointer already names a later existing checkpoint."""
     known = read_pointer(store)
     if known is not None and known.version > checkpoint.version and known.version in existing:
         return
@@ -55,8 +55,8 @@ def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], 
 
 
 def read_pointer(store: Store) -> Pointer | None:
-    """None where there is none, or a broken one."""
+    """The pointer; None if it is missing or broken."""
     try:
-        return _POINTER.decode(store.read(names.pointer_path()).decode())  # also the names of keys that are skipped must be UTF-8
+        return _POINTER.decode(store.read(names.pointer_path()).decode())  # decode(): ignored keys must be UTF-8 too
     except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
         return None

@@ -1,7 +1,7 @@
-"""What of a log may go: expired versions, old checkpoints and states, manifests in no use. Pure; unknown age, and every doubt, means keep.
+"""Plans which files of a log to delete: expired versions, old checkpoints and states, unused manifests. Pure; whatever is doubtful is kept.
 
-Every version that is retained keeps its base and all versions from there on. One is retained while it is young, among the newest, at or
-after the newest checkpoint, or the current one; version 0 always is.
+A version is retained while it is young, among the newest, at or after the newest checkpoint, or current; version 0 always is. A retained
+version keeps its base and all versions after that base. A file of unknown age counts as young.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from indextables.config import Config
 from indextables.state.inventory import File, Inventory
 
 HOUR = 3_600_000
-ANY_AGE = -1  # as a retention: nothing is too young to go, and what has no age may go too
+ANY_AGE = -1  # a retention under which files of any age may be deleted, even of unknown age
 
 
 class FileKind(StrEnum):
@@ -30,7 +30,7 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One thing to delete, which may be of several files; they go in this order."""
+    """One item to delete; its files are deleted in this order."""
 
     kind: FileKind
     files: tuple[File, ...]
@@ -39,7 +39,7 @@ class Deletion:
 
     @property
     def path(self) -> str:
-        """Of the file that makes it what it is."""
+        """The path of its main file."""
         return self.files[0].path
 
     @property
@@ -47,24 +47,24 @@ class Deletion:
         return sum(file.size for file in self.files)
 
     def describe(self) -> list[dict[str, Any]]:
-        """One line a file."""
+        """Entries of a dry run's plan, one per file."""
         return [{"path": file.path, "kind": str(self.kind), "bytes": file.size, "reason": self.reason} for file in self.files]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     deletions: Sequence[Deletion]
-    doubts: Sequence[str] = ()  # why more was not planned
+    doubts: Sequence[str] = ()  # why other files are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How long things are kept, at least; ms where nothing else is said."""
+    """Minimum retention of each type of file, in ms unless noted."""
 
     log: int  # versions
-    keep_versions: int  # this many below the newest checkpoint, whatever their age
+    keep_versions: int  # number of versions before the newest checkpoint that are kept at any age
     checkpoints: int
-    keep_states: int  # this many, whatever their age
+    keep_states: int  # number of states that are kept at any age
     states: int
     manifests: int
     loose_parts: int = limits.ORPHAN_HOURS * HOUR
@@ -82,8 +82,8 @@ class Policy:
 
     @property
     def spacing(self) -> int:
-        """Checkpoints this far apart stay although they are old: without them no version could go before the newest checkpoint is itself
-        older than the log's retention, which in a table that is written to never comes."""
+        """Old checkpoints are kept at this distance, in ms. Without them no version could expire until the newest checkpoint is older than
+        the log retention, which never happens in a table with frequent writes."""
         return max(self.log // 2, 24 * HOUR)
 
 
@@ -91,26 +91,26 @@ class Policy:
 class LogFacts:
     inventory: Inventory
     current: int  # the newest version of the table
-    latest: int | None  # the newest checkpoint or state that is valid
-    times: Mapping[int, int]  # ms, of the versions whose age is known
-    is_base: Mapping[int, bool]  # whether the checkpoint of a version can be read, and needs nothing older; of those in `unchecked_base`
-    references: Mapping[int, Collection[str]] | None = None  # paths of the manifests a state names; None: nobody looked
-    unreadable: Mapping[int, str] = field(default_factory=dict)  # states that cannot be read, and why
-    leaning: Collection[int] = ()  # states that leave the metadata or the protocol to older files
+    latest: int | None  # the newest valid checkpoint or state
+    times: Mapping[int, int]  # version -> ms, if known
+    is_base: Mapping[int, bool]  # version -> whether its checkpoint is readable without older files; filled as `unchecked_base` asks
+    references: Mapping[int, Collection[str]] | None = None  # state -> paths of its manifests; None: not gathered
+    unreadable: Mapping[int, str] = field(default_factory=dict)  # state that cannot be read -> why
+    leaning: Collection[int] = ()  # states without metadata or protocol, which depend on older files
 
 
 class NotGathered(LookupError):
-    """A plan depends on a fact that was not gathered for it."""
+    """The plan depends on a fact that has not been gathered."""
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"whether the checkpoint of version {version} is a base was not gathered")
+        super().__init__(f"whether the checkpoint of version {version} is a valid base has not been gathered")
         self.version = version
 
 
 def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
-    """Pure. The next version of which `plan` has to know whether its checkpoint is a base; None: it has all facts.
+    """The next version for which `plan` has to know whether its checkpoint is a base; None: it has all facts. Pure.
 
-    To find out, a checkpoint is read to its last byte, and a plan depends on few of them. So they are gathered one by one.
+    Checking a checkpoint means reading it in full, and a plan depends on few of them, so they are checked one by one.
     """
     try:
         _retained(facts, policy, now_ms)
@@ -120,7 +120,7 @@ def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
 
 
 def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
-    """Pure. Versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None."""
+    """The deletions: versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None. Pure."""
     loose = _loose_parts(facts, policy, now_ms)
     if facts.latest is None:
         return Plan(loose)
@@ -133,7 +133,7 @@ def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
 
 
 def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
-    """The versions that have expired, those that are kept whether they have or not, and the bases that are kept."""
+    """The expired versions, the versions that are kept even if expired, and the bases that are kept."""
     if facts.latest is None:
         return set(), set(), set()
     expired = _expired(facts, policy, now_ms)
@@ -148,12 +148,12 @@ def _is_base(facts: LogFacts, version: int) -> bool:
 
 
 def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
-    """An unknown age is never old, where the age counts."""
+    """Whether a time is longer ago than `than_ms`. An unknown time is not, except under ANY_AGE."""
     return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
 def _expired(facts: LogFacts, policy: Policy, now_ms: int) -> set[int]:
-    """Versions that no gate keeps for their own sake (RET-01, C-19, C-20), also such as only a checkpoint or state tells of."""
+    """Versions that have passed every retention limit (RET-01, C-19, C-20), including those with a checkpoint or state only."""
     assert facts.latest is not None
     end = min(facts.latest - policy.keep_versions, facts.current)
     known = {*facts.inventory.versions, *facts.inventory.bases}
@@ -167,14 +167,14 @@ def _time(facts: LogFacts, version: int) -> int | None:
 
 
 def base_time(inventory: Inventory, version: int) -> int | None:
-    """Of the last of its files; None where the time of any is not known."""
+    """The time of the newest file of a checkpoint or state; None if the time of any of its files is unknown."""
     files = [*inventory.checkpoints.get(version, ()), *inventory.states.get(version, ())]
     times = [file.modified_ms for file in files if file.modified_ms is not None]
     return max(times) if files and len(times) == len(files) else None
 
 
 def _runs(versions: Iterable[int]) -> list[range]:
-    """Versions without a gap between them belong together: one can be read from any base before it in its run."""
+    """Groups versions into runs without a gap. A version can be read from any earlier base in its run."""
     runs: list[range] = []
     for version in sorted(versions):
         if runs and runs[-1].stop == version:
@@ -185,10 +185,10 @@ def _runs(versions: Iterable[int]) -> list[range]:
 
 
 def _needed(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
-    """The version files and the bases without which a retained version could not be read (C-50)."""
+    """The version files and bases that are needed to read every retained version (C-50)."""
     assert facts.latest is not None
     versions, with_checkpoint = facts.inventory.versions, facts.inventory.bases
-    kept: set[int] = {0, max(versions, default=0)}  # other programs tell the next version from the newest file
+    kept: set[int] = {0, max(versions, default=0)}  # other programs derive the next version from the newest file
     bases = {facts.latest, *(base for base in with_checkpoint if base not in versions and base not in expired)}
     for run in _runs(versions):
         retained = [version for version in run if version > 0 and version not in expired]
@@ -197,14 +197,14 @@ def _needed(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
         before = (base for base in reversed(with_checkpoint) if run.start - 1 <= base <= retained[0])
         base = next((base for base in before if _is_base(facts, base)), None)
         kept.update(run if base is None else range(base, run.stop))
-        if base is None and run.start > 0:  # the first ones cannot be read; what can is read from here
+        if base is None and run.start > 0:  # the first versions of the run are unreadable; the others are read from this base
             base = next((base for base in with_checkpoint if base in run and _is_base(facts, base)), None)
         bases |= set() if base is None else {base}
     return kept, bases
 
 
 def _spaced(facts: LogFacts, policy: Policy, kept: set[int], bases: set[int]) -> set[int]:
-    """Of the checkpoints after the oldest needed one some far apart, which will be the bases of what is young today."""
+    """Checkpoints that are kept at a distance of `Policy.spacing`: they become the bases of versions that are young today."""
     oldest = min((version for version in kept if version > 0), default=0)
     last = _time(facts, oldest)
     chosen = set()
@@ -220,7 +220,7 @@ def _spaced(facts: LogFacts, policy: Policy, kept: set[int], bases: set[int]) ->
 
 def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
     files = facts.inventory
-    reason = f"expired; checkpoint {facts.latest} or an older one stands for it"
+    reason = f"expired; checkpoint {facts.latest} or an older one replaces it"
     return [
         Deletion(FileKind.VERSION, files.with_side_files([files.versions[version]]), reason, version)
         for version in sorted(gone & set(files.versions))
@@ -228,18 +228,18 @@ def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
 
 
 def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
-    """RET-03: JSON and Parquet."""
+    """Old JSON and Parquet checkpoints that no retained version needs (RET-03)."""
     assert facts.latest is not None
     found = []
     for version, files in sorted(facts.inventory.checkpoints.items()):
         if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms):
-            reason = f"old; checkpoint {facts.latest} is newer, and no retained version begins with this one"
+            reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
             found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), reason, version))
     return found
 
 
 def _loose_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
-    """A checkpoint that is being written has young parts and no head yet."""
+    """Old parts without a head. Young ones are kept: they may belong to a checkpoint that is being written."""
     return [
         Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), "part of a checkpoint that was never finished", version)
         for version, files in sorted(facts.inventory.loose_parts.items())
@@ -252,7 +252,7 @@ def _all_older(files: Iterable[File], than_ms: int, now_ms: int) -> bool:
 
 
 def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
-    """RET-09, C-48: beyond the newest ones, and old, and no manifest in its folder is named by a state that stays."""
+    """Old states beyond the newest ones, unless a retained state references a manifest in their folder (RET-09, C-48)."""
     assert facts.latest is not None
     readable = [version for version in sorted(facts.inventory.states) if version not in facts.unreadable]
     newest = {*readable[max(0, len(readable) - policy.keep_states) :], *(v for v in facts.inventory.states if v >= facts.latest)}
@@ -262,7 +262,7 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
         if version not in newest and version not in bases and _all_older(files, policy.states, now_ms)
     }
     named = _named(facts, set(facts.inventory.states) - set(candidates))
-    reason = f"old; state {max(facts.inventory.states, default=0)} is newer, and no retained version begins with this one"
+    reason = f"old; state {max(facts.inventory.states, default=0)} is newer, and no retained version needs this one"
     return [
         Deletion(FileKind.STATE, facts.inventory.with_side_files(files), reason, version)
         for version, files in candidates.items()
@@ -271,7 +271,7 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
 
 
 def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
-    """Manifests that these states name; None where it is not known of all."""
+    """The manifests that these states reference; None if that is unknown for any of them."""
     if facts.references is None or any(state not in facts.references for state in retained):
         return None
     return {path for state in retained for path in facts.references[state]}
@@ -285,24 +285,24 @@ def _leaning(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
     retained = sorted(set(facts.leaning) - {deletion.version for deletion in states})
     if not retained:
         return []
-    return [f"state {retained[-1]} leaves the metadata or the protocol to older files: versions and states are kept"]
+    return [f"state {retained[-1]} has no metadata or no protocol and depends on older files: versions and states are kept"]
 
 
 def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequence[Deletion]) -> tuple[list[Deletion], list[str]]:
-    """GC-01, C-49. Nothing goes unless every state that stays was read."""
+    """Manifests that no retained state references (GC-01, C-49); none unless every retained state was read."""
     files = facts.inventory
     if facts.references is None or not files.manifests:
         return [], []
     retained = set(files.states) - {deletion.version for deletion in states}
     unread = sorted(retained - set(facts.references))
     if not retained:
-        return [], ["no state says which manifests are in use: all are kept"]
+        return [], ["there is no state to tell which manifests are in use: all are kept"]
     if unread:
-        why = facts.unreadable.get(unread[-1], "it came after the listing")
+        why = facts.unreadable.get(unread[-1], "it was written after the listing")
         return [], [f"state {unread[-1]} cannot be read, so all manifests are kept: {why}"]
     if not files.has_pointer:
-        return [], ["_last_checkpoint is missing, so all manifests are kept; a checkpoint writes it anew"]
+        return [], ["_last_checkpoint is missing, so all manifests are kept; the next checkpoint writes it again"]
     named = {path for state in retained for path in facts.references[state]}
     unused = [file for path, file in sorted(files.manifests.items()) if path not in named]
     old = [file for file in unused if _is_older(file.modified_ms, policy.manifests, now_ms)]
-    return [Deletion(FileKind.MANIFEST, files.with_side_files([file]), "no retained state names it") for file in old], []
+    return [Deletion(FileKind.MANIFEST, files.with_side_files([file]), "no retained state references it") for file in old], []

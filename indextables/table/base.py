@@ -1,4 +1,4 @@
-"""The base of a snapshot: the newest valid checkpoint or state at or before a version, whatever wrote it."""
+"""The base of a snapshot: the newest valid checkpoint or state at or before a version, in any format."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.state import Format, read_checkpoint, read_pointer, read_state_manifest, state_metadata, state_protocol
 
-AVRO_STATE_PROTOCOL = 4  # what a table with Avro states needs (PRT-01)
+AVRO_STATE_PROTOCOL = 4  # the minimum protocol of a table with Avro states (PRT-01)
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
     replay: Replay
-    version: int | None  # None: nothing but the log's beginning
-    broken: dict[int, str]  # checkpoints and states that cannot be used, and why
+    version: int | None  # None: there is no base, the replay starts empty at version 0
+    broken: dict[int, str]  # version of each checkpoint or state that cannot be used -> why
 
 
 def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -> Base:
-    """Broken ones are passed over and remembered. Where version 0 itself is there it is the commit, and nothing stands for it:
-    upstream's CHECKPOINT leaves a `state-v0` that holds a later version's files."""
+    """The newest valid checkpoint or state at or before `version`, by default the newest of all. Broken ones are skipped and recorded.
+
+    A checkpoint of version 0 is ignored if the version file exists: upstream's CHECKPOINT leaves a `state-v0` that holds the files of a
+    later version.
+    """
     broken: dict[int, str] = {}
     for candidate in reversed(listing.bases):
         if (version is not None and candidate > version) or (candidate == 0 and 0 in listing.versions):
@@ -47,12 +50,12 @@ def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[i
 
 
 def _complete(replay: Replay, log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> None:
-    """Adds the metadata and protocol that a state leaves out: the newest at or before it, in the log or in an older state."""
+    """Adds the metadata and protocol that a state omits: the newest at or before its version, from the log or from an older state."""
     state_protocol = replay.protocol
     if replay.metadata is not None and state_protocol is not None:
         return
     if listing.since > 0:
-        raise LogCorrupted(f"state {version} leaves open what only the versions before {listing.since} can tell")
+        raise LogCorrupted(f"state {version} has no metadata or no protocol, and the versions before {listing.since} were not listed")
     for found in _earlier(log, listing, version, broken):
         if replay.metadata is not None and replay.protocol is not None:
             break
@@ -80,7 +83,7 @@ class _Found:
 
 
 def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Iterator[_Found]:
-    """What version files and older states say, newest first; a version's file before its state."""
+    """Metadata and protocol of version files and older states, newest first; the file of a version comes before its state."""
     places = sorted([*((v, 1) for v in listing.versions if v <= version), *((v, 0) for v in listing.states if v < version)], reverse=True)
     for number, is_file in places:
         try:
@@ -90,11 +93,11 @@ def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dic
         except LogCorrupted as error:
             broken[number] = str(error)
         except FileNotFoundError:
-            continue  # expired since it was listed
+            continue  # it expired after the listing
 
 
 def _in_version(log: TransactionLog, version: int) -> _Found:
-    """Only a file in which the words occur is parsed: there may be thousands of others."""
+    """Parses the file only if one of the two words occurs in it: thousands of files may have neither."""
     text = files.unpack(log.store.read(names.version_path(version)), f"version {version}")
     if b'"metaData"' not in text and b'"protocol"' not in text:
         return _Found(None, None)
@@ -109,6 +112,6 @@ def _in_state(log: TransactionLog, version: int) -> _Found:
 
 
 def is_pointed_beyond(log: TransactionLog, listing: LogListing, newest: int) -> bool:
-    """Whether the pointer names a version after everything that is there. It is a hint: a wrong one is worth a warning, no more."""
+    """Whether the pointer names a version newer than `newest`. The pointer is a hint, so this is worth a warning and no more."""
     pointer = read_pointer(log.store) if listing.has_pointer else None
     return pointer is not None and pointer.version > newest

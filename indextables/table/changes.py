@@ -1,4 +1,4 @@
-"""The change feed: which splits came and went between two versions."""
+"""The change feed: which splits were added and removed between two versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 
 def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.Table:
-    """Every add and remove of the versions after `start` up to `end`, in the order of the log."""
+    """Every add and remove of the versions after `start` up to and including `end`, in the order of the log."""
     for name, version in (("start", start), ("end", end)):
         if isinstance(version, bool) or not isinstance(version, int) or version < -1:
             raise InvalidArgument(f"{name} {version!r} is not a version")
@@ -37,8 +37,8 @@ def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.T
     listing = log.listing()
     missing = sorted(set(wanted) - set(listing.versions))
     if missing:
-        why = "was committed as a state alone" if missing[0] in listing.states else "has expired"
-        raise VersionNotFound(f"version {missing[0]} of {log.store.root} {why}, so the changes since {start} are not known")
+        why = "was committed as a state without a version file" if missing[0] in listing.states else "has expired"
+        raise VersionNotFound(f"version {missing[0]} of {log.store.root} {why}, so the changes since {start} are unknown")
     rows = [row for file in log.read_many(wanted) for row in _rows(file, log)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 

@@ -1,4 +1,4 @@
-"""What every verb needs to work on one table: its log, the options of this call, the clock."""
+"""What every verb needs to work on a table: its log, the options of the call, the clock."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class TableContext:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> TableContext:
-        """Checks the path's form and the options; whether a table is there shows when it is read."""
+        """Checks the form of the path and the options, but not whether a table exists: reading it does."""
         config = Config.of(options)
         root = TableRoot.parse(path)
         if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
-            raise TableNotFound(f"{str(root)!r} is a file, not a table's folder")
+            raise TableNotFound(f"{str(root)!r} is a file, not the folder of a table")
         return cls(TransactionLog(open_store(StoreSpec.of(root, config)), Reading.of(config), clock), config, clock)
 
     @classmethod
     def of(cls, spec: StoreSpec) -> TableContext:
-        """Of a table that was found elsewhere: what an executor begins with."""
+        """The context of a table whose store is known already, with default options: executors start from it."""
         return cls(TransactionLog(open_store(spec)), Config.of(), SYSTEM_CLOCK)
 
     @property
@@ -51,29 +51,29 @@ class TableContext:
 
     @property
     def metrics(self) -> Metrics:
-        """What this process did with the table so far."""
+        """Counters of what this process did with the table so far."""
         return metrics_of(self.store.spec)
 
     def snapshot(self, version: int | None = None, max_staleness: float = 0) -> Snapshot:
-        """`max_staleness` in seconds: the newest version may be one that this process saw no longer ago."""
+        """The table at `version`, by default the newest. With `max_staleness` the listing of the log may be that many seconds old."""
         return load_snapshot(self.log, version, int(max_staleness * 1000))
 
     def newest(self, known: Snapshot | None, max_staleness: float = 0) -> Snapshot:
-        """The newest version, reading only what `known` does not have."""
+        """The newest version; only the versions after `known` are read."""
         return self.snapshot(None, max_staleness) if known is None else advance(self.log, known, int(max_staleness * 1000))
 
     def from_store(self) -> TableContext:
-        """The same table, read from the store alone and from no cache: for verbs that look for damage."""
+        """The same table, read without caches: for verbs that look for damage."""
         return TableContext(self.log.from_store(), self.config, self.clock)
 
     def load(self, snapshot: Snapshot, predicate: Predicate | None = None) -> LoadedSnapshot:
-        """With its files; of a predicate those that may match by the bounds of the manifests they lie in, which spares reading others."""
+        """The snapshot with its files. With `predicate`, manifests whose partition bounds rule it out are not read."""
         return loading.load(self.log, snapshot, predicate)
 
     def totals(self, snapshot: Snapshot) -> Totals:
-        """Number, bytes and records of its files, mostly without loading them."""
+        """Number, bytes and records of the live files, in most cases without loading them."""
         return loading.totals(self.log, snapshot)
 
     def for_table(self, snapshot: Snapshot) -> TableContext:
-        """With the table's own configuration under the call's options."""
+        """The context with the table's configuration added; the options of the call take precedence."""
         return TableContext(self.log, self.config.with_table(snapshot.metadata.configuration), self.clock)

@@ -1,4 +1,4 @@
-"""Splits that an operation could not use: recorded in the log, and left alone until their cooldown is over (pure)."""
+"""Splits that an operation could not read: recorded in the log, and not retried until their cooldown is over (pure)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from indextables.clock import iso_ms
 from indextables.table.protocol import LEGACY, upgraded
 from indextables.table.snapshot import Snapshot
 
-SKIPS = 2  # the protocol that has them (SKP-09)
+SKIPS = 2  # the protocol version that introduced skips (SKP-09)
 _HOUR_MS = 3_600_000
 logger = logging.getLogger("indextables")
 
 
 def new_skip(base: Snapshot, add: Add, reason: str, operation: str, now_ms: int, cooldown_hours: float) -> Skip:
-    """The next skip of a live split, counted on from those before it."""
+    """A skip of a live split; its count continues that of earlier skips."""
     known = base.skips.get(add.path)
     return Skip(
         path=add.path,
@@ -34,9 +34,9 @@ def new_skip(base: Snapshot, add: Add, reason: str, operation: str, now_ms: int,
 
 
 def protocol_for_skips(base: Snapshot) -> list[Protocol]:
-    """The upgrade that has to come with the first skip of an old table; nothing where the protocol is enough."""
+    """The protocol upgrade that the first skip of an old table requires; empty if the protocol supports skips already."""
     if base.protocol is LEGACY:
-        return []  # every first commit brings one that is
+        return []  # the first commit adds CURRENT, which supports skips
     new = upgraded(base.protocol, SKIPS, SKIPS)
     return [] if new is base.protocol else [new]
 
@@ -47,12 +47,12 @@ def log_recorded(skips: Iterable[Skip]) -> None:
 
 
 def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
-    """Path -> ms since the epoch when it may be tried again."""
+    """Path -> time (ms since the epoch) from which the file may be retried."""
     return {path: skip.retry_after for path, skip in snapshot.skips.items() if skip.is_cooling(now_ms) and skip.retry_after is not None}
 
 
 def not_cooling(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray[np.bool_]:
-    """Which of the candidates are not in cooldown."""
+    """A mask of the paths that are not in cooldown."""
     kept = np.ones(len(paths), bool)
     for row, path in enumerate(paths) if cooling else ():
         if path in cooling:
@@ -66,5 +66,5 @@ def not_cooling(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray
 def _instant(ms: int | None) -> str:
     try:
         return "now" if ms is None else iso_ms(ms)
-    except (OverflowError, ValueError, OSError):  # another writer's number, beyond the year 9999
+    except (OverflowError, ValueError, OSError):  # another writer's timestamp, beyond the year 9999
         return f"{ms} ms"

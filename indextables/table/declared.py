@@ -1,7 +1,7 @@
-"""The protocol that a log declares, found without understanding anything else of it.
+"""Finds the protocol that a log declares without decoding anything else.
 
-A log that needs a newer program may hold lines, paths and checkpoints that look damaged to this one. So a log that cannot be read is
-called damaged only if its protocol is one that this program supports.
+A log that needs a newer program may contain lines, paths and checkpoints that look damaged to this one. So an unreadable log is reported
+as damaged only if this program supports its protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class _Declaring(msgspec.Struct):
-    """A line of a version, a JSON checkpoint, or the head of a Parquet checkpoint; everything else in it is ignored."""
+    """A line of a version, a JSON checkpoint, or the metadata of a Parquet checkpoint; all other fields are ignored."""
 
     protocol: Protocol | None = None
 
@@ -30,14 +30,14 @@ _DECLARING = msgspec.json.Decoder(_Declaring)
 
 
 def refuse_unsupported(log: TransactionLog, listing: LogListing, version: int | None) -> None:
-    """ProtocolUnsupported where the newest protocol at or before a version, by default the newest, is one that this program lacks."""
+    """Raises ProtocolUnsupported if this program does not support the newest protocol at or before `version` (None: of the whole log)."""
     protocol = next(_declared(log, listing, version), None)
     if protocol is not None:
         check_readable(protocol)
 
 
 def _declared(log: TransactionLog, listing: LogListing, version: int | None) -> Iterator[Protocol]:
-    """The newest first; files are read one after the other, as far as they are asked for."""
+    """Declared protocols, newest first; files are read lazily."""
     kinds: list[tuple[Sequence[int], _Look]] = [
         (listing.parquets, _in_parquet),
         (listing.checkpoints, _in_json),

@@ -1,4 +1,4 @@
-"""What a filter leaves of a table before any split is opened, and what left the rest out."""
+"""How many files a filter leaves before any split is opened, and which step pruned the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indextables.table.snapshot import LoadedSnapshot
 
 @dataclass(frozen=True, slots=True)
 class ManifestCounts:
-    """Manifests of the state that a snapshot was read from, and those whose bounds let them be read."""
+    """Number of manifests of the state that a snapshot was read from, and number of those that were not pruned by their bounds."""
 
     total: int = 0
     read: int = 0
@@ -26,24 +26,24 @@ class ManifestCounts:
         return self.total - self.read
 
 
-NO_MANIFESTS = ManifestCounts()  # a snapshot that comes from version files or a JSON checkpoint
+NO_MANIFESTS = ManifestCounts()  # for a snapshot that was read from version files or from a checkpoint without manifests
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """The steps in their order: manifests by partition bounds, files by partition values, files by min/max."""
+    """Pruning steps, in order: manifests by partition bounds, files by partition values, files by min/max."""
 
     version: int
     where: str | None
-    query: str | None  # it opens every file that remains: words are not in the log
+    query: str | None  # prunes nothing: every remaining file is opened, because the log has no terms
     manifests_total: int
     manifests_read: int
     manifests_pruned: int
-    files_considered: int  # of the manifests that were read
+    files_considered: int  # files of the manifests that were read
     files_pruned_by_partition: int
     files_skipped_by_stats: int  # by min/max, or because they have no rows
     files_remaining: int
-    rows_remaining: int  # as far as the log knows
+    rows_remaining: int  # of the files whose number of rows the log records
     bytes_remaining: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def explain_all(version: int, totals: Totals, query: str | None = None, manifest
 
 
 def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
-    """`manifests` is for whoever reads a snapshot by manifests: pruned ones hold files that `snapshot` does not have."""
+    """What `predicate` prunes of `snapshot`. `manifests` counts those that were pruned while the snapshot was loaded."""
     considered = len(snapshot.files)
     found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
     in_partitions, remaining = int(found.in_partitions.sum()), int(found.remaining.sum())

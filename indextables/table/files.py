@@ -1,4 +1,4 @@
-"""The live splits of a snapshot (pure): pruned by a predicate on columns, and as an Arrow table with the log's strings unchanged."""
+"""The live splits of a snapshot, pruned by a predicate, as actions or as an Arrow table (pure)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ Rows = npt.NDArray[np.int64]
 
 
 def live_files(snapshot: LoadedSnapshot, predicate: Predicate | None) -> list[Add]:
-    """The live splits that may hold a matching row, by partition values and min/max; oldest first."""
+    """The live splits that may contain a matching row, judged by partition values and min/max; oldest first."""
     return list(snapshot.adds(None if predicate is None else matching_rows(snapshot, predicate)))
 
 
 def matching_rows(snapshot: LoadedSnapshot, predicate: Predicate) -> Rows:
-    """The rows of `files_table()` whose split may hold a matching row."""
+    """The rows of `files_table()` whose split may contain a matching row."""
     return np.flatnonzero(prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns).remaining)
 
 
 def rows_of_partitions(snapshot: LoadedSnapshot, predicate: Predicate | None) -> Rows:
-    """The rows of `files_table()` in the partitions a predicate names, which uses partition columns only; by default all.
+    """The rows of `files_table()` in the partitions that match a predicate on partition columns; None matches all.
 
-    What is rewritten must be known exactly: LogCorrupted names a partition value that is not of its column's type, SchemaMismatch a column
-    whose type has no order here.
+    The result is exact, because callers rewrite these files: LogCorrupted names a partition value that does not have the type of its
+    column, SchemaMismatch a column whose type has no order.
     """
     if predicate is None:
         return np.arange(len(snapshot.files), dtype=np.int64)
@@ -66,15 +66,15 @@ def _require_readable(snapshot: LoadedSnapshot, name: str) -> None:
 
 
 def partition_row(partition_values: Mapping[str, str], schema: pa.Schema) -> dict[str, Scalar]:
-    """The partition values as values; a null has no entry. LogCorrupted names one that is not of its column's type."""
+    """The decoded partition values, without those that are null. LogCorrupted names a value that does not have the type of its column."""
     try:
         return {name: decode_value(text, schema.field(name).type) for name, text in partition_values.items() if name in schema.names}
     except (ValueError, OverflowError) as error:
-        raise LogCorrupted(f"a partition value of the log does not read: {error}") from error
+        raise LogCorrupted(f"a partition value in the log cannot be decoded: {error}") from error
 
 
 def public_table(snapshot: LoadedSnapshot, predicate: Predicate | None) -> pa.Table:
-    """The live splits that may hold a matching row, as users see them."""
+    """The live splits that may contain a matching row, with the columns of `Table.files()`."""
     rows = snapshot.files_table() if predicate is None else snapshot.files.take(matching_rows(snapshot, predicate), SCHEMA.names)
     columns = [without_nulls(rows.column(f.name)) if f.type == STRINGS else rows.column(f.name).cast(f.type) for f in SCHEMA]
     return pa.Table.from_arrays(columns, schema=SCHEMA)

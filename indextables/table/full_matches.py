@@ -1,4 +1,4 @@
-"""What a predicate says of all rows of a file at once, by the file's partition values alone (pure)."""
+"""Files of which every row matches a predicate, judged by partition values alone (pure)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.table.snapshot import Snapshot
 
 
 def whole_files(predicate: Predicate | None, adds: Sequence[Add], snapshot: Snapshot) -> frozenset[str]:
-    """Paths of the files of which each row matches. Bounds say nothing of it: a column within them may still be null in some row."""
+    """Paths of the files of which every row matches. Min/max cannot prove that: a row within the bounds may still be null."""
     if predicate is None or not adds:
         return frozenset(add.path for add in adds)
 

@@ -1,4 +1,4 @@
-"""What happened to a table, version by version, from the version files that are retained."""
+"""The history of a table, version by version, from the retained version files."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class HistoryEntry:
     user: str | None
     engine: str | None
     job_id: str | None
-    num_added: int | None  # None, here and below: only a state tells of the version, and not how it came about
+    num_added: int | None  # None, here and below: the version exists only as a state, which does not record changes
     num_removed: int | None
     rows_added: int | None
     bytes_added: int | None
 
 
 def read_history(log: TransactionLog) -> list[HistoryEntry]:
-    """Ascending; every version that is there, up to the first one that is missing behind all checkpoints and states.
+    """All retained versions, ascending, up to the first gap after the newest checkpoint or state.
 
-    Versions that other programs committed as a state alone are among them.
+    Includes versions that other programs committed as a state without a version file.
     """
     return _read(log, log.listing())
 
@@ -48,13 +48,13 @@ def _read(log: TransactionLog, listing: LogListing) -> list[HistoryEntry]:
 
 
 def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]:
-    """The newest version that a checkpoint or state stands for, and what follows it without a gap; else all from the oldest on."""
+    """The newest checkpoint or state (without any: the version before the oldest file), and the versions that follow it without a gap."""
     base = listing.bases[-1] if listing.bases else listing.versions[0] - 1 if listing.versions else -1
     return base, listing.tail(base)
 
 
 def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
-    """None for a broken state: it tells nothing, and whoever reads the table hears of it."""
+    """None for a broken state; reading the table reports it."""
     try:
         created = read_state_manifest(log.store, version).created_at
     except LogCorrupted:
@@ -63,7 +63,7 @@ def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
-    """The newest version that existed at that time. None: whatever can be read now, and reading that says what of the log was lost."""
+    """The newest version that existed at that time. None: the newest readable version; reading it reports what the log has lost."""
     listing = log.listing()
     entries = _read(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
@@ -71,7 +71,7 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
     if not earlier:
         raise VersionNotFound(
-            f"the table had no version yet at {_moment(timestamp_ms)}; the first in its log, {entries[0].version}, "
+            f"the table had no version at {_moment(timestamp_ms)}; the first version in its log, {entries[0].version}, "
             f"is of {_moment(entries[0].timestamp_ms)}"
         )
     found = max(earlier)
@@ -79,13 +79,13 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
     if found == entries[-1].version and gap_at is not None:
         return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
-    if following > found + 1:  # what came between has expired, and one of those was the table at that time
+    if following > found + 1:  # versions in between have expired, and one of them was current at that time
         raise VersionNotFound(f"the version of {_moment(timestamp_ms)} has expired; the oldest after 0 is {following}")
     return found
 
 
 def _moment(timestamp_ms: int) -> str:
-    """ISO 8601, where the calendar reaches that far."""
+    """ISO 8601; milliseconds for a time outside the years 1 to 9999."""
     try:
         return iso_ms(timestamp_ms)
     except (ValueError, OverflowError):
@@ -93,9 +93,9 @@ def _moment(timestamp_ms: int) -> str:
 
 
 def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
-    """Where an application's number was committed, up to `newest`; None where that is no longer known."""
+    """The version, at most `newest`, that committed this application transaction; None if its version file has expired."""
     for version in reversed([version for version in log.listing().versions if version <= newest]):
-        with suppress(VersionNotFound):  # it expired since it was listed
+        with suppress(VersionNotFound):  # it expired after the listing
             found = [action for action in log.read(version).actions if isinstance(action, Txn)]
             if any((action.app_id, action.version) == (txn.app_id, txn.version) for action in found):
                 return version
@@ -103,7 +103,7 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
 
 
 def describe_removal(log: TransactionLog, path: str, version: int) -> str:
-    """When a file that `version` had left the table for the last time; of a removal that has expired, the oldest moment after it."""
+    """Says when a file of `version` was last removed; if that version has expired, the time of the oldest retained version after it."""
     times = {entry.version: _moment(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
     for later in reversed(times):
         with suppress(VersionNotFound):
@@ -132,7 +132,8 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
 
 
 def commit_time(file: VersionFile, modified_ms: int) -> int:
-    """A version's time: its commitInfo's, else (version 0) createdTime, else the file's. One that no calendar has is none."""
+    """The time of a version: from its commitInfo, else (version 0) createdTime, else that of the file. Times outside the years 1 to 9999
+    are ignored."""
     info = next((a for a in file.items if isinstance(a, CommitInfo)), None)
     if info is not None and info.timestamp is not None and _YEAR_1 <= info.timestamp < _YEAR_10000:
         return info.timestamp
@@ -141,7 +142,7 @@ def commit_time(file: VersionFile, modified_ms: int) -> int:
 
 
 def _guess(file: VersionFile, adds: Sequence[Add], removes: Sequence[Remove]) -> str | None:
-    """What a foreign commit probably was."""
+    """The likely operation of a commit without a commitInfo."""
     if file.version == 0:
         return "create"
     if adds and removes:

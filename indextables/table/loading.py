@@ -1,6 +1,6 @@
-"""Loads the files of a snapshot that lie in the manifests of a state. A damaged state never makes an answer smaller.
+"""Loads the files of a snapshot from the manifests of its state. A damaged state never loses files.
 
-Where a manifest turns out to be damaged, the same version is read again without that state, from an older base and the versions after it.
+If a manifest is damaged, the same version is read again without that state, from an older base and the versions after it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _LOADED: Memo[Snapshot, LoadedSnapshot] = Memo()
 
 
 def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = None) -> LoadedSnapshot:
-    """With its files. With a predicate without those in manifests which the bounds of partition values rule out; those manifests are not
-    read (AVR-13). LogCorrupted where no base of this version can be read."""
+    """The snapshot with its files. With `predicate`, manifests whose partition bounds rule it out are not read (AVR-13).
+
+    LogCorrupted if no base of this version can be read.
+    """
     if predicate is None or snapshot.layers.base is None:
         return _LOADED.get(snapshot, lambda snapshot: _loaded(log, snapshot))
     may = _by_bounds(snapshot, predicate)
@@ -40,13 +42,13 @@ def _loaded(log: TransactionLog, snapshot: Snapshot) -> LoadedSnapshot:
 
 
 def totals(log: TransactionLog, snapshot: Snapshot) -> Totals:
-    """Of its files. Nothing is loaded for it as long as nothing was removed from the state it was read from."""
+    """Totals of the live files. Loads no file entries unless files of the state were removed since."""
     loader = FileLoader(log)
     return on_sound_base(log, snapshot, lambda sound: loader.totals(sound.layers))
 
 
 def on_sound_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
-    """What `use` makes of the snapshot, or of the same version on an older base, where the state it was read from is damaged."""
+    """The result of `use(snapshot)`; if the state that the snapshot was read from is damaged, of the same version on an older base."""
     while True:
         try:
             return use(snapshot)
@@ -56,7 +58,7 @@ def on_sound_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapsh
 
 
 def manifests_of(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
-    """How many manifests the live files lie in, and how many of them `load` has to read."""
+    """How many manifests the state has, and how many of them `load` has to read for `predicate`."""
     base = snapshot.layers.base
     if base is None:
         return NO_MANIFESTS

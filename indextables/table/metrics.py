@@ -1,4 +1,4 @@
-"""What this process did with a table's log, in numbers: how many checkpoints, how large, how long, how states were loaded."""
+"""Counters of what this process did with the log of a table: checkpoints written, their size and duration, how states were loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indextables.process_cache import ProcessCache
 
 
 class Metrics:
-    """Of one table in this process. Safe to use from many threads; every number is a whole one, sums unless they say `last`."""
+    """Thread-safe counters of one table in this process. All are integers; those without `last` in their name are sums."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,7 +19,7 @@ class Metrics:
             "checkpoint_ms": 0,
             "last_checkpoint_ms": 0,
             "last_checkpoint_bytes": 0,
-            "last_checkpoint_compression_percent": 0,  # bytes stored, of those that were packed; 0 where that is not known
+            "last_checkpoint_compression_percent": 0,  # stored bytes relative to uncompressed bytes; 0 if unknown
             "loads_from_checkpoint": 0,
             "load_from_checkpoint_ms": 0,
             "loads_from_log": 0,
@@ -56,5 +56,5 @@ _TABLES: ProcessCache[Hashable, Metrics] = ProcessCache(lambda: (limits.CACHED_T
 
 
 def metrics_of(key: Hashable) -> Metrics:
-    """The numbers of one table in this process; those of tables used least lately are let go."""
+    """The counters of one table in this process. Those of the least recently used tables are evicted."""
     return _TABLES.get_or_make(key, Metrics)

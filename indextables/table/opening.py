@@ -1,6 +1,6 @@
-"""Reading the log into a snapshot: the newest valid checkpoint or state at or before a version, and the versions after.
+"""Reads the log into a snapshot: the newest valid checkpoint or state at or before a version, and the versions after it.
 
-The entries of a state's manifests are not read (`indextables.table.loading`).
+The entries of a state's manifests are not read here (see `indextables.table.loading`).
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from indextables.table.protocol import LEGACY, check_readable
 from indextables.table.snapshot import NOTHING, Snapshot
 
 RELISTINGS = 5
-RECHECKED = 1000  # versions at most whose names are looked at again: a page of an S3 listing
+RECHECKED = 1000  # maximum number of versions that are listed again to find gaps: one page of an S3 listing
 logger = logging.getLogger("indextables")
 
 
 def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness_ms: int = 0) -> Snapshot:
-    """The table at `version`, by default the newest; TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported.
+    """The table at `version`, by default the newest. With `max_staleness_ms` the listing may be that old.
 
-    With `max_staleness_ms` the newest may be one that this process saw no longer ago than that.
+    Raises TableNotFound, VersionNotFound, LogCorrupted, UnsafePath, ProtocolUnsupported.
     """
     if version is not None:
         return _load(log, version, log.listing())
     if log.is_new and (found := _from_pointer(log)) is not None:
         return found
     for attempt in range(RELISTINGS):
-        with suppress(VersionNotFound, _NotEnough):  # a purge went by between the listing and the reading; or not all was listed
+        with suppress(VersionNotFound, _NotEnough):  # a purge ran between listing and reading, or the listing was partial
             return _load(log, None, log.listing(0 if attempt else max_staleness_ms))
     return _load(log, None, log.listing())
 
 
 class _NotEnough(Exception):
-    """What follows the pointer's version, by name, does not tell what the table is."""
+    """The files from the pointer's version on are not enough to read the table."""
 
 
 def _from_pointer(log: TransactionLog) -> Snapshot | None:
-    """The newest version, from the checkpoint that the pointer names or a later one: then a long log need not be listed from its start.
+    """The newest version, read from the pointer's checkpoint or a later one, so that a long log need not be listed from its start.
 
-    None where anything is out of the ordinary: the pointer is a hint, and the whole folder decides.
+    None if anything is unusual: the pointer is a hint, and the complete listing decides.
     """
     pointer = read_pointer(log.store)
     if pointer is None or pointer.version < 1:
@@ -63,7 +63,7 @@ def _from_pointer(log: TransactionLog) -> Snapshot | None:
 
 
 def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snapshot:
-    """From what this process knows where that comes to the same, else from the store."""
+    """From the cache of this process if it is still valid for this listing, else from the store."""
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
     known = _remembered(log, listing)
@@ -75,7 +75,7 @@ def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snap
 
 
 def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str] = NOTHING) -> Snapshot:
-    """Without the help of the states that are known to be broken, and why. A protocol that is not supported is raised before damage."""
+    """Reads the log without the states that are known to be broken. An unsupported protocol is reported rather than damage."""
     try:
         return _read_supported(log, version, listing, broken)
     except LogCorrupted:
@@ -102,8 +102,8 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
     if version is None and listing.since == 0 and is_pointed_beyond(log, listing, newest):
         if log.listing() != listing:
-            return load_snapshot(log)  # the pointer is of a version that came after the listing
-        warnings.append(f"{POINTER} names a version after {newest}, the newest that is there")
+            return load_snapshot(log)  # the pointer names a version that was committed after the listing
+        warnings.append(f"{POINTER} names a version after {newest}, the newest in the log")
     at = newest if version is None else version
     snapshot = _frozen(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
     _measure(log, snapshot, log.clock.now_ms() - started)
@@ -122,26 +122,26 @@ def _measure(log: TransactionLog, snapshot: Snapshot, duration_ms: int) -> None:
 
 
 def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
-    """The newest version, reading only what is new. Where the new versions do not follow on, everything is read again.
+    """The newest version; only new versions are read. If they do not continue the snapshot, the log is read from its base.
 
-    The names since the last checkpoint are looked at, too: one that went missing is a gap, which no writer may go on from.
+    The listing starts at the last checkpoint: a version file that has gone missing since is a gap, on which no writer may commit.
     """
     return _follow(log, snapshot, log.listing(max_staleness_ms, min(snapshot.version, _checked_from(snapshot) + 1))) or load_snapshot(log)
 
 
 def _checked_from(snapshot: Snapshot) -> int:
-    """The version after which names have to be there without a gap: a checkpoint's, but not so long ago that it takes time."""
+    """The version from which the listing must have no gap: that of the checkpoint, but at most RECHECKED versions back."""
     return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - RECHECKED)
 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
-    """The table right after a commit on `base`: nothing is read, so what others did since can neither show nor fail it."""
+    """The table right after a commit on `base`. Nothing is read, so concurrent commits can neither show up here nor make this fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 
 
 def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
-    """The table right after its version 0 was made; likewise."""
+    """The table right after the commit of version 0. Nothing is read."""
     file = VersionFile(0, actions, 0, encode_actions(actions))
     replay = Replay(log.store.root.relative)
     _replay_tail(replay, [file])
@@ -151,7 +151,7 @@ def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
 
 
 def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
-    """The same version, as the newest state and what follows it: what a state that continues another has to say is then at hand."""
+    """The same version, read from the newest state before it, so that a new state can reuse the manifests of that one."""
     states = [state for state in log.look().states if state < snapshot.version]
     base = snapshot.layers.base
     if not states or (base is not None and base.version >= states[-1]):
@@ -160,24 +160,24 @@ def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 
 
 def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
-    """The same version, read without the states before it that are damaged: everything of them is read to find that out."""
+    """The same version, read without damaged states. States are checked in full, from the newest to the first that is undamaged."""
     listing = log.look()
     broken: dict[int, str] = {}
     for state in reversed([state for state in listing.states if state <= snapshot.version]):
         if is_whole(log, state):
             break
-        broken[state] = f"state {state} is not whole"
+        broken[state] = f"state {state} is damaged or incomplete"
     return _read(log, snapshot.version, listing, broken)
 
 
 def without_state(log: TransactionLog, snapshot: Snapshot, state: int, why: str) -> Snapshot:
-    """The same version, read without the help of a state that turned out to be damaged, or of those that did before; LogCorrupted."""
+    """The same version, read without this damaged state and those found damaged before; LogCorrupted if no base remains."""
     logger.warning("failed to read a checkpoint of version %s, reading the log instead: %s", snapshot.version, why)
     return _read(log, snapshot.version, log.look(), {**snapshot.broken, state: why})
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
-    """None where the log is not the one of the snapshot, or does not lead on from it to its end."""
+    """The newest version, read on from `snapshot`; None if the log was replaced, or the listing does not continue without a gap."""
     start = _checked_from(snapshot)
     names_after, gap_at = listing.tail(start)
     newest = names_after[-1] if names_after else start
@@ -190,12 +190,12 @@ def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Sna
     try:
         files = list(log.read_many(tail))
         return _continued(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
-    except (VersionNotFound, LogCorrupted):  # one expired since the listing; or reading it all says what is wrong
+    except (VersionNotFound, LogCorrupted):  # a file expired after the listing, or a full read will report the damage
         return None
 
 
 def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
-    """Goes on where the snapshot stands."""
+    """Applies `files` on top of `snapshot`."""
     replay = Replay(
         log.store.root.relative,
         protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
@@ -211,7 +211,7 @@ def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionF
 
 
 def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
-    """For the next reader in this process. What had to be worked around is not kept: it may be mended."""
+    """Caches the snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
     cache = log.cache()
     if cache is None:
         return
@@ -224,7 +224,7 @@ def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
 
 
 def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
-    """What this process knows, if reading this listing from nothing would come to the same."""
+    """The cached snapshot, if reading the listed files anew would give the same."""
     cache = log.cache()
     if cache is None:
         return None
@@ -243,7 +243,7 @@ def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
 
 
 def _anchor(log: TransactionLog, listing: LogListing, version: int, file: VersionFile | None) -> Anchor:
-    """The version's own file; where only a checkpoint or state stands for it, that."""
+    """Identifies the log by the file of this version; if there is none, by its checkpoint or state."""
     path = names.version_path(version)
     stamp = listing.stamp(path)
     if file is not None:
@@ -255,7 +255,7 @@ def _anchor(log: TransactionLog, listing: LogListing, version: int, file: Versio
 
 
 def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
-    """An older or smaller answer is never given silently where there is a sign that more was there."""
+    """Raises rather than silently reading an older version when there are signs that newer files were lost."""
     root = log.store.root
     had_checkpoints = bool(listing.bases) or listing.has_pointer
     if newest is None and not had_checkpoints:
@@ -266,23 +266,23 @@ def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: i
 
 
 def _lost(log: TransactionLog, broken: Mapping[int, str], newest: int | None) -> LogCorrupted:
-    """Says what is missing after the `newest` version that can be read, why no checkpoint stands for it, and what can be done."""
+    """An error that names what is missing after the `newest` readable version, the broken checkpoints, and what can be done."""
     missing = f"version {newest + 1}" if newest is not None else "version 0 or a valid checkpoint"
     others = sorted(broken, reverse=True)
     details = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
     return LogCorrupted(
         f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{details}; "
-        "restore it or a checkpoint, or make a new log of what is left with `indextables repair`"
+        "restore it or a checkpoint, or build a new log from the remaining splits with `indextables repair`"
     )
 
 
 def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile | None:
-    """Gives the last one."""
+    """Applies the versions; returns the last one."""
     file = None
     for file in versions:
         replay.apply(file.version, file.items)
         if file.unknown:
-            logger.debug("version %s has %s unknown actions, which were ignored", file.version, file.unknown)
+            logger.debug("ignored %s unknown actions in version %s", file.unknown, file.version)
     return file
 
 

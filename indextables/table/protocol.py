@@ -1,12 +1,12 @@
-"""What this program understands of the protocol: checked before anything is done."""
+"""The protocol versions and features that this program supports; checked before a table is read or written."""
 
 from __future__ import annotations
 
 from indextables.actions import Protocol
 from indextables.errors import ProtocolUnsupported
 
-SUPPORTED = 4  # to read and to write
-OWN_SPLITS = "arrowRowStore"  # our splits, which upstream cannot open (decisions A-06)
+SUPPORTED = 4  # highest version, for readers and writers
+OWN_SPLITS = "arrowRowStore"  # marks our split format, which upstream cannot open (decisions A-06)
 FEATURES = frozenset(
     {
         *("avroState", "multiPartCheckpoint", "schemaDeduplication"),
@@ -16,14 +16,14 @@ FEATURES = frozenset(
     }
 )
 CURRENT = Protocol(min_reader_version=2, min_writer_version=2)
-WITH_STATES = Protocol(  # of tables whose checkpoints are Avro states (C-23)
+WITH_STATES = Protocol(  # for tables whose checkpoints are Avro states (C-23)
     min_reader_version=4,
     min_writer_version=4,
     reader_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
     writer_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
 )
-LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # stands for none: of tables without a protocol action
-_FEATURE_FLAGS = 3  # the version that has them
+LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # assumed for tables without a protocol action
+_FEATURE_FLAGS = 3  # the version that introduced features
 
 
 def check_readable(protocol: Protocol) -> None:
@@ -36,29 +36,29 @@ def check_writable(protocol: Protocol) -> None:
 
 
 def check_owned(protocol: Protocol, *, take_over: bool = False) -> None:
-    """Refuses to write splits into a table that another program may be using, or to delete anything of it (decisions A-06)."""
+    """Raises ProtocolUnsupported if another program made the table, unless `take_over`: that program cannot read our splits (A-06)."""
     check_writable(protocol)
     if is_foreign(protocol) and not take_over:
         raise ProtocolUnsupported(
             f"this table has protocol {protocol.min_reader_version}/{protocol.min_writer_version} without the feature {OWN_SPLITS}: "
-            "the program that made it could no longer read it after this write; "
-            "set storage.takeOver=true with an append or a merge if that is wanted"
+            "the program that created it could no longer read it after this write; "
+            "to convert it, set storage.takeOver=true with an append or a merge"
         )
 
 
 def is_foreign(protocol: Protocol) -> bool:
-    """Whether another program made the table: ours carry a feature of their own as soon as the protocol has features."""
+    """Whether another program created the table: it has features, but not the one that marks our splits."""
     flagged = max(protocol.min_reader_version, protocol.min_writer_version) >= _FEATURE_FLAGS
     return flagged and OWN_SPLITS not in (protocol.reader_features or ())
 
 
 def has_registry(protocol: Protocol) -> bool:
-    """Whether its adds may refer to doc mappings instead of spelling them out (SDD); older readers would miss them."""
+    """Whether adds may refer to doc mappings in the registry instead of containing them (SDD); older readers do not resolve references."""
     return min(protocol.min_reader_version, protocol.min_writer_version) >= _FEATURE_FLAGS
 
 
 def taken_over(protocol: Protocol) -> Protocol:
-    """The protocol with the feature that keeps programs away which cannot open our splits."""
+    """The protocol with the feature that marks our splits, so that programs that cannot open them refuse the table."""
     return Protocol(
         min_reader_version=max(protocol.min_reader_version, _FEATURE_FLAGS),
         min_writer_version=max(protocol.min_writer_version, _FEATURE_FLAGS),
@@ -68,12 +68,12 @@ def taken_over(protocol: Protocol) -> Protocol:
 
 
 def upgraded(protocol: Protocol, reader: int, writer: int) -> Protocol:
-    """Never down: the same object where `protocol` is at or above already."""
+    """The protocol with at least these versions; the same object if it has them already."""
     return raised(protocol, Protocol(min_reader_version=reader, min_writer_version=writer))
 
 
 def raised(protocol: Protocol, needed: Protocol) -> Protocol:
-    """With all that is needed besides: never down, and the same object where nothing is missing."""
+    """The protocol with at least the versions and features of `needed`; the same object if nothing is missing."""
     new = Protocol(
         min_reader_version=max(protocol.min_reader_version, needed.min_reader_version),
         min_writer_version=max(protocol.min_writer_version, needed.min_writer_version),
@@ -90,7 +90,7 @@ def _union(features: list[str] | None, more: list[str] | None) -> list[str] | No
 
 def _check(verb: str, needed: int, features: list[str] | None) -> None:
     if needed > SUPPORTED:
-        raise ProtocolUnsupported(f"this table needs protocol {needed} to {verb}, and this program supports up to {SUPPORTED}")
+        raise ProtocolUnsupported(f"this table needs protocol {needed} to {verb}, but this program supports up to {SUPPORTED}")
     unknown = sorted(set(features or ()) - FEATURES)
     if unknown:
         shown = ", ".join(name[:80] for name in unknown[:10])

@@ -1,4 +1,4 @@
-"""Which files can hold a row that matches: decided from partition values and min/max statistics alone, for all files at once (pure)."""
+"""Which files may contain a matching row, judged by partition values and min/max statistics for all files at once (pure)."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from indextables.predicates import (
     typed_scalar,
 )
 
-_CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # characters at which other writers cut
-_FEW = 4  # where no more than one file in so many is left by its partition, min/max are compared of those alone
+_CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # length at which other writers truncate string statistics
+_FEW = 4  # if partitions leave at most one file in four, min/max are compared for these files only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pruned:
-    """Which rows of `LiveFiles.table()` are left after each step."""
+    """Masks of the rows of `LiveFiles.table()` that are left after each step."""
 
     in_partitions: Mask  # by partition values
-    remaining: Mask  # and by min/max: the files that may hold a matching row
+    remaining: Mask  # by partition values and min/max
 
 
 def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_columns: Sequence[str]) -> Pruned:
-    """A file is left out only if no row of it can match.
+    """Prunes a file only if none of its rows can match.
 
-    Files of other writers are known by their paths: their string maxima may be cut off (decisions.md, C-51), their order of strings may be
-    that of UTF-16, and their floating-point maxima may leave NaN out.
+    Statistics of other writers, which are told apart by the names of their files, are trusted less: their string maxima may be truncated
+    (C-51), their string order may be that of UTF-16, and their floating-point maxima may ignore NaN.
     """
     found = [_prune_part(part, predicate, schema, partition_columns) for part in files.all_parts]
     none = np.zeros(0, bool)
@@ -54,7 +54,7 @@ def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_c
 
 
 def decided_by_partition(predicate: Predicate, partition_columns: Sequence[str]) -> bool:
-    """Whether all rows of a file get the same answer, since the predicate uses partition columns only."""
+    """Whether the predicate uses partition columns only, so that all rows of a file give the same result."""
     return predicate.columns <= set(partition_columns)
 
 
@@ -67,10 +67,10 @@ def may_match_bounds(
     by_type: bool = True,
     without_null: Collection[str] = (),
 ) -> bool:
-    """False only if no file can match whose partition values lie within these bounds (min and max, null where not known).
+    """False only if no file with partition values within these bounds can match. A bound is (min, max), None if unknown.
 
-    Values may be null besides, but for the columns `without_null`. `by_type` says that the bounds are the least and greatest in the order
-    of the column's type (`predicates.log_strings.bounds_of`); other writers compare texts, where 10 comes before 9.
+    Values may also be null, except in the columns `without_null`. `by_type` says that the bounds follow the order of the column's type;
+    other writers compare strings, where 10 comes before 9.
     """
     given = bounds or {}
 
@@ -88,7 +88,7 @@ def may_match_bounds(
 
 
 def partition_ranges(texts: pa.Array, kind: pa.DataType) -> Ranges:
-    """A partition column that is missing is null; a value that does not decode may be anything."""
+    """A missing partition value is null; one that cannot be decoded may be any value."""
     keys = keys_of(texts, kind)
     is_null = mask_of(pc.is_null(texts))
     return Ranges(kind, keys, keys, null=~keys.known, value=~is_null)
@@ -122,12 +122,12 @@ def _prune_part(part: Part, predicate: Predicate, schema: pa.Schema, partition_c
 
 
 def _is_comparable(predicate: Predicate, name: str, kind: pa.DataType) -> bool:
-    """A column that changed its type, or whose type has no order, says nothing."""
+    """Whether the column can prune: it has the type that the predicate expects, and that type has an order."""
     return bool(kind == predicate.schema.field(name).type) and has_keys(kind)
 
 
 def partition_column(segment: Segment, name: str, kind: pa.DataType) -> Ranges:
-    """Its values in all rows of the segment, kept with it."""
+    """The values of a partition column in all rows of the segment, cached with the segment."""
     return segment.derived(
         ("partition", name, kind), lambda rows: partition_ranges(strings_of(rows.column("partition_values"), name), kind)
     )
@@ -143,7 +143,7 @@ def _has_rows(files: pa.Table) -> Mask:
 
 
 def stats_ranges(files: pa.Table, ours: Mask, name: str, kind: pa.DataType) -> Ranges:
-    """What min and max of a column say, for each file."""
+    """The range of a column in each file, from its min and max."""
     texts = [strings_of(files.column(side), name) for side in ("min_values", "max_values")]
     low, high = (keys_of(side, kind) for side in texts)
     if not ours.all() and pa.types.is_floating(kind):
@@ -159,12 +159,12 @@ def _is_ours(files: pa.Table) -> Mask:
 
 
 def _is_beyond(texts: pa.Array) -> Mask:
-    """Where there is a character that programs on the JVM, which compare UTF-16, sort otherwise: U+FFFF after U+10000."""
+    """Where a text has a character that the JVM, which compares UTF-16, orders differently: U+FFFF after U+10000."""
     return mask_of(pc.match_substring_regex(texts, r"[\x{E000}-\x{10FFFF}]"))
 
 
 def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
-    """No column has NaN for a bound, or bounds in the wrong order: such statistics are somebody's mistake and say nothing."""
+    """The range between the bounds; unbounded where they are NaN or in the wrong order, which only a faulty writer produces."""
     wrong = exceeds(low, high, or_equal=False)
     if pa.types.is_floating(kind) and not isinstance(low, Texts) and not isinstance(high, Texts):
         wrong = wrong | ((low.values == NAN) & low.known) | ((high.values == NAN) & high.known)
@@ -172,7 +172,7 @@ def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
 
 
 def _ordered_as_text(kind: pa.DataType, *bounds: str | None) -> bool:
-    """Dates and booleans have the same order as texts, and so have strings but for characters that the JVM sorts otherwise."""
+    """Whether the order of the type equals that of its texts: for dates and booleans, and for strings that the JVM orders as we do."""
     if pa.types.is_string(kind):
         return not any(_is_beyond(_texts(bound))[0] for bound in bounds)
     return bool(pa.types.is_date(kind) or pa.types.is_boolean(kind))

@@ -1,4 +1,4 @@
-"""A table at one version, as values: what the log says of it, and, once they are loaded, its files. No storage is reached from here."""
+"""A table at one version: what its log records and, once loaded, its files. Values only; nothing here accesses storage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from indextables.schema import from_spark_json
 from indextables.state import Registry
 
 NOTHING: Mapping[int, str] = {}
-_FEW_FILES = 1000  # whose actions a snapshot keeps
+_FEW_FILES = 1000  # up to this number of files, a snapshot caches the actions
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Immutable. Its files may lie in manifests that were not read: `TableContext.load` makes a `LoadedSnapshot` of it."""
+    """Immutable. Its files may be in manifests that have not been read: `TableContext.load` returns a `LoadedSnapshot`."""
 
     version: int
     protocol: Protocol
@@ -30,11 +30,11 @@ class Snapshot:
     layers: LayeredFiles
     txns: Mapping[str, Txn]
     checkpoint: int | None  # the base it was read from
-    gap_at: int | None  # the first missing version, where later ones exist
-    anchor: Anchor  # tells this log from another that takes its place
+    gap_at: int | None  # the first missing version, if later ones exist
+    anchor: Anchor  # identifies the log, so that a replaced log is noticed
     warnings: tuple[str, ...] = ()
-    skips: Mapping[str, Skip] = field(default_factory=dict)  # by path, of files that were not removed since
-    broken: Mapping[int, str] = field(default_factory=lambda: NOTHING)  # states that it was read without, and why
+    skips: Mapping[str, Skip] = field(default_factory=dict)  # by path, of files that are still live
+    broken: Mapping[int, str] = field(default_factory=lambda: NOTHING)  # version of each state that was ignored as damaged -> why
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -45,12 +45,12 @@ class Snapshot:
         return tuple(self.metadata.partition_columns)
 
     def require_no_gap(self) -> None:
-        """Writers refuse a log with a hole rather than fill it."""
+        """Raises VersionGap if a version is missing from the log: a writer must not fill the gap."""
         if self.gap_at is not None:
             raise VersionGap(f"version {self.gap_at} is missing from the log although later ones exist; restore it before writing")
 
     def with_files(self, files: LiveFiles) -> LoadedSnapshot:
-        """With its files, or those of them that somebody needs."""
+        """The snapshot with its files, or with those that a caller needs."""
         return LoadedSnapshot(**{each.name: getattr(self, each.name) for each in fields(Snapshot)}, files=files)
 
 
@@ -61,11 +61,11 @@ class LoadedSnapshot(Snapshot):
     files: LiveFiles = field(kw_only=True)
 
     def files_table(self) -> pa.Table:
-        """Everything the log says of the live files, in columns (`actions.columns.SCHEMA`), oldest first."""
+        """Everything that the log records about the live files, as columns (`actions.columns.SCHEMA`), oldest first."""
         return self.files.table()
 
     def adds(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Add]:
-        """Those rows of `files_table()` as actions, by default all; each is made when it is asked for, with its doc mapping (SDD-03)."""
+        """Rows of `files_table()` as actions, by default all; created lazily, with their doc mappings restored (SDD-03)."""
         return iter(self._few_adds) if rows is None and len(self.files) <= _FEW_FILES else self._made(rows)
 
     def _made(self, rows: npt.NDArray[np.int64] | None) -> Iterator[Add]:
@@ -74,7 +74,7 @@ class LoadedSnapshot(Snapshot):
 
     @cached_property
     def _few_adds(self) -> tuple[Add, ...]:
-        """Kept: making those of 50 files takes a quarter of the time that a search of them does."""
+        """Cached: creating the actions of 50 files takes a quarter of the time of a search over them."""
         return tuple(self._made(None))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Optimistic transactions: decide on a base, try to commit right after it, and decide again on the newer base if another was faster."""
+"""Optimistic transactions: build actions on a base version, try to commit the next version, and rebuild on the newer base on conflict."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from indextables.version import ENGINE
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a transaction wants to say on a given base; no actions: nothing to do."""
+    """The actions that a transaction commits on a given base; empty if there is nothing to do."""
 
     actions: Sequence[Action]
     metrics: Mapping[str, int] = field(default_factory=dict)
-    new_paths: bool = False  # every add has a path that was made up for it
+    new_paths: bool = False  # every add has a newly generated path
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     base_version: int
     version: int | None  # None: nothing was committed
-    snapshot: Snapshot  # at the committed version, or the newest seen
-    draft: Draft | None  # None: the txn was in the table already
+    snapshot: Snapshot  # at the committed version, or the newest that was read
+    draft: Draft | None  # None: the application transaction was committed before
 
 
 Build = Callable[[Snapshot], Draft]
@@ -45,10 +45,10 @@ Build = Callable[[Snapshot], Draft]
 def transact(
     log: TransactionLog, base: Snapshot, operation: str, build: Build, *, config: Config, clock: Clock, txn: Txn | None = None
 ) -> Outcome:
-    """Commits what `build` drafts, on the newest base that no one else gets ahead of.
+    """Commits the actions that `build` returns as the version after `base`, and retries on the newest base if another writer was faster.
 
-    `build` runs again on every newer base and raises ConcurrentConflict where its own reads no longer hold. ConcurrentConflict too when
-    every attempt was outrun: nothing is written then.
+    `build` runs again on every newer base, and raises ConcurrentConflict if its reads no longer hold. ConcurrentConflict is also raised
+    when the attempts are used up. In both cases nothing has been written.
     """
     attempts = int(config.get("transaction.retry.maxAttempts"))
     for attempt in range(attempts):
@@ -63,7 +63,7 @@ def transact(
         info = _commit_info(operation, base.version, draft, config, clock)
         number = [] if txn is None or txn in draft.actions else [txn]
         actions = [info, *_first_protocol(base, draft), *number, *_with_refs(base, draft.actions)]
-        with interrupts.held_back() as versions:  # an interrupt would leave open whether it was made
+        with interrupts.held_back() as versions:  # an interrupt would leave the outcome of the commit unknown
             made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
             if made and _took_effect(log, version, actions, info):
                 versions.append(version)
@@ -74,12 +74,12 @@ def transact(
         base = advance(log, base)
     raise ConcurrentConflict(
         f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
-        f"{operation} was outrun {attempts} times, and nothing was written"
+        f"{operation} lost to other writers {attempts} times, and nothing was written"
     )
 
 
 def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo, *, compress: bool) -> bool:
-    """Whether this commit made the version. Where the store failed, what stands there decides; CommitUnknown where that cannot be read."""
+    """Whether this commit created the version. After a store failure the version is read back; CommitUnknown if that fails too."""
     try:
         return log.write(version, actions, compress=compress)
     except StorageError as failure:
@@ -88,43 +88,44 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         except VersionNotFound:
             raise failure from None
         except IndexTablesError as error:
-            raise CommitUnknown(f"version {version} may have been written, since the store failed: {failure}; then {error}") from failure
+            raise CommitUnknown(f"version {version} may have been written: the store failed ({failure}), and then {error}") from failure
         return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
 
 
 def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
-    """A table without a protocol gets one with its first write (PRT-05)."""
+    """The protocol to add with this commit: a table without one gets it with its first write (PRT-05)."""
     has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
     return [] if has_one else [CURRENT]
 
 
 def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:
-    """Doc mappings as references, where the protocol has them; what the table does not know yet comes along in this same commit.
+    """The actions with doc mappings as references if the protocol supports that; new mappings are registered in the same commit.
 
-    It is decided on each base anew, so that no one's entry is lost. Tables of an older protocol keep their mappings spelt out: readers
-    that know nothing of references stay able to read them until a checkpoint, or someone, raises the protocol.
+    This runs on each base anew, so that no concurrently registered mapping is lost. With an older protocol adds keep their mappings, so
+    that older readers can read the table until a checkpoint or a user upgrades the protocol.
     """
     protocol = next((action for action in reversed(actions) if isinstance(action, Protocol)), base.protocol)
     if not has_registry(protocol):
         return actions
     rewritten, refers = deduplicated(actions, base.metadata)
     needed = raised(protocol, NEEDED)
-    if not refers or needed is protocol or is_foreign(protocol):  # another program's protocol is left as it is
+    if not refers or needed is protocol or is_foreign(protocol):  # another program's protocol is not changed
         return rewritten
     return [needed, *(action for action in rewritten if not isinstance(action, Protocol))]
 
 
 def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
-    """Whether a version that was just made is part of the table. False: its number had been used, and expired since the base was read.
+    """Whether a version that was just written is part of the table. False: that version number had been used and expired since the base
+    was read. No reader would ever see the new file, so it is deleted.
 
-    Then no reader would ever see it, so it is taken back. A version expires only behind a later checkpoint, and earlier versions first:
-    where ours is there and later ones are not, it came after them. CommitUnknown if ours has gone too, or added nothing to go by; and if
-    the store fails now: whoever hears of a plain failure would write it all once more.
+    Versions expire only before a checkpoint, oldest first. So if ours exists while later ones are missing, it was written after they
+    expired. CommitUnknown if our file is gone as well or has no adds to recognise it by, and if the store fails: after a plain failure the
+    caller would write the same data again.
     """
     try:
         return _is_in_effect(log, version, actions, info)
     except StorageError as error:
-        raise CommitUnknown(f"version {version} was written, and whether the table holds it cannot be told: {error}") from error
+        raise CommitUnknown(f"version {version} was written, but whether it is part of the table is unknown: {error}") from error
 
 
 def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
@@ -143,13 +144,13 @@ def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], 
     is_there = any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
     others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
     if not is_there or not (ours or others_expired):
-        raise CommitUnknown(f"version {version} was written and has expired at once; whether the table holds it cannot be told")
+        raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")
     log.withdraw(version)
     return False
 
 
 def _shows(newest: LoadedSnapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
-    """Whether the newest version holds what this one said: a split of it, or, of one that adds none, all else."""
+    """Whether the newest version contains a split of this commit or, if the commit adds none, reflects all its other actions."""
     found = [add for path in ours if (add := newest.files.get(path)) is not None]
     if any(add.added_at_version is not None and add.added_at_version >= version for add in found):
         return True
@@ -171,11 +172,11 @@ def _is_shown(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bo
 
 
 def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
-    """Whether a later commit removed one of the splits, and so had seen it."""
+    """Whether a later commit removed one of these splits, and so had seen it."""
     for later in log.listing().versions:
         try:
             removes = [a for a in log.read(later).actions if isinstance(a, Remove)] if later > version else []
-        except VersionNotFound:  # expired meanwhile
+        except VersionNotFound:  # it expired after the listing
             continue
         if any(log.store.root.relative(action.path) in paths for action in removes):
             return True
@@ -183,7 +184,7 @@ def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) ->
 
 
 def _commit_info(operation: str, read_version: int, draft: Draft, config: Config, clock: Clock) -> CommitInfo:
-    """Whoever starts jobs says in the environment which job this is; Airflow's operator does."""
+    """The commitInfo of a draft. Job id and attempt come from the environment, where Airflow's operator sets them."""
     attempt = config.environment.get("INDEXTABLES_JOB_ATTEMPT", "")
     metrics: dict[str, Any] = dict(draft.metrics)
     return CommitInfo(
@@ -203,16 +204,16 @@ def _commit_info(operation: str, read_version: int, draft: Draft, config: Config
 def _user() -> str | None:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's uid without a name
+    except (KeyError, OSError):  # the uid has no name, as in some containers
         return None
 
 
 def _as_text(text: str | None) -> str | None:
-    """What the environment says may hold bytes that are no text."""
+    """A value of the environment as valid text: it may contain bytes that are not."""
     return None if text is None else text.encode(errors="replace").decode()
 
 
 def _pause(attempt: int, config: Config) -> float:
-    """Seconds: exponential, capped, with full jitter, so that writers who collided do not collide again."""
+    """Seconds until the next attempt: exponential and capped, with full jitter, so that writers do not collide again."""
     ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
     return random.uniform(0, ceiling) / 1000

@@ -161,7 +161,7 @@ def test_a_store_that_fails_right_after_a_commit_makes_it_unknown(proxy: FaultPr
     table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
     proxy.clear()
     proxy.rule("503", method="GET", path=rf"list-type=2.*start-after=[^&]*{1:020d}", times=1000)
-    with pytest.raises(CommitUnknown, match="version 1 was written, and whether the table holds it cannot be told") as caught:
+    with pytest.raises(CommitUnknown, match="version 1 was written, but whether it is part of the table is unknown") as caught:
         table.append(rows(0, 5))
     assert not caught.value.retryable
     assert "DELETE" not in {r.method for r in proxy.log}

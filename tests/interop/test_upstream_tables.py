@@ -82,7 +82,7 @@ def test_changes_are_told_where_the_log_has_them(table: tuple[Path, Expected]) -
     if (path / "_transaction_log" / f"{1:020d}.json").exists():
         assert set(opened.changes(0).column("version").to_pylist()) == set(range(1, expected.version + 1))
     else:
-        with pytest.raises(it.VersionNotFound, match=r"version 1 of .* was committed as a state alone"):
+        with pytest.raises(it.VersionNotFound, match=r"version 1 of .* was committed as a state without a version file"):
             opened.changes(0)
 
 

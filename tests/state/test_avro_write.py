@@ -409,7 +409,8 @@ def test_a_checkpoint_of_what_is_lost_says_so_too(tmp_path: Path) -> None:
     DAMAGES["flipped"](manifest)
     with pytest.raises(it.LogCorrupted, match="does not match the digest"):
         it.open(table).files()
-    with pytest.raises(it.LogCorrupted, match=r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(state 1 is not whole"):
+    broken = r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(state 1 is damaged or incomplete"
+    with pytest.raises(it.LogCorrupted, match=broken):
         it.open(table).checkpoint()
     manifest.unlink()
     with pytest.raises(it.LogCorrupted, match=r"does not reach back.*version 1 is missing.*of state 1 is missing\)"):

@@ -234,10 +234,12 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
     assert found.doubts == ["state 15 cannot be read, so all manifests are kept: it was cut"]
     stamps = {file.path.removeprefix(LOG): (1, file.modified_ms or 0) for file in unread.inventory.manifests.values()}
     alone = LogFacts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
-    assert plan(alone, POLICY, NOW).doubts == ["no state says which manifests are in use: all are kept"]
+    assert plan(alone, POLICY, NOW).doubts == ["there is no state to tell which manifests are in use: all are kept"]
     stamps = dict.fromkeys((version(20), state(15), state(20)), (1, NOW)) | {NAMES[0]: (1, NOW - 2 * DAY)}
     lost = LogFacts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
-    assert plan(lost, POLICY, NOW) == Plan([], ["_last_checkpoint is missing, so all manifests are kept; a checkpoint writes it anew"])
+    assert plan(lost, POLICY, NOW) == Plan(
+        [], ["_last_checkpoint is missing, so all manifests are kept; the next checkpoint writes it again"]
+    )
 
 
 def test_states_that_lean_on_older_files_keep_them() -> None:

@@ -135,7 +135,7 @@ def test_a_trimmed_log_without_a_valid_checkpoint_says_what_is_missing(kind: For
     message = str(caught.value)
     assert "version 1 is missing" in message
     assert f"broken checkpoints: {version}" in message
-    assert "restore it or a checkpoint, or make a new log of what is left with `indextables repair`" in message
+    assert "restore it or a checkpoint, or build a new log from the remaining splits with `indextables repair`" in message
 
 
 def test_no_6_an_append_to_version_files_alone_hides_nothing(tmp_path: Path) -> None:

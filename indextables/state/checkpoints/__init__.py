@@ -1,4 +1,4 @@
-"""Checkpoints in every format. `any_format` writes the configured one and reads whichever is there."""
+"""Checkpoints in every format. `any_format` writes the configured format and reads all of them."""
 
 from __future__ import annotations
 

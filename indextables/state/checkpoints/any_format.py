@@ -1,4 +1,4 @@
-"""One door to checkpoints of every format: written as the options say, read whatever wrote them."""
+"""Writes checkpoints in the configured format, and reads them in every format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from indextables.storage import Store
 
 Read = Callable[[Store, int, Normalise], tuple[Replay, Format]]
 
-# What a program must understand to read a checkpoint: version and feature (PRT-01, PRT-04). JSON and Parquet ask for nothing (A-07).
+# Protocol version and feature that reading a checkpoint requires (PRT-01, PRT-04). JSON and Parquet require nothing (A-07).
 _PROTOCOLS: dict[Format, tuple[int, str]] = {
     Format.JSON_PARTS: (3, "multiPartCheckpoint"),
     Format.AVRO: (4, "avroState"),
@@ -57,7 +57,7 @@ def format_of(contents: Contents, options: StateOptions) -> Format:
 
 
 def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
-    """What the table's protocol has to say before this checkpoint is written (PRT-08); None: any will do. Pure."""
+    """The protocol that the table needs before this checkpoint is written (PRT-08); None: no requirement. Pure."""
     needed = _PROTOCOLS.get(format_of(contents, options))
     if needed is None:
         return None
@@ -66,11 +66,11 @@ def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | Non
 
 
 def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
-    """Writes a version's checkpoint and reads it back; a valid one that is there is kept, a broken one replaced.
+    """Writes the checkpoint of a version and verifies it. A valid existing checkpoint is kept, a broken one is replaced.
 
-    CheckpointError; ManifestDamaged where the state that the files lie in turns out to be damaged.
+    Raises CheckpointError, and ManifestDamaged if a manifest that has to be read is damaged.
 
-    With `compact` an Avro state gets rid of its dead entries and small manifests, whatever the thresholds say (CMP-04, CMP-05).
+    With `compact`, dead entries are removed from an Avro state and small manifests are merged, whatever the thresholds (CMP-04, CMP-05).
     """
     try:
         kept = None if compact else _kept(log, contents, options)
@@ -95,7 +95,7 @@ def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, 
 
 
 def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
-    """What another program wrote for the same version meanwhile, if it is valid and of that format."""
+    """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
     listing = log.look()
     version = contents.version
     if version not in listing.bases:
@@ -113,7 +113,7 @@ def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Wri
 
 
 def _written_before(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
-    """Of a JSON or Parquet checkpoint that is there."""
+    """Describes an existing JSON or Parquet checkpoint."""
     version, parts, unique = contents.version, None, None
     if kind is Format.PARQUET:
         parts = parts_of(log.store, version)
@@ -126,8 +126,10 @@ def _written_before(log: TransactionLog, listing: LogListing, contents: Contents
 
 
 def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only: str | None = None) -> tuple[Replay, Format]:
-    """The checkpoint of a version, in whichever format it is valid, or in the one that `state.format` calls `only`; LogCorrupted says why
-    none is, UnsafePath is raised at once."""
+    """The checkpoint of a version in any valid format, or in the format `only` (a value of `state.format`).
+
+    LogCorrupted lists the problems of all formats that were tried. UnsafePath is raised at once.
+    """
     readers: list[tuple[str, str, Read]] = []
     if version in listing.states:
         folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
@@ -147,22 +149,21 @@ def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only
         except LogCorrupted as error:
             problems.append((path, str(error)))
     if not problems:
-        raise LogCorrupted(f"checkpoint {version} is gone")
+        raise LogCorrupted(f"checkpoint {version} does not exist any more")
     raise CheckpointCorruptionError(problems[0][0], "; ".join(reason for _, reason in problems))
 
 
 def families_of(listing: LogListing, version: int) -> list[str]:
-    """The formats, as `state.format` calls them, in which a version has a checkpoint, valid or not."""
+    """The formats (values of `state.format`) in which a version has a checkpoint, valid or not."""
     found = (("avro", listing.states), ("json", listing.checkpoints), ("parquet", listing.parquets))
     return [family for family, versions in found if version in versions]
 
 
 def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = None, *, remembering: bool = False) -> bool:
-    """Whether the checkpoint of a version is good to the last byte; where it is an Avro state, all manifests are read for it. `only`: see
-    `read`.
+    """Whether every byte of the checkpoint is valid; of an Avro state, all manifests are read. `only`: see `read_checkpoint`.
 
-    With `remembering` those are left out that this process has read or written before, and of a large state only some are read. A damaged
-    one that is missed is found by whoever reads it; and nothing is cleaned up behind a state that was not read in full.
+    With `remembering`, manifests that this process has verified before are skipped, and only a part of a large state is read. Damage that
+    is missed is found when the manifest is read, and nothing is deleted because of a state that was not read in full.
     """
     listing = log.look()
     try:
@@ -179,11 +180,11 @@ def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Rep
 
 
 def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
-    """One file, or a list of parts."""
+    """A JSON checkpoint: one object, or a list of parts."""
     try:
         data = store.read(names.checkpoint_path(version))
     except FileNotFoundError:
-        raise LogCorrupted(f"checkpoint {version} is gone") from None
+        raise LogCorrupted(f"checkpoint {version} does not exist any more") from None
     text = files.unpack(data, f"checkpoint {version}")
     found = part_list(text)
     if found is not None:
@@ -192,8 +193,8 @@ def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay,
 
 
 def files_of(listing: LogListing, version: int) -> list[str]:
-    """Paths of all files that were written for the JSON and Parquet checkpoints of a version and for nothing else, whole or not.
+    """Paths of all files that belong to the JSON and Parquet checkpoints of a version, complete or not.
 
-    Those of Avro states are not among them: manifests may be shared.
+    Files of Avro states are not included, because states share manifests.
     """
     return listing.checkpoint_files(version)

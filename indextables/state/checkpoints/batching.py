@@ -1,4 +1,4 @@
-"""Items a few at a time, so that no more than those are held."""
+"""Splits an iterable into batches, to limit the memory in use."""
 
 from __future__ import annotations
 

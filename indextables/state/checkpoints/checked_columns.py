@@ -1,4 +1,4 @@
-"""Live files from columns that came from outside: checked column by column, so that a million of them cost no object each."""
+"""Live files from untrusted columns, checked column by column, so that no Python object is created per file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAPS = tuple(field.name for field in columns.SCHEMA if field.type == STRINGS)
 
 
 def live_files(rows: pa.Table) -> LiveFiles:
-    """Of rows of `columns.SCHEMA` that are known to be right: each path once, relative to the table."""
+    """Live files from valid rows of `columns.SCHEMA`: every path is unique and relative to the table."""
     if not rows.num_rows:
         return LiveFiles()
     size, records = (pc.sum(rows.column(name)).as_py() or 0 for name in ("size", "num_records"))
@@ -27,24 +27,24 @@ def live_files(rows: pa.Table) -> LiveFiles:
 
 
 def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | None, metadata: Metadata, source: str) -> Replay:
-    """Of rows of `columns.SCHEMA` as a file has them; LogCorrupted where one is no add, UnsafePath where a path leads out of the table."""
+    """A replay of untrusted rows of `columns.SCHEMA`; LogCorrupted if a row is not a valid add, UnsafePath if a path leaves the table."""
     _check(rows, source)
     paths = rows.column("path").to_pylist()
     if are_plain(paths) and not _has_unusual_maps(rows):
         if len(set(paths)) < len(paths):
-            raise LogCorrupted(f"{source} has a path twice")
+            raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
     for some in batches(_adds(rows), 4096):
         replay.put_all(some)
     if replay.num_files < len(paths):
-        raise LogCorrupted(f"{source} has a path twice")
+        raise LogCorrupted(f"{source} contains a path twice")
     return replay
 
 
 def _check(rows: pa.Table, source: str) -> None:
     try:
-        rows.validate(full=True)  # texts are UTF-8, offsets lie within their arrays
+        rows.validate(full=True)  # UTF-8, and offsets within their arrays
     except pa.ArrowException as error:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
     for name in _REQUIRED:
@@ -53,18 +53,18 @@ def _check(rows: pa.Table, source: str) -> None:
     for name, (low, high) in _BOUNDS.items():
         found = pc.min_max(rows.column(name)).as_py()
         if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
-            raise LogCorrupted(f"{source} has a file whose {name} is not from {low} to {high}")
+            raise LogCorrupted(f"{source} has a file whose {name} is not between {low} and {high}")
 
 
 def _has_unusual_maps(rows: pa.Table) -> bool:
-    """Null values, or the word that other writers use for them."""
+    """Whether a map has null values, or a partition value is the word that other writers use for null."""
     if any(chunk.items.null_count for name in _MAPS for chunk in rows.column(name).chunks):
         return True
     return any(pc.any(pc.equal(chunk.items, NULL_PARTITION)).as_py() for chunk in rows.column("partition_values").chunks)
 
 
 def _adds(rows: pa.Table) -> Iterator[Add]:
-    """A value that is null has no key."""
+    """The rows as adds; keys with a null value are dropped from their maps."""
     for add in columns.decode(rows):
         maps = {name: getattr(add, name) for name in _MAPS}
         unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}

@@ -1,4 +1,4 @@
-"""What a checkpoint of any format holds, and what writing one comes to."""
+"""What a checkpoint of any format contains, and the result of writing one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indextables.actions import LayeredFiles, Metadata, Protocol, Skip, Totals, 
 
 
 class Format(StrEnum):
-    """The word is that of `_last_checkpoint`."""
+    """Checkpoint formats, with the value of `format` in `_last_checkpoint`."""
 
     JSON = "json"
     JSON_PARTS = "json-multipart"
@@ -18,7 +18,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-FAMILIES: dict[str, str] = {  # the word of `state.format`
+FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
     Format.AVRO: "avro",
     Format.JSON: "json",
     Format.JSON_PARTS: "json",
@@ -28,13 +28,13 @@ FAMILIES: dict[str, str] = {  # the word of `state.format`
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The table at one version, without what has expired: old application transactions, and skips whose cooldown is over."""
+    """The table at one version, without expired application transactions and without skips whose cooldown is over."""
 
     version: int
-    protocol: Protocol | None  # None: of a table without one
+    protocol: Protocol | None  # None: the table has none
     metadata: Metadata
     files: LayeredFiles
-    totals: Totals  # of the files
+    totals: Totals  # of the live files
     txns: Sequence[Txn]
     skips: Sequence[Skip]
 
@@ -67,22 +67,22 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A checkpoint that was written and read back."""
+    """A checkpoint that was written and verified."""
 
     version: int
     format: Format
     num_files: int
     num_actions: int
-    size: int  # bytes of all its files, also of those it shares with others
+    size: int  # bytes of all its files, including shared ones
     bytes_written: int
     manifests_written: int = 0
     manifests_reused: int = 0
     state_dir: str | None = None
     parts: int | None = None
     checkpoint_id: str | None = None
-    unpacked_size: int = 0  # of the bytes that were written, before they were compressed
+    unpacked_size: int = 0  # uncompressed size of `bytes_written`
 
     @property
     def compression_percent(self) -> int:
-        """What is left of the unpacked bytes; 0 where nothing was written."""
+        """Written bytes relative to uncompressed bytes; 0 if nothing was written."""
         return round(100 * self.bytes_written / self.unpacked_size) if self.unpacked_size else 0

@@ -1,4 +1,4 @@
-"""How checkpoints are written, as the configuration says."""
+"""The options for writing checkpoints, from the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from indextables.config import Config
 class StateOptions:
     format: str  # avro | json | parquet
     manifest_format: str  # json | avro
-    both_manifest_forms: bool  # the state's manifest in the other form, too
-    compression: str  # of manifests: zstd | snappy | none
+    both_manifest_forms: bool  # also write the state manifest in the other form
+    compression: str  # for manifests: zstd | snappy | none
     compression_level: int
     entries_per_manifest: int
     read_parallelism: int
@@ -24,7 +24,7 @@ class StateOptions:
     actions_per_part: int
     parquet_compression: str  # snappy | zstd | gzip | none
     parquet_file_size: int
-    gzip: bool  # JSON checkpoints
+    gzip: bool  # compress JSON checkpoints
 
     @classmethod
     def of(cls, config: Config) -> StateOptions:

@@ -1,6 +1,6 @@
-"""The schema registry: doc mappings said once, in the table's configuration, which adds refer to by a hash (`docMappingRef`).
+"""The schema registry: doc mappings stored once, in the table's configuration; adds reference them by a hash (`docMappingRef`).
 
-Entries are only ever added: a log that is read without its checkpoint still refers to the old ones.
+Entries are never removed, because version files still reference old ones when the log is read without its checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HASH_CHARACTERS = 16
 
 @lru_cache(maxsize=1024)
 def schema_hash(text: str) -> str | None:
-    """Equal for mappings that differ in the order of keys or of named items alone (SDD-01); None for what is not JSON."""
+    """A hash that ignores the order of keys and of named items (SDD-01); None if the text is not JSON."""
     try:
         canonical = json.dumps(_canonical(json.loads(text)), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         digest = hashlib.sha256(canonical.encode()).digest()
@@ -50,7 +50,7 @@ def _canonical(value: Any) -> Any:
 
 
 class Registry:
-    """From a state's `schemaRegistry` (bare keys, or prefixed by native writers) or a table's configuration (prefixed among others)."""
+    """Doc mappings by hash, from the `schemaRegistry` of a state or the configuration of a table; the prefix of keys is optional."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = {key.removeprefix(PREFIX): text for key, text in texts.items()}
@@ -64,19 +64,19 @@ class Registry:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """By their bare hash."""
+        """Doc mappings by hash, without prefix."""
         return self._texts
 
     def restored(self, add: Add) -> Add:
-        """The add with its mapping spelt out, where it refers to one that is known."""
+        """The add with its mapping inserted, if it references a known one."""
         return restored(add, self._texts)
 
     # ---- for checkpoints
 
     def outdated(self, threshold: int) -> dict[str, str]:
-        """Old ref -> hash, of refs that are not the hash of what they stand for; none in a registry of at most `threshold` (SDD-05).
+        """Old ref -> hash, for refs that are not the hash of their mapping; empty if the registry has at most `threshold` entries (SDD-05).
 
-        A registry whose refs are all hashes, as ours are, has none, and then nobody has to look at the files.
+        Refs that we write are always hashes; then the result is empty and the files need not be examined.
         """
         if len(self._texts) <= threshold:
             return {}
@@ -84,14 +84,14 @@ class Registry:
         return {ref: new for ref, new in hashes.items() if new is not None and new != ref}
 
     def renamed(self, used: Sequence[str], threshold: int) -> dict[str, str]:
-        """Those of `outdated` that are among the refs which live files use; none unless they use more than `threshold`."""
+        """The entries of `outdated` that live files use; empty if they use at most `threshold` refs."""
         if len(used) <= threshold:
             return {}
         old = self.outdated(threshold)
         return {ref: old[ref] for ref in used if ref in old}
 
     def missing(self, files: LayeredFiles, renamed: Mapping[str, str]) -> dict[str, str]:
-        """Hash and text of the mappings that newer files spell out, and of those that are `renamed`, as far as they are not known here."""
+        """Hash -> text of mappings that are not registered yet: those contained in newer files, and those of `renamed` refs."""
         found = {new: self._texts[old] for old, new in renamed.items()}
         for text in column_values(files.newer.all_parts, "doc_mapping_json"):
             known = schema_hash(text)
@@ -100,7 +100,7 @@ class Registry:
         return {new: text for new, text in found.items() if new not in self._texts}
 
     def normalised(self, files: LayeredFiles, renamed: Mapping[str, str]) -> LayeredFiles:
-        """With refs for all mappings of newer files that are known here, by their hashes; the same object where nothing changes."""
+        """The files with references instead of registered mappings, and with `renamed` refs; the same object if nothing changes."""
         renamed = {old: new for old, new in renamed.items() if new in self._texts}
         hashes = {text: schema_hash(text) for text in column_values(files.newer.all_parts, "doc_mapping_json")}
         known = {text: new for text, new in hashes.items() if new is not None and new in self._texts}
@@ -117,7 +117,7 @@ class Registry:
 
 
 def column_values(parts: Iterable[Part], name: str) -> list[str]:
-    """The values of a column, each once, oldest first. Usually that is little, and then it costs nothing, however many they are."""
+    """The distinct values of a column, oldest first. Columns with nulls only cost nothing."""
     found: dict[str, None] = {}
     for part in parts:
         column = part.segment.rows.column(name)
@@ -127,20 +127,21 @@ def column_values(parts: Iterable[Part], name: str) -> list[str]:
 
 
 def _mapped(column: pa.ChunkedArray, words: Mapping[str, str]) -> pa.ChunkedArray:
-    """Each text as the words say; null where they say nothing."""
+    """Replaces each text by its value in `words`; null if it has none."""
     places = pc.index_in(column, pa.array(list(words), column.type))
     return pc.take(pa.array(list(words.values()), pa.string()), places)
 
 
 def registered(metadata: Metadata, entries: Mapping[str, str]) -> Metadata:
-    """With these entries besides; the same object where it has them."""
+    """The metadata with these entries added to its configuration; the same object if it has them already."""
     more = {PREFIX + key: text for key, text in entries.items() if PREFIX + key not in metadata.configuration}
     return structs.replace(metadata, configuration={**metadata.configuration, **more}) if more else metadata
 
 
 def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Action], bool]:
-    """The actions of a commit on a table that is `metadata`: adds refer to their mapping, and what the table does not know of
-    them, or a new metadata of the commit would forget, comes along. And whether an add refers to one.
+    """The actions of a commit with adds that reference their doc mapping, and whether any does. `metadata` is the table's.
+
+    New mappings are added to the commit's metadata, along with all earlier ones if the commit replaces the metadata.
     """
     found: dict[str, str] = {}
     rewritten = [_referring(action, found) for action in actions]
@@ -158,7 +159,7 @@ def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Ac
 
 
 def _referring(action: Action, found: dict[str, str]) -> Action:
-    """An add without its mapping, which goes to what was found; any other action as it is."""
+    """The add with a reference instead of its mapping, which is put into `found`; other actions unchanged."""
     if not isinstance(action, Add) or action.doc_mapping_json is None:
         return action
     known = schema_hash(action.doc_mapping_json)

@@ -1,4 +1,4 @@
-"""Sealed JSON: an object whose last key is the SHA-256 of the rest, so that a file that was cut, edited or taken for another is noticed."""
+"""Sealed JSON: an object whose last key is the SHA-256 of the rest, so that truncated, edited or exchanged files are detected."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def sealed(text: bytes) -> bytes:
 
 
 def seal_of(digest: str) -> bytes:
-    """What follows the object's last value; the digest is that of the object with a bare `}` in this place."""
+    """The bytes after the object's last value; `digest` is that of the object with `}` in their place."""
     return b',"digest":"' + digest.encode() + b'"}'
 
 
 def has_seal(text: bytes) -> bool:
-    """Whether there is one, right or not."""
+    """Whether the text ends with a seal, valid or not."""
     return _SEAL.search(text, max(0, len(text) - SEAL_BYTES)) is not None
 
 
 def is_sealed(text: bytes) -> bool:
-    """Whether there is one and it is right."""
+    """Whether the text ends with a valid seal."""
     seal = _SEAL.search(text, max(0, len(text) - SEAL_BYTES))
     if seal is None:
         return False

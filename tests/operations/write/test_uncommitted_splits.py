@@ -46,7 +46,7 @@ def outrun(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> N
 @pytest.mark.parametrize(
     ("failure", "raised", "words"),
     [
-        (None, it.ConcurrentConflict, "outrun 2 times"),
+        (None, it.ConcurrentConflict, "lost to other writers 2 times"),
         (StorageError("the store went away"), it.StorageError, "went away"),
         (CommitUnknown("version 3 may have been written"), it.CommitUnknown, "unless that version holds them"),
     ],

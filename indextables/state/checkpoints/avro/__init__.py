@@ -1,4 +1,4 @@
-"""Avro states: a state manifest that names shared manifests of file entries."""
+"""Avro states: a state manifest that references shared manifests of file entries."""
 
 from __future__ import annotations
 

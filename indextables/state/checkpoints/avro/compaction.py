@@ -1,4 +1,4 @@
-"""When a state is compacted instead of continued, and which of its manifests that touches. Pure."""
+"""Decides when a state is compacted instead of extended, and which manifests are rewritten. Pure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from indextables.state.checkpoints.options import StateOptions
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """A state that is about to be written on top of another."""
+    """Figures of a state that is to be written on top of a base state."""
 
-    live: int  # files, after it
-    tombstones: int  # of the base
-    removed: int  # of the base's files, since
-    manifests: int  # of the base, and the one for what is new
-    readded: bool  # whether a path that the base has or had is added again: one tombstone would hide both
+    live: int  # live files of the new state
+    tombstones: int  # tombstones of the base
+    removed: int  # files of the base that were removed since
+    manifests: int  # manifests of the base, plus the one for new files
+    readded: bool  # whether a removed path is added again: its tombstone would hide the new entry too
     force: bool = False
 
 
 def reason(facts: StateFigures, options: StateOptions) -> str | None:
-    """Why to compact (CMP-01 … CMP-05, C-46, C-47); None: do not."""
+    """Why the state has to be compacted (CMP-01 … CMP-05, C-46, C-47); None: extend it."""
     dead = facts.tombstones + facts.removed
     if facts.force:
-        return "it was asked for"
+        return "compaction was requested"
     if facts.readded:
         return "a removed path was added again"
     if facts.live <= 0:
         return "no file is left"
     if dead / facts.live > options.tombstone_threshold:
-        return f"{dead} of its entries are dead beside {facts.live} live files"
+        return f"it has {dead} dead entries and {facts.live} live files"
     if facts.removed > options.large_remove_threshold:
         return f"{facts.removed} files were removed"
     if facts.manifests > options.max_manifests:
@@ -40,16 +40,16 @@ def reason(facts: StateFigures, options: StateOptions) -> str | None:
 
 
 class Fate(Enum):
-    KEEP = "referenced as it is"
-    CLEAN = "rewritten without its dead entries, alone"
-    MERGE = "rewritten together with others"
-    DROP = "left out: nothing in it lives"
+    KEEP = "referenced unchanged"
+    CLEAN = "rewritten alone, without its dead entries"
+    MERGE = "merged with other small manifests"
+    DROP = "dropped: all its entries are dead"
 
 
 def fates(manifests: Sequence[tuple[int, int]], entries_per_manifest: int, new_files: int) -> list[Fate]:
-    """What becomes of each manifest, given its entries and how many of them are dead.
+    """What to do with each manifest, given as (entries, dead entries).
 
-    Small ones are merged, so that their number stays low; a single small one that is whole is left alone.
+    Small manifests are merged to keep their number low. A single small manifest without dead entries is kept.
     """
     small = [entries - dead > 0 and 2 * (entries - dead) < entries_per_manifest for entries, dead in manifests]
     merge = sum(small) > 1 or new_files > 0

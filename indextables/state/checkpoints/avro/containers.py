@@ -1,7 +1,7 @@
-"""Avro object containers, read with suspicion: the writer's schema is data from outside, and Avro has no integrity of its own.
+"""Avro object container files, treated as untrusted: the writer's schema is external data, and Avro has no checksums.
 
-Blocks are expanded here, each within a bound, and a schema is rebuilt from the few shapes that tables use before fastavro sees it:
-no references (whose data can nest without end), no items of zero bytes (of which a few bytes can promise millions), no logical types.
+Blocks are decompressed here within a size limit. Before fastavro sees a schema, it is rebuilt from the few types that tables use: no named
+references (whose data can nest without end), no zero-byte items (a few bytes can declare millions of them), no logical types.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _SYNC_BYTES = 16
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-# Lengths of all records, in our manifests: 32 bits each, little-endian, zstd, and Base64, since readers such as fastavro take whatever
-# stands in a header for text. The first ones were without that.
+# Header key of our manifests: the lengths of all records, 32 bits each, little-endian, zstd, then Base64, because readers such as fastavro
+# decode header values as text. The first manifests were written without Base64.
 LENGTHS = b"indextables.lengths"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The parts of a container file; nothing is expanded yet."""
+    """The header and the blocks of a container file, still compressed."""
 
     header: Mapping[bytes, bytes]
-    blocks: tuple[tuple[int, bytes], ...]  # number of records, bytes
+    blocks: tuple[tuple[int, bytes], ...]  # number of records, compressed bytes
 
     @property
     def codec(self) -> str:
@@ -55,7 +55,7 @@ class Container:
 
 
 def records(data: bytes, source: str, *, most_bytes: int, most_records: int) -> Iterator[dict[str, Any]]:
-    """The records of a container file, one after the other; LogCorrupted names the source where it is damaged or beyond the bounds."""
+    """The records of a container file; LogCorrupted names the source if it is damaged or exceeds a limit."""
     container = parse(data, source)
     schema = _safe_schema(container.schema_text, source)
     if container.num_records > most_records:
@@ -67,9 +67,9 @@ def records(data: bytes, source: str, *, most_bytes: int, most_records: int) -> 
 def expanded(
     container: Container, most_bytes: int, source: str, lengths: npt.NDArray[np.uint32] | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """The number of records of each block, and their bytes; LogCorrupted as soon as all together are more than `most_bytes`.
+    """The number of records and the decompressed bytes of each block; LogCorrupted as soon as the total exceeds `most_bytes`.
 
-    With the `lengths` of all records a block must have just the bytes that they add up to; its size is known then before it is expanded.
+    With the `lengths` of all records, the size of a block is known before it is decompressed, and must equal the sum of its lengths.
     """
     left, start = most_bytes, 0
     for count, packed in container.blocks:
@@ -80,7 +80,7 @@ def expanded(
 
 
 def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | None:
-    """How long each record is, where the file says it; it is a hint, and may be wrong."""
+    """The length of each record, if the file has them; a hint that may be wrong."""
     packed = container.header.get(LENGTHS)
     if packed is None:
         return None
@@ -93,7 +93,7 @@ def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | No
 
 
 def pack(block: bytes, codec: str, level: int) -> bytes:
-    """A block as it stands in a file; `codec` is null, snappy or zstandard."""
+    """A compressed block; `codec` is null, snappy or zstandard."""
     if codec == "null":
         return block
     if codec == "snappy":
@@ -104,7 +104,7 @@ def pack(block: bytes, codec: str, level: int) -> bytes:
 
 
 def assemble(schema_text: bytes, codec: str, blocks: Sequence[tuple[int, bytes]], lengths: npt.NDArray[np.uint32] | None = None) -> bytes:
-    """A container file of packed blocks. Equal contents give equal bytes: the marks between blocks are a digest of what is in them."""
+    """A container file of compressed blocks. Equal contents give equal bytes: the sync marker is a digest of header and blocks."""
     header = {b"avro.schema": schema_text, b"avro.codec": codec.encode()}
     if lengths is not None:
         header[LENGTHS] = base64.b64encode(pack(lengths.astype("<u4").tobytes(), "zstandard", 3))
@@ -122,7 +122,7 @@ def assemble(schema_text: bytes, codec: str, blocks: Sequence[tuple[int, bytes]]
 
 
 def _long(value: int) -> bytes:
-    """Zigzag of a number that is not negative."""
+    """A zigzag varint of a non-negative number."""
     value <<= 1
     out = bytearray()
     while value >= 0x80:
@@ -137,7 +137,7 @@ def _decode(block: bytes, count: int, schema: Any, source: str) -> Iterator[dict
     for _ in range(count):
         try:
             record: Any = fastavro.schemaless_reader(stream, schema, None)
-        except Exception as error:  # whatever hostile bytes provoke in fastavro: EOFError, IndexError, UnicodeDecodeError, OverflowError …
+        except Exception as error:  # malformed bytes raise many types: EOFError, IndexError, UnicodeDecodeError, OverflowError …
             raise LogCorrupted(f"{source} is damaged: {type(error).__name__} in a record") from error
         yield record
     if stream.tell() != len(block):
@@ -145,14 +145,14 @@ def _decode(block: bytes, count: int, schema: Any, source: str) -> Iterator[dict
 
 
 def parse(data: bytes, source: str) -> Container:
-    """LogCorrupted unless the file is whole: a header, and blocks that end where they should."""
+    """The parts of a container file; LogCorrupted unless it is complete: a header, and blocks that end with the sync marker."""
     cursor = _Cursor(data, source)
     if cursor.take(len(_MAGIC)) != _MAGIC:
         raise LogCorrupted(f"{source} is not an Avro file")
     header: dict[bytes, bytes] = {}
     while (count := cursor.long()) != 0:
         if count < 0:
-            cursor.long()  # the bytes of this part, for readers that skip it
+            cursor.long()  # the size of this map block in bytes, for readers that skip it
         for _ in range(abs(count)):
             key = cursor.bytes()
             header[key] = cursor.bytes()
@@ -161,7 +161,7 @@ def parse(data: bytes, source: str) -> Container:
     while not cursor.at_end:
         count, packed = cursor.long(), cursor.bytes()
         if count < 0 or cursor.take(_SYNC_BYTES) != sync:
-            raise LogCorrupted(f"{source} is damaged: a block does not end where it should")
+            raise LogCorrupted(f"{source} is damaged: a block does not end with the sync marker")
         blocks.append((count, packed))
     return Container(header, tuple(blocks))
 
@@ -178,7 +178,7 @@ class _Cursor:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.position:
-            raise LogCorrupted(f"{self.source} is cut off")
+            raise LogCorrupted(f"{self.source} is truncated")
         self.position += size
         return self.data[self.position - size : self.position]
 
@@ -186,7 +186,7 @@ class _Cursor:
         return self.take(self.long())
 
     def long(self) -> int:
-        """Zigzag, seven bits a byte, low bits first."""
+        """A zigzag varint: seven bits per byte, low bits first."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.take(1)[0]
@@ -197,7 +197,7 @@ class _Cursor:
 
 
 def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None = None) -> bytes:
-    """A block's bytes; never more than `most` in memory. With `size` it must have just that many."""
+    """The decompressed bytes of a block, never more than `most`. With `size`, it must have exactly that many bytes."""
     try:
         if codec == "zstandard" and size is not None and size <= most:
             known: bytes = pa.Codec("zstd").decompress(packed, decompressed_size=size, asbytes=True)
@@ -208,30 +208,30 @@ def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None 
             inflater = zlib.decompressobj(wbits=-15)
             block = inflater.decompress(packed, most + 1)
             if len(block) <= most and not inflater.eof:
-                raise LogCorrupted(f"{source} is damaged: a block is cut off")
+                raise LogCorrupted(f"{source} is damaged: a block is truncated")
         elif codec == "zstandard":
             with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
                 block = stream.read(most + 1)
         elif codec == "snappy":
             block = _unsnap(packed, most, source)
         else:
-            raise LogCorrupted(f"{source} is packed with {codec[:40]!r}, which is not supported (null, deflate, snappy, zstandard are)")
+            raise LogCorrupted(f"{source} uses codec {codec[:40]!r}, which is not supported; null, deflate, snappy and zstandard are")
     except (zlib.error, pa.ArrowException, OSError, ValueError) as error:
-        raise LogCorrupted(f"{source} is damaged: a block does not expand") from error
+        raise LogCorrupted(f"{source} is damaged: a block cannot be decompressed") from error
     if len(block) > most:
-        raise LogCorrupted(f"{source} expands to more than the {most} bytes that are left for it")
+        raise LogCorrupted(f"{source} expands to more than the remaining limit of {most} bytes")
     return block
 
 
 def _unsnap(packed: bytes, most: int, source: str) -> bytes:
-    """Raw snappy, its length in front and a big-endian CRC-32 of the expanded bytes behind."""
+    """Decompresses raw snappy: preceded by its length, followed by a big-endian CRC-32 of the decompressed bytes."""
     length = 0
     for index, byte in enumerate(packed[:5]):
         length |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             break
     if length > most:
-        raise LogCorrupted(f"{source} expands to more than the {most} bytes that are left for it")
+        raise LogCorrupted(f"{source} expands to more than the remaining limit of {most} bytes")
     block: bytes = pa.Codec("snappy").decompress(packed[:-4], decompressed_size=length, asbytes=True)
     if zlib.crc32(block) != int.from_bytes(packed[-4:], "big"):
         raise LogCorrupted(f"{source} is damaged: the checksum of a block does not match")
@@ -242,19 +242,19 @@ def _safe_schema(text: bytes, source: str) -> Any:
     try:
         given = msgspec.json.decode(text)
         if not isinstance(given, dict) or given.get("type") != "record":
-            raise LogCorrupted(f"{source} does not hold records")
+            raise LogCorrupted(f"{source} does not contain records")
         return fastavro.parse_schema(_rebuilt(given, [0]))
     except (msgspec.MsgspecError, ValueError, RecursionError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise LogCorrupted(f"{source} has a schema that tables do not use: {str(error)[:120]}") from error
+        raise LogCorrupted(f"{source} has an unsupported schema: {str(error)[:120]}") from error
 
 
 def _rebuilt(given: Any, made: list[int], depth: int = 0) -> Any:
-    """The same shape, with nothing in it but names and types; ValueError where the shape is none of ours."""
+    """The schema reduced to names and types; ValueError if it uses anything that tables do not."""
     if depth > limits.AVRO_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(given, list):
         if not 1 <= len(given) <= limits.AVRO_BRANCHES:
-            raise ValueError("a union of too many types, or none")
+            raise ValueError(f"a union must have 1 to {limits.AVRO_BRANCHES} types")
         return ["null" if branch == "null" else _rebuilt(branch, made, depth + 1) for branch in given]
     if isinstance(given, dict) and isinstance(given.get("type"), str):
         kind = given["type"]
@@ -270,10 +270,10 @@ def _rebuilt(given: Any, made: list[int], depth: int = 0) -> Any:
 
 
 def _rebuilt_record(given: Any, made: list[int], depth: int) -> Any:
-    """Has at least one field that takes a byte, since none of the shapes but null takes no byte, and null stands in unions only."""
+    """A record with at least one field, so that it takes at least one byte: only null takes none, and it is allowed only in unions."""
     fields = given["fields"]
     if not isinstance(fields, list) or not 1 <= len(fields) <= limits.AVRO_FIELDS:
-        raise ValueError("a record with too many fields, or none")
+        raise ValueError(f"a record must have 1 to {limits.AVRO_FIELDS} fields")
     made[0] += 1
     name = f"r{made[0]}"
     return {"type": "record", "name": name, "fields": [{"name": f["name"], "type": _rebuilt(f["type"], made, depth + 1)} for f in fields]}

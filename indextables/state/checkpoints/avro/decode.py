@@ -1,7 +1,7 @@
-"""Avro records of file entries to columns, all records of a block at once.
+"""Decodes Avro records of file entries to columns, all records of a block at once.
 
-A record's fields have no fixed places, so the reader needs to know where records begin: our manifests say how long each is. That is only
-a hint. Every record must end exactly where the next one begins, so what is read is what any other Avro reader finds there.
+Fields have no fixed offsets, so the decoder needs to know where each record begins: our manifests contain the length of each record. The
+lengths are a hint: every record must end exactly where the next one begins, so the result is the same as with any other Avro reader.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from indextables.actions import columns
 from indextables.errors import LogCorrupted
 from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, FieldType
 
-MOST_ITEMS = 4096  # of one map or list; each costs a round over the block
-_PADDING = 16  # a number at the very end may be looked for beyond it
-_MOST_BYTES = 10  # of a number
-_LONGEST_NAME = 64  # that is compared byte by byte
-_ZEROS = pa.py_buffer(bytes(65_537 * 8))  # offsets and bitmap of columns that are null throughout
+MOST_ITEMS = 4096  # maximum items of a map or list; each costs a pass over the block
+_PADDING = 16  # zero bytes after the block, because a number at its end may be read beyond it
+_MOST_BYTES = 10  # maximum bytes of a varint
+_LONGEST_NAME = 64  # maximum length of map keys that are compared byte by byte
+_ZEROS = pa.py_buffer(bytes(65_537 * 8))  # offsets and bitmap of columns with nulls only
 
 Longs = npt.NDArray[np.int64]
 
 
 class TooManyItems(Exception):
-    """A map or list with more items than are read this way."""
+    """A map or list has more than MOST_ITEMS items; the manifest has to be decoded entry by entry."""
 
 
 def decode_block(block: bytes, lengths: npt.NDArray[np.uint32], source: str) -> pa.Table:
-    """Rows of `columns.SCHEMA`; LogCorrupted unless the records lie exactly as the lengths say. Contents are not checked, but for UTF-8."""
+    """Rows of `columns.SCHEMA`; LogCorrupted unless the records have exactly these lengths. Of their contents only UTF-8 is checked."""
     reader = _Reader(block, lengths.astype(np.int64), source)
     found = {field.column: reader.column(field) for field in FIELDS}
     reader.finish()
     unstated = found.pop(UNSTATED).to_numpy(zero_copy_only=False) == True  # noqa: E712
     stated = found["has_footer_offsets"]
     found["has_footer_offsets"] = pa.array(stated.to_numpy(zero_copy_only=False), pa.bool_(), mask=unstated) if unstated.any() else stated
-    # Upstream's writers leave 0, whatever the version; and version 0 holds no files. Ours leave 0 where a commit does not say its time.
+    # 0 means unknown: upstream always writes 0, and version 0 adds no files. We write 0 if a commit does not record its time.
     for name in ("added_at_version", "added_at_timestamp"):
         values = found[name].to_numpy()
         found[name] = pa.array(values, pa.int64(), mask=values == 0)
@@ -52,7 +52,7 @@ def decode_block(block: bytes, lengths: npt.NDArray[np.uint32], source: str) -> 
 
 @dataclass(slots=True)
 class _Spans:
-    """Texts that lie in the block, in the order in which they lie there."""
+    """Start and end offsets of texts in the block, ascending."""
 
     starts: Longs
     ends: Longs
@@ -67,11 +67,11 @@ class _Reader:
         self._ends = np.cumsum(lengths)
         self._at = self._ends - lengths
         if len(lengths) == 0 or int(self._ends[-1]) != self._size or self._size >= 2**31 - 1:
-            raise self._damaged("records do not fill a block")
+            raise self._damaged("the record lengths do not add up to the size of the block")
 
     def finish(self) -> None:
         if not np.array_equal(self._at, self._ends):
-            raise self._damaged("a record does not end where it should")
+            raise self._damaged("a record does not have its declared length")
 
     def column(self, field: Field) -> pa.Array:
         if not field.nullable:
@@ -80,11 +80,11 @@ class _Reader:
         if not branch.any():
             return _nulls(field, len(branch))
         if (branch & ~np.uint8(2)).any():
-            raise self._damaged("a value is of no known type")
+            raise self._damaged("a union has an unknown branch")
         return self._values(field, None if branch.all() else np.flatnonzero(branch))
 
     def _values(self, field: Field, rows: Longs | None) -> pa.Array:
-        """Of these rows, by default of all; the others are null."""
+        """The values of these rows, by default of all; other rows are null."""
         total = len(self._at)
         mask = None
         if rows is not None:
@@ -97,7 +97,7 @@ class _Reader:
         values: Any = self._bytes(rows) if field.kind is FieldType.BOOLEAN else self._longs(rows)
         if field.kind is FieldType.BOOLEAN:
             if (values > 1).any():
-                raise self._damaged("a truth value is neither")
+                raise self._damaged("a boolean is neither 0 nor 1")
             values = values.astype(bool)
         if rows is not None:
             spread = np.zeros(total, values.dtype)
@@ -117,7 +117,7 @@ class _Reader:
         self._check(at)
         byte = self._data[at]
         more = np.flatnonzero(byte & np.uint8(0x80))
-        if not len(more):  # as lengths usually are
+        if not len(more):  # all values have one byte, as lengths usually do
             self._move(rows, at + 1)
             small: Longs = (byte >> np.uint8(1)).astype(np.int64)
             return small ^ -(byte & np.uint8(1)).astype(np.int64) if (byte & np.uint8(1)).any() else small
@@ -127,7 +127,7 @@ class _Reader:
         while len(more):
             if shift >= 7 * _MOST_BYTES:
                 raise self._damaged(f"a number has more than {_MOST_BYTES} bytes")
-            if len(more) == len(at):  # times and sizes have many bytes in every row: then nothing is picked
+            if len(more) == len(at):  # times and sizes have many bytes in every row: no rows need to be selected
                 byte = self._data[at]
                 value |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
                 at += 1
@@ -150,7 +150,7 @@ class _Reader:
         if (lengths < 0).any() or (lengths > limits - starts).any():
             raise self._damaged("a text is longer than its record")
         ends = starts + lengths
-        self._move(rows, ends.copy())  # the span keeps the other
+        self._move(rows, ends.copy())  # a copy, because the span keeps `ends`
         return _Spans(starts, ends)
 
     def _move(self, rows: Longs | None, at: Longs) -> None:
@@ -161,10 +161,10 @@ class _Reader:
 
     def _check(self, at: Longs) -> None:
         if (at > self._size).any():
-            raise self._damaged("a record does not end where it should")
+            raise self._damaged("a record does not have its declared length")
 
     def _texts(self, spans: _Spans, kind: pa.DataType, rows: Longs | None = None, total: int = 0) -> pa.Array:
-        """The block itself, cut at every beginning and end, is an array of which every second piece is a text."""
+        """Texts as slices of the block: cut at every start and end, it is an array of which every second item is a text."""
         count = len(spans.starts)
         if count == 0:
             return pa.nulls(total, kind)
@@ -193,7 +193,7 @@ class _Reader:
             given = self._longs(active)
             negative = active[given < 0]
             if len(negative):
-                self._longs(negative)  # the bytes of this part, for readers that skip it
+                self._longs(negative)  # the size of this array or map block in bytes, for readers that skip it
             active, given = active[given != 0], np.abs(given[given != 0])
             rounds += int(given.max(initial=0))
             if rounds > MOST_ITEMS or (given < 0).any():
@@ -214,7 +214,7 @@ class _Reader:
         return pa.ListArray.from_arrays(pa.array(offsets), parts[0], mask=nulls)
 
     def _same_for_all(self, spans: list[_Spans]) -> pa.Array | None:
-        """The names in a map, which usually are those of every other record: then they are written down as often as needed, not picked."""
+        """The keys of all maps if every record has the same ones, which is usual: repeating them is faster than slicing them."""
         names: list[bytes] = []
         for span in spans:
             start, length = int(span.starts[0]), int(span.ends[0] - span.starts[0])
@@ -234,7 +234,7 @@ class _Reader:
 
 
 def _ordered(spans: list[_Spans], is_even: bool) -> _Spans:
-    """From item by item to record by record, which is the order in which they lie in the block."""
+    """The spans of all items (one entry of `spans` per item number) in the order of the block, which is record by record."""
     if not spans:
         return _Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
     if is_even:
@@ -245,7 +245,7 @@ def _ordered(spans: list[_Spans], is_even: bool) -> _Spans:
 
 
 def _nulls(field: Field, count: int) -> pa.Array:
-    """All such columns share one buffer of zeros."""
+    """A column of nulls; all of them share one buffer of zeros."""
     kind = pa.bool_() if field.column == UNSTATED else columns.SCHEMA.field(field.column).type
     if 8 * (count + 1) > _ZEROS.size or pa.types.is_nested(kind):
         return pa.nulls(count, kind)

@@ -1,6 +1,6 @@
-"""File entries from columns to Avro records, all rows of a slice at once: Arrow joins the bytes of the fields row by row.
+"""Encodes file entries from columns to Avro records, all rows of a slice at once.
 
-What numbers and lengths look like in Avro is made with numpy; nothing is done for each row in Python.
+Numpy encodes numbers and lengths, Arrow joins the bytes of the fields row by row; no Python code runs per row.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from indextables.actions import columns
 from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, FieldType
 
 BLOCK_ROWS = 16_384
-BLOCK_BYTES = 16 * 1024 * 1024  # of columns, roughly: offsets within a block are 32 bits wide
-_TABLED = 4096  # lengths whose bytes are looked up
+BLOCK_BYTES = 16 * 1024 * 1024  # approximate size of the columns of a block, whose offsets have 32 bits
+_TABLED = 4096  # numbers below this have their encoding in a lookup table
 
 Longs = npt.NDArray[np.int64]
 
 
 def blocks(rows: pa.Table) -> Iterator[tuple[bytes, npt.NDArray[np.uint32]]]:
-    """Slice by slice: the records one after the other, and the length of each."""
+    """For each slice of rows: its records as one block, and the length of each record."""
     if not rows.num_rows:
         return
     size = max(1, min(BLOCK_ROWS, BLOCK_BYTES * rows.num_rows // max(1, rows.nbytes)))
@@ -36,7 +36,7 @@ def blocks(rows: pa.Table) -> Iterator[tuple[bytes, npt.NDArray[np.uint32]]]:
 
 
 def _joined(rows: pa.Table) -> pa.BinaryArray:
-    """Constants that follow each other become one, so that fields which are never set cost nothing."""
+    """The records. Adjacent constants are joined first, so that fields that are never set cost nothing."""
     parts: list[bytes | pa.Array] = []
     for field in FIELDS:
         for part in _parts(field, rows):
@@ -97,7 +97,7 @@ def _prefixed(start: bytes, texts: pa.Array) -> pa.Array:
 
 
 def _collections(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
-    """A count, the items, and the zero that ends them; nothing but the zero where there are none."""
+    """The item count, the items, and a final zero; only the zero if there are no items."""
     offsets = column.offsets.to_numpy()
     counts = np.diff(offsets).astype(np.int64)
     valid = pc.is_valid(column)
@@ -115,14 +115,14 @@ def _collections(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
     head = varints(counts, None, empty=counts == 0)
     end = b"\0" if not missing.any() else pa.array([b"", b"\0"], pa.binary()).take(pa.array(ends))
     if not nullable:
-        # A map that is missing is an empty one.
+        # A missing map is written as an empty one.
         return [head, several, b"\0"]
     union: bytes | pa.Array = b"\2" if not missing.any() else pa.array([b"\0", b"\2"], pa.binary()).take(pa.array(ends))
     return [union, head, several, end]
 
 
 def _items(column: pa.Array) -> tuple[pa.Array, Longs]:
-    """The bytes of all items one after the other, and where those of each row begin; of a column without nulls."""
+    """The encoded items of all rows of a column without nulls, and the index of the first item of each row."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     parts: list[Any] = []
@@ -133,7 +133,7 @@ def _items(column: pa.Array) -> tuple[pa.Array, Longs]:
 
 
 def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
-    """Items that follow each other, taken together: the same bytes under other offsets."""
+    """The items of each row joined into one value: the same bytes with fewer offsets."""
     if not len(items):
         return pa.array([b""], pa.binary()).take(pa.array(np.zeros(len(starts) - 1, np.int64)))
     _, offsets, data = items.buffers()
@@ -142,7 +142,8 @@ def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
 
 
 def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Zigzag, seven bits a byte. With `valid` each has its union's branch before it, and an invalid one is that of null alone."""
+    """Zigzag varints. With `valid`, the union branch precedes each value, and an invalid value is the null branch only; where `empty` is
+    set the result has no bytes."""
     if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < _TABLED:
         return _TABLE.take(pa.array(values))
     unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
@@ -177,7 +178,7 @@ def _small(value: int) -> bytes:
 
 
 def _table() -> pa.Array:
-    """From buffers: the first list that Arrow converts imports pandas, which takes longer than a search."""
+    """Built from buffers, because converting a Python list makes Arrow import pandas, which takes longer than a search."""
     values = [_small(value) for value in range(_TABLED)]
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), _TABLED, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])

@@ -1,6 +1,6 @@
-"""FileEntry, the record of a manifest: Appendix B's 18 fields first, then nullable fields for whatever else an add can hold (C-38, C-39).
+"""FileEntry, the record of a manifest: the 18 fields of Appendix B, then nullable fields for the rest of an add (C-38, C-39).
 
-The vectorised reader and writer go by `FIELDS`; to everyone else it is an Avro schema like any other.
+The vectorised encoder and decoder are driven by `FIELDS`; other readers use the Avro schema.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Field:
     name: str
     kind: FieldType
     number: int
-    column: str  # of `actions.columns.SCHEMA`, or the one below
+    column: str  # a column of `actions.columns.SCHEMA`, or UNSTATED
     nullable: bool = True
 
     @property
@@ -44,7 +44,7 @@ class Field:
         return {"name": self.name, "type": plain, **with_default, "field-id": self.number}
 
 
-UNSTATED = "footer_offsets_unstated"  # hasFooterOffsets cannot be null in Appendix B, and can in an add
+UNSTATED = "footer_offsets_unstated"  # hasFooterOffsets cannot be null in Appendix B, but can be absent from an add
 
 FIELDS = (
     Field("path", FieldType.STRING, 100, "path", nullable=False),
@@ -75,4 +75,4 @@ FIELDS = (
     Field("footerOffsetsUnstated", FieldType.BOOLEAN, 154, UNSTATED),
 )
 SCHEMA = {"type": "record", "name": "FileEntry", "namespace": NAMESPACE, "fields": [field.schema for field in FIELDS]}
-SCHEMA_TEXT = msgspec.json.encode(SCHEMA)  # our manifests carry exactly these bytes
+SCHEMA_TEXT = msgspec.json.encode(SCHEMA)  # our manifests contain exactly these bytes

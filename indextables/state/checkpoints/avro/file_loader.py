@@ -1,7 +1,7 @@
-"""Loads the live files that lie in a state's manifests: all of them, or those of the manifests that a reader needs.
+"""Loads the live files from the manifests of a state: all of them, or those of the manifests that a reader needs.
 
-What is loaded of a manifest is kept as long as somebody holds the `Manifest`, so that versions on the same state share it. A manifest
-that turns out to be damaged raises ManifestDamaged, never a smaller answer; `indextables.table.loading` then reads on from an older base.
+Loaded entries are cached as long as their `Manifest` object is referenced, so that versions on the same state share them. A damaged
+manifest raises ManifestDamaged and never loses files; `indextables.table.loading` then reads from an older base.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _HIDDEN: Memo[LayeredFiles, frozenset[str]] = Memo()
 
 
 class ManifestDamaged(LogCorrupted):
-    """A manifest is missing, or does not hold what its state says. An older base and the versions after it say the same."""
+    """A manifest is missing or does not match its state. The same files can be read from an older base and the versions after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLoader:
-    """Of the table whose log it is. Every method that loads may raise ManifestDamaged, or UnsafePath."""
+    """Loads file entries of the table that `log` belongs to. Every method may raise ManifestDamaged or UnsafePath."""
 
     log: TransactionLog
 
     def load(self, files: LayeredFiles) -> LiveFiles:
-        """All of them."""
+        """All live files."""
         base = files.base
         if base is None:
             return files.newer
@@ -48,7 +48,7 @@ class FileLoader:
         return _joined(parts, files.newer, totals, base)
 
     def load_within(self, files: LayeredFiles, may: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
-        """Without the files of manifests whose bounds `may` rules out: those manifests are not read."""
+        """The live files except those in manifests whose bounds `may` rules out; those manifests are not read."""
         base = files.base
         if base is None:
             return files.newer
@@ -60,22 +60,22 @@ class FileLoader:
         return _joined(parts, files.newer, sum(sums, files.newer.totals), base)
 
     def totals(self, files: LayeredFiles) -> Totals:
-        """Nothing is loaded for it as long as nothing was removed from the base."""
+        """Totals of the live files. Loads nothing unless files of the base were removed."""
         if files.base is None:
             return files.newer.totals
         return self._totals(files.base, self.hidden(files)) + files.newer.totals
 
     def parts(self, files: LayeredFiles) -> tuple[Part, ...]:
-        """What lives of the base, manifest by manifest."""
+        """The live entries of the base, one part per manifest."""
         base = files.base
         return () if base is None else self._parts(base.manifests, base.tombstones, self.hidden(files))
 
     def hidden(self, files: LayeredFiles) -> frozenset[str]:
-        """Those of `gone` that the base may have. A new file is usually known to be none of it."""
+        """The paths of `gone` that may be in the base. Most paths that were added after the base can be ruled out."""
         return _HIDDEN.get(files, _hidden) if files.gone and self.log.reading.decoded_manifests else files.gone
 
     def segments(self, manifests: Sequence[Manifest]) -> tuple[Segment, ...]:
-        """The entries of these manifests, several read at a time where every read waits for an answer."""
+        """The entries of these manifests, read in parallel if the store has latency."""
         missing = [manifest for manifest in manifests if not is_loaded(manifest)]
         if len(missing) > 1 and self.log.store.capabilities.has_latency and self.log.reading.manifests > 1:
             with ThreadPoolExecutor(self.log.reading.manifests) as pool:
@@ -95,12 +95,12 @@ class FileLoader:
         wanted = pa.array(sorted(tombstones | hidden), pa.string())
         found = tuple(_part(segment, wanted) for segment in segments)
         for manifest, segment in zip(manifests, segments, strict=True) if hidden and self.log.reading.decoded_manifests else ():
-            if manifest.digest is not None:  # who asks for that will ask again, when there are more
+            if manifest.digest is not None:  # the next state will need these paths again
                 PathSums(manifest.digest, manifest.num_entries).keep(segment.rows.column("path"))
         return found
 
     def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
-        """Of the base without these paths."""
+        """Totals of the base without these paths."""
         totals = Totals(base.num_files, base.size, base.num_records)
         wanted = pa.array(sorted(hidden - base.tombstones), pa.string())
         for segment in self.segments(base.manifests) if len(wanted) else ():
@@ -111,7 +111,7 @@ class FileLoader:
 
 
 def within(base: ManifestSet, may: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
-    """The manifests whose bounds `may` does not rule out."""
+    """The manifests of the base that `may` does not rule out by their bounds."""
     return tuple(manifest for manifest in base.manifests if may(manifest.bounds))
 
 
@@ -120,13 +120,13 @@ def is_loaded(manifest: Manifest) -> bool:
 
 
 def held_bytes(files: LayeredFiles) -> int:
-    """Roughly what these files take in memory now, shared with other versions or not."""
+    """Approximate memory that these files take now, including what other versions share."""
     loaded = (_SEGMENTS.peek(manifest) for manifest in files.base.manifests) if files.base is not None else ()
     return files.newer.nbytes + sum(segment.nbytes for segment in loaded if segment is not None)
 
 
 def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
-    """From this machine's cache where it has it and may be used. A manifest whose name is a digest must have that digest."""
+    """The entries of a manifest, from the local cache if possible. A manifest that is named by a digest must match it."""
     digest, entries, has_cache = manifest.digest, manifest.num_entries, log.reading.decoded_manifests
     if digest is not None and has_cache:
         cached = manifest_cache.get(digest)
@@ -149,7 +149,7 @@ def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: Man
 
 
 def _hidden(files: LayeredFiles) -> frozenset[str]:
-    """All paths that are gone, where this machine does not know which paths a manifest has."""
+    """The removed paths that may be in the base; all of them if the path checksums of a manifest are not cached."""
     assert files.base is not None
     kept: set[str] = set()
     for manifest in files.base.manifests:

@@ -1,4 +1,4 @@
-"""How file entries are laid out in manifests: by partition, so that the bounds of a manifest rule it out for most predicates. Pure."""
+"""Distributes file entries over manifests by partition, so that the bounds of a manifest rule it out for most predicates. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from indextables.predicates import order_key
 from indextables.state.checkpoints.avro.state_files import PartitionBounds
 from indextables.values import decode_value
 
-Kinds = dict[str, pa.DataType]  # of the partition columns
+Kinds = dict[str, pa.DataType]  # partition column -> type
 
 
 def slices(rows: pa.Table, kinds: Kinds, most: int) -> Iterator[pa.Table]:
-    """All rows in pieces of `most`, each from few partitions; within a piece they keep their order, which is that of the log."""
+    """All rows in pieces of at most `most` rows, each from few partitions; within a piece rows keep the order of the log."""
     if rows.num_rows <= most or not kinds:
         yield from (rows.slice(start, most) for start in range(0, rows.num_rows, most))
         return
@@ -29,7 +29,7 @@ def slices(rows: pa.Table, kinds: Kinds, most: int) -> Iterator[pa.Table]:
 
 
 def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:
-    """Where each row's value stands in the order of the column's type; null first."""
+    """The rank of each row's value in the order of the column's type; null and values of another type come first."""
     coded = strings_of(rows.column("partition_values"), name).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     keys = [_key(text, kind) for text in texts]
@@ -42,7 +42,7 @@ def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64
 
 
 def _key(text: str, kind: pa.DataType) -> Any:
-    """None where the text is not a value of the type."""
+    """The sort key of a partition value; None if the text is not a value of the type."""
     try:
         text.encode()
         return order_key(decode_value(text, kind))
@@ -51,7 +51,7 @@ def _key(text: str, kind: pa.DataType) -> Any:
 
 
 def _taken(rows: pa.Table, wanted: npt.NDArray[np.int64]) -> pa.Table:
-    """Batch by batch: joining chunks first, as Table.take does, would copy all of them."""
+    """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
     start, taken = 0, []
     for batch in rows.to_batches():
         here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + batch.num_rows)]
@@ -62,7 +62,7 @@ def _taken(rows: pa.Table, wanted: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
-    """The least and greatest value of each column as its type orders them. A column with a text that is no value of it has none."""
+    """The least and greatest value of each column in the order of its type. A column with an undecodable value has no bounds."""
     found = {}
     for name, kind in kinds.items():
         values = strings_of(rows.column("partition_values"), name)
@@ -77,7 +77,7 @@ def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
 
 
 def added_at(rows: pa.Table) -> tuple[int, int]:
-    """The first and the last version that added a file; 0 where it is not known."""
+    """The first and the last version that added one of these files; 0 if unknown."""
     versions = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
     return versions["min"] or 0, versions["max"] or 0
 

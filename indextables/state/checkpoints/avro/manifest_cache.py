@@ -1,8 +1,8 @@
-"""Manifests in the form in which they are used, on the local disk: Arrow files that are mapped, not read.
+"""A cache of decoded manifests on the local disk: Arrow files that are memory-mapped.
 
-A manifest that is named by its digest never changes, so its columns can be kept under that digest. The folder may be deleted at any time.
-A file is believed only after the sums of its pages agree with what was written (about 40 ms for the 400 MB of a million files, once
-in a process): a damaged one is thrown away and made again.
+A manifest that is named by its digest never changes, so its columns can be cached under that digest. The folder may be deleted at any
+time. A file is used only after its page sums have been verified (about 40 ms for the 400 MB of a million files, once per process); a
+damaged file is deleted and created again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from indextables import limits
 from indextables.actions import columns
 from indextables.storage import cache_folder
 
-_SHAPE = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # of another release: another name
+_SHAPE = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # part of the name, so that releases do not share files
 _MAGIC = b"ixtcache"
 _SEAL_BYTES = len(_MAGIC) + 32
 _PAGE = 4096
 _TEMPORARY = ".tmp-"
-_TEMPORARY_SECONDS = 86_400  # a killed process leaves one behind
+_TEMPORARY_SECONDS = 86_400  # age from which a temporary file is taken for that of a killed process
 
 
 def folder() -> Path:
@@ -35,12 +35,12 @@ def folder() -> Path:
 
 
 def get(digest: str) -> pa.Table | None:
-    """The mapped columns; None where they are not there, or not whole."""
+    """The memory-mapped columns; None if they are not cached or damaged."""
     return _mapped(_path(digest), None)
 
 
 def _mapped(path: Path, sealed: bytes | None) -> pa.Table | None:
-    """With the seal that was made a moment ago the pages are not summed up again."""
+    """The columns of a file. `sealed` is the seal that was just computed for it, so that it is not computed again."""
     try:
         with pa.memory_map(str(path)) as mapped:
             data = mapped.read_buffer()
@@ -62,7 +62,7 @@ def _mapped(path: Path, sealed: bytes | None) -> pa.Table | None:
 
 
 def put(digest: str, rows: pa.Table) -> pa.Table:
-    """Keeps the columns; gives them mapped, or as they are where the disk does not take them."""
+    """Caches the columns and returns them memory-mapped; returns `rows` if they cannot be written."""
     path = _path(digest)
     try:
         with _published(path) as temporary:
@@ -80,19 +80,19 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
 
 
 def keep(path: Path, data: bytes) -> None:
-    """What else is known of a manifest, in its `place`; nothing where the disk does not take it."""
+    """Caches other data about a manifest under its `place`. Does nothing if it cannot be written."""
     with suppress(OSError), _published(path) as temporary:
         temporary.write_bytes(data)
 
 
 def place(name: str) -> Path:
-    """Of a name that begins with the digest of a manifest."""
+    """The path of a cache file; `name` begins with the digest of a manifest."""
     return folder() / name[:2] / name
 
 
 @contextmanager
 def _published(path: Path) -> Iterator[Path]:
-    """A name to write to; what is there at the end is seen under the path, whole or not at all."""
+    """A temporary file to write to, which is renamed to `path` on success: readers never see a partial file."""
     temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -108,7 +108,7 @@ def _path(digest: str) -> Path:
 
 
 def _seal(body: pa.Buffer) -> bytes:
-    """A digest of the sums of all pages: no changed, lost or moved page goes unnoticed, at the speed of memory."""
+    """A digest of the sums of all pages: it detects changed, lost and moved pages, and runs at memory speed."""
     whole = body.size // _PAGE * _PAGE
     sums = np.frombuffer(body, np.uint64, whole // 8).reshape(-1, _PAGE // 8).sum(axis=1, dtype=np.uint64)
     digest = hashlib.sha256(sums.tobytes())
@@ -118,7 +118,7 @@ def _seal(body: pa.Buffer) -> bytes:
 
 
 def _evict(keep: Path) -> None:
-    """The files used least lately go. Best effort: other processes do the same at the same time, and who has one mapped keeps it."""
+    """Deletes the least recently used files. Best effort: other processes may do the same concurrently; mapped files stay readable."""
     now = time.time()
     found: list[tuple[float, int, Path]] = []
     for file in folder().glob("??/*"):

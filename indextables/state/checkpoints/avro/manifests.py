@@ -1,4 +1,4 @@
-"""Manifests: the file entries of a state, in Avro files that states share. One is named by a digest of its bytes (decisions A-04)."""
+"""Manifests: the file entries of a state, in Avro files that states share, named by a digest of their bytes (decisions A-04)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
 _INT32 = 2**31
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
 T = TypeVar("T")
-Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # records, as they are stored, and the length of each
+Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ def digest_of(data: bytes) -> str:
 
 
 def digest_in(path: str) -> str | None:
-    """The digest that a manifest's name promises; other programs' names are no digests."""
+    """The digest in the name of a manifest; None for manifests of other programs."""
     match = _DIGESTED.fullmatch(path)
     return match[1] if match else None
 
 
 def path_of(data: bytes) -> str:
-    """Relative to the log's folder."""
+    """The path of a manifest with these bytes, relative to the log folder."""
     return f"manifests/manifest-{digest_of(data)}.avro"
 
 
@@ -64,7 +64,7 @@ def assemble(blocks: Sequence[Block], packing: Packing) -> bytes:
 
 
 def own_blocks(data: bytes, source: str) -> tuple[str, list[Block]] | None:
-    """Codec and blocks of a manifest of ours, to be copied as they are; None where others wrote it."""
+    """Codec and compressed blocks of one of our manifests, to be copied unchanged; None if another program wrote it."""
     container = avro.parse(data, source)
     lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
     if lengths is None:
@@ -75,25 +75,25 @@ def own_blocks(data: bytes, source: str) -> tuple[str, list[Block]] | None:
 
 
 def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source: str) -> tuple[pa.Table, bool]:
-    """The entries as columns, paths checked; LogCorrupted unless there are as many as the state says, each path once. UnsafePath.
+    """The entries as columns with checked paths, and whether they were returned unchanged, so that they are valid for any other table.
 
-    Also whether they stand there as they are given: then they would be the same in any other table.
+    LogCorrupted unless the number of entries is that of the state and every path is unique; UnsafePath.
     """
     container = avro.parse(data, source)
     if container.num_records != num_entries:
-        raise LogCorrupted(f"{source} has {container.num_records} entries, and the state says {num_entries}")
+        raise LogCorrupted(f"{source} has {container.num_records} entries, but the state says {num_entries}")
     if not num_entries:
         return columns.SCHEMA.empty_table(), False
     rows = _own_rows(container, files.expanded_limit(len(data)), source)
     if rows is None or not _is_normal(rows):
         return _any_rows(data, num_entries, normalise, source), False
     if pc.count_distinct(rows.column("path")).as_py() != num_entries:
-        raise LogCorrupted(f"{source} has a path twice")
+        raise LogCorrupted(f"{source} contains a path twice")
     return rows, True
 
 
 def _own_rows(container: avro.Container, most_bytes: int, source: str) -> pa.Table | None:
-    """All entries at once; None where the manifest is not of the shape that allows it."""
+    """All entries, decoded by columns; None if another program wrote the manifest or a map is too large for that."""
     lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
     if lengths is None:
         return None
@@ -114,7 +114,7 @@ def _own_rows(container: avro.Container, most_bytes: int, source: str) -> pa.Tab
 
 
 def _is_normal(rows: pa.Table) -> bool:
-    """Whether all paths are plain and no value is another writer's spelling of null: then rows are taken as they are."""
+    """Whether all paths are plain and no partition value is another writer's word for null, so that rows can be used unchanged."""
     for chunk in rows.column("path").chunks:
         _, offsets, data = chunk.buffers()
         places = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
@@ -125,7 +125,7 @@ def _is_normal(rows: pa.Table) -> bool:
 
 
 def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
-    """`paths.are_plain` of paths that lie side by side: every path begins and ends well, and nothing within is odd."""
+    """`paths.are_plain` for adjacent paths in one buffer: checks the first and last byte of each, and all bytes at once."""
     lengths = np.diff(places)
     if not lengths.all() or int(lengths.max()) > limits.PATH_CHARACTERS:
         return False
@@ -136,14 +136,14 @@ def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
 
 
 def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:
-    """Entry by entry, whoever wrote them."""
+    """Decodes entry by entry, for manifests of any writer."""
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, most_bytes=files.expanded_limit(len(data)), most_records=num_entries):
         nulls.remove(record)
         add = converted(record, Add, source)
         path = normalise(add.path)
         if path in adds:
-            raise LogCorrupted(f"{source} has the path {path!r} twice")
+            raise LogCorrupted(f"{source} contains the path {path!r} twice")
         values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
         unstated = bool(record.get("footerOffsetsUnstated"))
         adds[path] = structs.replace(
@@ -151,7 +151,7 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
             path=path,
             partition_values=values,
             has_footer_offsets=None if unstated else add.has_footer_offsets,
-            # Upstream's writers leave 0, whatever the version; and version 0 holds no files.
+            # 0 means unknown: upstream always writes 0, and version 0 adds no files.
             added_at_version=add.added_at_version or None,
             added_at_timestamp=add.added_at_timestamp or None,
         )

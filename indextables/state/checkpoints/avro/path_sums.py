@@ -1,9 +1,9 @@
-"""Which paths a manifest may have, known on this machine without reading it: the sums of all its paths, ascending.
+"""A local cache of the sorted CRC-32 checksums of the paths in a manifest, to rule out paths without reading the manifest.
 
-A state that follows another has to know whether a path that was added since is one of the base's (C-46). With four bytes for each entry
-of the base that costs next to nothing; the manifests themselves would be a million paths to look through. Sums of different paths may be
-equal, so a path that is found here is looked for there; one that is not found is not there. Kept beside the decoded manifests, under
-their digest; the folder may be deleted at any time, and a damaged file is one that is not there.
+A new state has to know whether a path that was added or removed since is in its base (C-46). Four bytes per entry are quick to search;
+reading the manifests could mean a million paths. Checksums may collide, so a path that is found here has to be looked up in the manifest;
+one that is not found is not in it. The files lie next to the decoded manifests, under the same digest. They may be deleted at any time, and
+a damaged file is ignored.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _SUM = np.dtype("<u4")
 
 @dataclass(frozen=True, slots=True)
 class PathSums:
-    """Of the manifest with this digest."""
+    """The checksums of the paths in the manifest with this digest."""
 
     digest: str
     num_entries: int
 
     def keep(self, paths: pa.ChunkedArray) -> None:
-        """Its entries have these paths."""
-        if os.path.exists(self._place):  # pathlib raises where the folder may not be looked into
+        """Caches the checksums of the manifest's paths."""
+        if os.path.exists(self._place):  # unlike pathlib, this does not raise if the folder is not readable
             return
         texts = paths.cast(pa.binary()).to_pylist()
         body = np.sort(np.fromiter(map(crc32, texts), _SUM, len(texts))).tobytes()
         manifest_cache.keep(self._place, _seal(body) + body)
 
     def among(self, paths: Collection[str]) -> list[str] | None:
-        """Those that it may have; None where this machine does not know."""
+        """The paths that may be in the manifest; None if its checksums are not cached."""
         try:
             data = self._place.read_bytes()
         except OSError:

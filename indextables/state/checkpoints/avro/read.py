@@ -1,7 +1,7 @@
-"""What an Avro state holds. Of one of ours only the state manifest is read: entries are loaded by whoever needs them (`file_loader`).
+"""Reads an Avro state. Of our states only the state manifest is read; file entries are loaded on demand (`file_loader`).
 
-A missing or cut manifest shows in the listing of the log. What else is wrong with one shows when it is loaded, by its digest; the table
-then reads on from an older base. States of other programs have no such digests, and are loaded in full at once.
+A missing or truncated manifest is detected from the listing of the log, other damage by its digest when it is loaded; the table is then
+read from an older base. States of other programs have no digests and are loaded in full at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from indextables.state.checkpoints.schema_registry import Registry
 
 
 def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay:
-    """LogCorrupted if the state is damaged or not of that version, or a file of it is missing; UnsafePath."""
+    """The state of a version; LogCorrupted if it is damaged, incomplete or of another version; UnsafePath."""
     state = read_state_manifest(log.store, version)
     normalise = log.store.root.relative
     replay = Replay(
@@ -59,22 +59,22 @@ def _manifest(listing: LogListing, version: int, info: ManifestInfo) -> Manifest
     if stamp is None:
         raise LogCorrupted(f"{source} is missing")
     if info.size_bytes is not None and info.size_bytes != stamp[0]:
-        raise LogCorrupted(f"{source} has {stamp[0]} bytes, and the state says {info.size_bytes}")
+        raise LogCorrupted(f"{source} has {stamp[0]} bytes, but the state says {info.size_bytes}")
     return Manifest(path, info.path, info.num_entries, info.bounds(), digest_in(info.path), version, info)
 
 
 def _foreign(
     log: TransactionLog, state: StateManifest, manifests: tuple[Manifest, ...], gone: frozenset[str], registry: Registry
 ) -> LayeredFiles:
-    """Counted and compared, since nothing else vouches for such a state. Where manifests share a path, the later entry stands."""
+    """The files of another program's state. Its only check is the number of files. If manifests share a path, the later entry wins."""
     version = state.state_version
     segments = FileLoader(log).segments(manifests)
     rows = pa.concat_tables([columns.SCHEMA.empty_table(), *(segment.rows for segment in segments)])
     alive = rows.filter(pc.invert(pc.is_in(rows.column("path"), pa.array(sorted(gone), pa.string()))))
     found = pc.count_distinct(alive.column("path")).as_py()
-    # Upstream subtracts every tombstone from its count, also one that no entry has.
+    # Upstream subtracts every tombstone from its count, even one without an entry.
     if state.num_files not in (found, rows.num_rows - len(state.tombstones or ())):
-        raise LogCorrupted(f"state {version} has {found} files, and says it has {state.num_files}")
+        raise LogCorrupted(f"state {version} has {found} files, but declares {state.num_files}")
     if found == alive.num_rows:
         size, records = (pc.sum(alive.column(name)).as_py() or 0 for name in ("size", "num_records"))
         return LayeredFiles(base=ManifestSet(version, manifests, gone, found, size, records, registry.texts))

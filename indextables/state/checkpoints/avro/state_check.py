@@ -1,4 +1,4 @@
-"""Whether an Avro state is there with every byte of it, and which manifests this process has found to be."""
+"""Checks every byte of an Avro state, and remembers which manifests this process has verified."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _VERIFIED: ProcessCache[Hashable, set[str]] = ProcessCache(lambda: (limits.CACHE
 
 
 def verified_manifests(log: TransactionLog) -> set[str]:
-    """Manifests that this process has read or written in full. They never change, so that a table which is written to often is not read
-    again and again; damage since then is found by the next process."""
+    """Paths of the manifests that this process has verified or written. Manifests never change, so frequent writers need not read them
+    again; damage that happens later is found by the next process."""
     found: set[str] = _VERIFIED.get_or_make(log.store.spec, set)
     if len(found) > limits.CHECKPOINT_PARTS:
         found.clear()
@@ -25,10 +25,10 @@ def verified_manifests(log: TransactionLog) -> set[str]:
 
 
 def is_whole(log: TransactionLog, version: int, verified: set[str] | None = None, most_bytes: int | None = None) -> bool:
-    """Whether the state is there with every byte of it: all its manifests are read and compared, not just looked at.
+    """Whether the state and all its manifests are complete and match their digests; every manifest is read.
 
-    Those that were `verified` before are not read again, and those that are read now become some of them. With `most_bytes` no more than
-    that is read, and another part of a large state each time: then the cost does not grow with the table.
+    Manifests in `verified` are not read again, and those that are read are added to it. With `most_bytes`, reading stops after that many
+    bytes, and starts at another manifest for each version: the cost does not grow with the table.
     """
     try:
         state = read_state_manifest(log.store, version)

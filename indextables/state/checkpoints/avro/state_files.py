@@ -1,7 +1,7 @@
-"""Avro states: the table at one version as a state manifest that names shared manifests of file entries.
+"""The state manifest: encodes, decodes and checks `state-v<20 digits>/_manifest.avro` or `.json`.
 
-`state-v<20 digits>/_manifest.avro` (or `.json`) lists manifests, tombstones and doc mappings; live = entries of all manifests without the
-tombstones. Ours carry their version and a digest of the rest (A-05); what other programs' states leave out is left open for the log.
+It lists manifests of file entries, tombstones and doc mappings; the live files are the entries of all manifests without the tombstones.
+Ours also contain the version and a digest of all other fields (A-05). Fields that other programs omit are taken from the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MANIFEST = re.compile(r"(manifests/|state-v[0-9]{20}/)?[A-Za-z0-9][A-Za-z0-9._-
 class PartitionBounds(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     min: str | None = None
     max: str | None = None
-    has_null: bool | None = None  # ours; None: it may be
+    has_null: bool | None = None  # our extension; None: unknown
 
 
 class ManifestInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -43,7 +43,7 @@ class ManifestInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
     min_added_at_version: Int64 | None = None
     max_added_at_version: Int64 | None = None
     partition_bounds: dict[str, PartitionBounds] | None = None
-    size_bytes: Count | None = None  # ours (A-04)
+    size_bytes: Count | None = None  # our extension (A-04)
 
     def bounds(self) -> dict[str, Bounds]:
         given = self.partition_bounds or {}
@@ -61,21 +61,21 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
     schema_registry: dict[str, str] | None = None
     protocol_version: Int32 | None = None
     metadata: str | None = None  # JSON, `{"metaData": {…}}` or the bare object
-    # Ours (A-03, A-05); in Avro the first three are JSON texts.
+    # Our extensions (A-03, A-05); in Avro the first three are JSON texts.
     protocol: Protocol | str | None = None
     txn: list[Txn] | str | None = None
     mergeskip: list[Skip] | str | None = None
     total_records: Int64 | None = None
     version: Int64 | None = None
-    digest: str | None = None  # of everything else
+    digest: str | None = None  # of all other fields
 
     @property
     def is_ours(self) -> bool:
-        """Whether it carries what its numbers can be believed by; `read_state_manifest` has checked the digest."""
+        """Whether it has a digest, which `read_state_manifest` checks, and all totals, so that its numbers can be trusted."""
         return self.digest is not None and self.total_records is not None and self.total_bytes is not None
 
 
-# At import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/bundle.py.
 _STATE_METADATA = msgspec.json.Decoder(WireMetadata)
 _STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
 
@@ -103,7 +103,7 @@ _INFO = {
         _nullable("sizeBytes", "long"),
     ],
 }
-# As other programs know it (field-notes 4a-7), and what is ours behind it.
+# The schema of other programs (field-notes 4a-7), followed by our extensions.
 _STATE_SCHEMA = {
     "type": "record",
     "name": "StateManifest",
@@ -129,7 +129,7 @@ _PARSED_STATE = fastavro.parse_schema(_STATE_SCHEMA)
 
 
 def encode_json(state: StateManifest) -> bytes:
-    """The object with a digest of itself as its last key."""
+    """The state manifest as JSON, with a digest of itself as the last key."""
     return sealed(msgspec.json.encode(structs.replace(state, digest=None)))
 
 
@@ -151,17 +151,17 @@ def _digest(state: StateManifest) -> str:
 
 
 def read_state_manifest(store: Store, version: int) -> StateManifest:
-    """`_manifest.avro`, or `_manifest.json` where there is none or a broken one; checked against its digest, where it has one."""
+    """`_manifest.avro`, or `_manifest.json` if the former is missing or broken; checked against its digest if it has one."""
     problems = []
     for found in _forms(store, version):
         if isinstance(found, StateManifest):
             return found
         problems.append(str(found))
-    raise LogCorrupted("; ".join(problems) or f"state {version} is gone")
+    raise LogCorrupted("; ".join(problems) or f"state {version} does not exist any more")
 
 
 def damaged_forms(store: Store, version: int) -> list[str]:
-    """What is wrong with `_manifest.avro` and `_manifest.json`, each for itself: readers use the other one where one is damaged."""
+    """The problems of `_manifest.avro` and `_manifest.json`, each on its own: readers use one if the other is damaged."""
     return [str(found) for found in _forms(store, version) if isinstance(found, LogCorrupted)]
 
 
@@ -182,25 +182,25 @@ def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]
 
 
 def state_path(version: int, form: str) -> str:
-    """`form` is json or avro."""
+    """The path of the state manifest; `form` is json or avro."""
     return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
 
 
 def _check(state: StateManifest, version: int) -> None:
     source = f"state {version}"
     if state.format_version != FORMAT_VERSION:
-        raise LogCorrupted(f"{source} has format {state.format_version}, and this program reads {FORMAT_VERSION}")
+        raise LogCorrupted(f"{source} has format {state.format_version}, but this program reads format {FORMAT_VERSION}")
     if state.state_version != version or state.version not in (None, version):
-        raise LogCorrupted(f"{source} says that it is of version {state.state_version}")
+        raise LogCorrupted(f"{source} declares version {state.state_version}")
     if len({info.path for info in state.manifests}) < len(state.manifests):
-        raise LogCorrupted(f"{source} names a manifest twice")
+        raise LogCorrupted(f"{source} lists a manifest twice")
 
 
 def manifest_path(path: str, version: int) -> str:
-    """Where a manifest named by the state of `version` lies, checked: a bare name is relative to the state's own folder."""
+    """The checked path of a manifest that the state of `version` references; a bare name is relative to the state's folder."""
     match = _MANIFEST.fullmatch(check_relative(path))
     if match is None:
-        raise UnsafePath(f"path {path!r} in state {version} is not that of a manifest")
+        raise UnsafePath(f"path {path!r} in state {version} is not the path of a manifest")
     return f"{LOG_FOLDER}/{path}" if match[1] else f"{LOG_FOLDER}/{names.state_folder(version)}/{path}"
 
 

@@ -1,7 +1,7 @@
-"""Writing Avro states: on top of the state the files were read from, or anew.
+"""Writes Avro states: on top of the state that the files were read from, or from scratch.
 
-A state that follows another refers to its manifests and adds one for what is new, so it costs what changed and not what the table holds.
-Manifests are made one at a time. The state manifest comes last and is created only if it is not there: a state is whole or not there.
+A state that extends another references its manifests and adds manifests for new files, so its cost depends on the change and not on the
+size of the table. The state manifest is written last, with an atomic create: a state is complete or absent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger("indextables")
 
 @dataclass(slots=True)
 class _Manifests:
-    """Those of a state that is being written."""
+    """Collects and writes the manifests of a new state."""
 
     log: TransactionLog
     packing: Packing
@@ -50,7 +50,7 @@ class _Manifests:
     unpacked: int = 0
 
     def refer(self, manifest: Manifest) -> None:
-        """To a manifest that is there; one beside its state is named from the log's folder from now on (AVR-06)."""
+        """References an existing manifest, by its path in the log folder even if it lies in the folder of another state (AVR-06)."""
         info: ManifestInfo = manifest.info
         size = info.size_bytes
         if size is None:
@@ -59,9 +59,9 @@ class _Manifests:
         self.reused += 1
 
     def write(self, rows: pa.Table, blocks: Sequence[Block] | None = None) -> None:
-        """A manifest of these rows; `blocks` are theirs where they are at hand."""
+        """Writes a manifest of these rows and verifies it. `blocks` are the encoded rows, if the caller has them."""
         if pc.count_distinct(rows.column("path")).as_py() != rows.num_rows:
-            raise CheckpointError(f"a manifest of {rows.num_rows} files would have a path twice")
+            raise CheckpointError(f"a manifest of {rows.num_rows} files would contain a path twice")
         blocks = manifests.encode_blocks(rows, self.packing) if blocks is None else blocks
         data = manifests.assemble(blocks, self.packing)
         path = manifests.path_of(data)
@@ -76,10 +76,10 @@ class _Manifests:
         )
         store, target = self.log.store, f"{LOG_FOLDER}/{path}"
         if not store.create(target, data) and store.read(target) != data:
-            store.replace(target, data)  # what was there has that digest in its name, and another
+            store.replace(target, data)  # the existing file does not match the digest in its name
         digest = manifests.digest_of(store.read(target))
         if digest != manifests.digest_in(path):
-            raise CheckpointError(f"manifest {path!r} does not read back as it was written")
+            raise CheckpointError(f"manifest {path!r} differs from what was written when read back")
         verified_manifests(self.log).add(target)
         PathSums(digest, rows.num_rows).keep(rows.column("path"))
         self.infos.append(info)
@@ -88,7 +88,7 @@ class _Manifests:
 
 
 def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
-    """The state of a version; what is broken in its place is replaced. CheckpointError unless it reads back as it was written."""
+    """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
     kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
     made = _Manifests(log, Packing(CODECS[options.compression], options.compression_level), kinds)
@@ -97,7 +97,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     state = _state(contents, made.infos, tombstones, registry, log.clock.now_ms())
     entries = sum(info.num_entries for info in made.infos)
     if entries - len(tombstones) != state.num_files:
-        raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, and the table has {state.num_files}")
+        raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, but the table has {state.num_files}")
     size = _publish(log, state, options, replacing=force)
     total = size + sum(info.size_bytes or 0 for info in made.infos)
     written = len(made.infos) - made.reused
@@ -116,7 +116,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
 
 
 def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: StateOptions) -> Written:
-    """Of the state of that version that is there."""
+    """Describes the existing state of this version."""
     version = contents.version
     infos = read_state_manifest(log.store, version).manifests
     stamps = [
@@ -129,7 +129,7 @@ def written_state(log: TransactionLog, listing: LogListing, contents: Contents, 
 
 
 def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:
-    """Writes what has to be written; gives the tombstones. Manifests of the base are loaded only where something in them is dead."""
+    """Writes the manifests and returns the tombstones. Manifests of the base are loaded only if some of their entries are dead."""
     files, most = contents.files, options.entries_per_manifest
     newer = _referring(files.newer.table(), registry)
     base, loader = files.base, FileLoader(made.log)
@@ -153,7 +153,7 @@ def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, regist
         logger.info("compacting the state of version %s: %s", base.version, why)
         if dead or force:
             _compact(made, base, [*map(_dead_rows, loader.parts(files))], newer, most)
-        else:  # nothing to find in them: only the small ones are read
+        else:  # no entry is dead: only the small manifests are read
             _compact(made, base, [frozenset()] * len(base.manifests), newer, most)
         return []
     for manifest in base.manifests:
@@ -164,7 +164,7 @@ def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, regist
 
 
 def _present(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
-    """Those of the paths that are in these manifests: a tombstone without an entry would make every count wrong (C-46)."""
+    """The paths that are in these manifests. A tombstone without an entry would make every count wrong (C-46)."""
     wanted = pa.array(sorted(gone), pa.string())
     found: set[str] = set()
     for part in parts:
@@ -178,7 +178,7 @@ def _dead_rows(part: Part) -> frozenset[int]:
 
 
 def _compact(made: _Manifests, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, most: int) -> None:
-    """Only manifests that are small or have dead entries are rewritten, and only those are loaded."""
+    """Writes a compacted state. Only manifests that are small or have dead entries are loaded and rewritten."""
     merged = []
     loader = FileLoader(made.log)
     chosen = fates([(one.num_entries, len(rows)) for one, rows in zip(base.manifests, dead, strict=True)], most, newer.num_rows)
@@ -199,7 +199,7 @@ def _compact(made: _Manifests, base: ManifestSet, dead: Sequence[frozenset[int]]
 
 
 def _cleaned(made: _Manifests, manifest: Manifest, part: Part) -> list[Block] | None:
-    """The manifest's own blocks, those without a dead entry as they are; None where it is not packed as it should be from now on."""
+    """The manifest's blocks without dead entries; blocks that have none are copied. None if the codec differs from the configured one."""
     data = made.log.store.read(manifest.path)
     found = manifests.own_blocks(data, manifest.path) if manifests.digest_of(data) == manifest.digest else None
     if found is None or found[0] != made.packing.codec:
@@ -220,7 +220,7 @@ def _cleaned(made: _Manifests, manifest: Manifest, part: Part) -> list[Block] | 
 
 
 def _registry(contents: Contents) -> dict[str, str]:
-    """Doc mappings by their bare hash (C-41): those of the table, and those that only the state before knows."""
+    """Doc mappings by hash without prefix (C-41): those of the table, and those that only the base state has."""
     known = contents.metadata.configuration.items()
     ours = {key.removeprefix(MAPPING_PREFIX): text for key, text in known if key.startswith(MAPPING_PREFIX)}
     base = contents.files.base
@@ -228,7 +228,7 @@ def _registry(contents: Contents) -> dict[str, str]:
 
 
 def _referring(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
-    """Mappings that are referred to are said once, in the registry, and not in every entry."""
+    """The rows without doc mappings that are in the registry; mappings of referring rows are added to it."""
     refs, texts = rows.column("doc_mapping_ref"), rows.column("doc_mapping_json")
     if refs.null_count == len(refs) or texts.null_count == len(texts):
         return rows
@@ -267,10 +267,11 @@ _ENCODERS = {"avro": avro_state.encode_avro, "json": avro_state.encode_json}
 
 
 def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *, replacing: bool) -> int:
-    """The state manifest, read back; a broken one that was in its place is replaced, and with `replacing` a good one, too: it says the
-    same in other words, and whoever has read it finds its manifests until a purge. Gives its size.
+    """Writes the state manifest, verifies it, and returns its size.
 
-    Where the state is there in the other form, too, or is to be, that one is to name the same manifests: readers take either.
+    A broken existing one is replaced. With `replacing` a valid one is replaced too: it describes the same files, and the manifests that it
+    references exist until a purge. The other form (Avro or JSON) is written as well if it exists or is configured: readers use either, so
+    both must reference the same manifests.
     """
     version, form = state.state_version, options.manifest_format
     data = _ENCODERS[form](state)
@@ -287,5 +288,5 @@ def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *
     missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
     found = read_state_manifest(log.store, version)
     if missing or found.num_files != state.num_files or found.digest is None:
-        raise CheckpointError(f"state {version} does not read back as it was written")
+        raise CheckpointError(f"state {version} differs from what was written when read back")
     return len(data)

@@ -1,8 +1,8 @@
-"""Multi-part JSON checkpoints: lines of actions in several files, and their list, which is written last (seed 003, field notes 4a no. 11).
+"""Multi-part JSON checkpoints: lines of actions in several files, and a list of the parts, written last (seed 003, field notes 4a no. 11).
 
-The list is `<version>.checkpoint.json`, `{version, checkpointId, parts, createdTime, format, numFiles, sha256, digest}`; parts that no
-list names are nothing. Each part begins with a `commitInfo`, so that it is not taken for a whole checkpoint in the place of the list.
-Other writers' lists have neither digests nor a count.
+The list is `<version>.checkpoint.json`, `{version, checkpointId, parts, createdTime, format, numFiles, sha256, digest}`; parts without a
+list are ignored. Each part begins with a `commitInfo`, so that it cannot be mistaken for a complete checkpoint. Lists of other writers have
+neither digests nor a number of files.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from indextables.storage import Store
 class PartList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     version: Int64 | None = None
     checkpoint_id: str | None = None
-    parts: list[str]  # names in the log folder
+    parts: list[str]  # file names in the log folder
     created_time: Int64 | None = None
     format: str | None = None
     num_files: Count | None = None
-    sha256: list[str] | None = None  # of each part as it is stored
+    sha256: list[str] | None = None  # of the stored bytes of each part
 
 
-# At import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/bundle.py.
 _PART_LIST = msgspec.json.Decoder(PartList)
 
 
 def write_parts(store: Store, contents: Contents, options: StateOptions, unique: str, now_ms: int) -> Written:
-    """Writes parts under names of their own, then the list, and reads all back; memory is that of one packed part and a batch of adds."""
+    """Writes the parts under unique names, verifies them, and then writes the list. Memory use: one compressed part and a batch of adds."""
     each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
     parts: list[str] = []
     digests: list[str] = []
@@ -51,7 +51,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
         for number, (data, text_size) in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
             path = names.part_path(contents.version, unique, number)
             parts.append(path.removeprefix(f"{LOG_FOLDER}/"))
-            store.replace(path, data)  # the name is ours alone
+            store.replace(path, data)  # the name is unique to this checkpoint
             digests.append(hashlib.sha256(data).hexdigest())
             size += len(data)
             unpacked += text_size
@@ -66,7 +66,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
         )
         _validate(store, contents, found)
     except BaseException:
-        for name in parts:  # which no list names
+        for name in parts:  # no list references them yet
             with suppress(StorageError):
                 store.delete(f"{LOG_FOLDER}/{name}")
         raise
@@ -87,21 +87,21 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
 
 
 def put_last(store: Store, path: str, text: bytes, version: int) -> None:
-    """What makes a checkpoint of several files one; read back, too. What was there is known to be broken."""
+    """Writes and verifies the file that makes a checkpoint valid. An existing file is replaced, because the caller found it broken."""
     if not store.create(path, text):
         store.replace(path, text)
     if store.read(path) != text:
-        raise CheckpointValidationError(version, f"{path!r} holds something else")
+        raise CheckpointValidationError(version, f"{path!r} has other contents")
 
 
 def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[tuple[bytes, int]]:
-    """The parts, `each` actions at most, and how long they were unpacked; what the table is comes first."""
+    """The compressed parts of at most `each` actions, with their uncompressed sizes. Protocol and metadata come first."""
     begin = encode_actions([CommitInfo(id=unique, operation="checkpoint")])
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
         head.insert(0, contents.protocol)
     packer, count = _begun(begin, compress=compress), 0
-    size = each // -(-each // BATCH)  # a part is made of whole batches
+    size = each // -(-each // BATCH)  # batches of equal size that fill a part
     for some in batches(chain(head, contents.files.complete.adds()), size):
         if count + len(some) > each:
             yield packer.finish(), packer.text_size
@@ -118,7 +118,7 @@ def _begun(begin: bytes, *, compress: bool) -> files.Packer:
 
 
 def _validate(store: Store, contents: Contents, found: PartList) -> None:
-    """Count and digests of what the store gives back."""
+    """Reads the parts back and checks the number of actions and the digests."""
     actions = 0
     try:
         for name, text in _texts(store, found, contents.version):
@@ -126,11 +126,11 @@ def _validate(store: Store, contents: Contents, found: PartList) -> None:
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     if actions != contents.num_actions:
-        raise CheckpointValidationError(contents.version, f"it has {actions} actions of {contents.num_actions}")
+        raise CheckpointValidationError(contents.version, f"it has {actions} actions instead of {contents.num_actions}")
 
 
 def part_list(text: bytes) -> PartList | None:
-    """None where the text is no list of parts; a quick look tells most of them apart, and keeps endless lists out of memory."""
+    """The list of parts; None if the text is something else. A quick check comes first, which also keeps huge lists out of memory."""
     if b'"parts"' not in text or text.count(b",") > 4 * limits.CHECKPOINT_PARTS:
         return None
     try:
@@ -140,33 +140,33 @@ def part_list(text: bytes) -> PartList | None:
 
 
 def read_parts(store: Store, text: bytes, found: PartList, version: int, normalise: Normalise) -> Replay:
-    """The parts in order; one that is missing, changed, or not a part of this checkpoint makes it unreadable."""
+    """Reads all parts in order; LogCorrupted if one is missing, changed, or not a part of this checkpoint."""
     source = f"checkpoint {version}"
     is_ours = found.sha256 is not None or has_seal(text)
     if is_ours and (found.sha256 is None or not is_sealed(text)):
         raise LogCorrupted(f"{source} does not match its digest")
     if found.version is not None and found.version != version:
-        raise LogCorrupted(f"{source} says that it is of version {found.version}")
+        raise LogCorrupted(f"{source} declares version {found.version}")
     texts = (files.unpack(data, f"part {name!r} of {source}") for name, data in _texts(store, found, version))
     replay = replay_of_lines(texts, source, normalise)
     if found.num_files is not None and found.num_files != replay.num_files:
-        raise LogCorrupted(f"{source} has {replay.num_files} files, and says it has {found.num_files}")
+        raise LogCorrupted(f"{source} has {replay.num_files} files, but declares {found.num_files}")
     return replay
 
 
 def _texts(store: Store, found: PartList, version: int) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of each part, as they are stored."""
+    """Name and stored bytes of each part, checked against its digest."""
     source = f"checkpoint {version}"
     names_, digests = found.parts, found.sha256
     if not names_ or len(names_) > limits.CHECKPOINT_PARTS or len(set(names_)) < len(names_):
-        raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS}, or one twice")
+        raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS} parts, or a part twice")
     if digests is not None and len(digests) != len(names_):
         raise LogCorrupted(f"{source} has {len(names_)} parts and {len(digests)} digests")
     for number, name in enumerate(names_):
         if "/" in check_relative(name):
-            raise UnsafePath(f"path {name!r} in {source} is not that of a part")
+            raise UnsafePath(f"path {name!r} in {source} is not the path of a part")
         if not names.is_part_of(name, version):
-            raise LogCorrupted(f"{source} names {name!r}, which is not a part of it")
+            raise LogCorrupted(f"{source} lists {name!r}, which is not a part of it")
         try:
             data = store.read(f"{LOG_FOLDER}/{name}")
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """JSON checkpoints: a version of the table as one gzipped object, `{version, protocol, metaData, add, txn, mergeskip, digest}`.
 
-Each add has a line of its own, so that neither writer nor reader ever holds more than a batch of them. The digest covers everything
-else. Other writers left JSON lines of actions under the same name, without a digest, or a list of parts (`multipart`); those are read too.
+Each add has its own line, so that writers and readers never hold more than a batch of adds. The digest covers everything before it. Files
+of other writers with the same name are read too: lines of actions without a digest, or a list of parts (`multipart`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from indextables.state.checkpoints.contents import Contents, Format, Written
 from indextables.state.checkpoints.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
-BATCH = 1000  # adds that are encoded at a time (CKP-11)
-_DECODED_BYTES = 4 * 1024 * 1024  # of adds that are decoded at a time
-_OPENED, _CLOSED = b'"add":[\n', b"\n]"  # a text within JSON has no bare newline, so they are found without parsing
+BATCH = 1000  # adds per encoded batch (CKP-11)
+_DECODED_BYTES = 4 * 1024 * 1024  # approximate size of a decoded batch of adds
+_OPENED, _CLOSED = b'"add":[\n', b"\n]"  # found without parsing, because JSON strings contain no raw newline
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -33,14 +33,14 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     mergeskip: list[Skip] | None = None
 
 
-# At import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/bundle.py.
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _ADDS = msgspec.json.Decoder(list[Add])
 _ENCODER = msgspec.json.Encoder()
 
 
 def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
-    """Writes and reads back; memory is that of the packed file and a batch of adds. Whatever was there under its name is replaced."""
+    """Writes the checkpoint, replacing an existing one, and verifies it. Memory use: the compressed file and a batch of adds."""
     path = names.checkpoint_path(contents.version)
     packer = files.Packer(compress=compress)
     for piece in _encoded(contents):
@@ -55,7 +55,7 @@ def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
 
 
 def _encoded(contents: Contents) -> Iterator[bytes]:
-    """The object piece by piece, with the digest of all pieces in the last."""
+    """The object in pieces; the last piece is the digest of all others."""
     digest = hashlib.sha256()
     for piece in _pieces(contents):
         digest.update(piece)
@@ -78,7 +78,7 @@ def _pieces(contents: Contents) -> Iterator[bytes]:
 
 
 def _validate(data: bytes, contents: Contents) -> None:
-    """Count and digest of what the store gives back, without holding its text."""
+    """Checks digest and number of files of the stored bytes, without holding the decompressed text."""
     source = f"checkpoint {contents.version}"
     digest, lines, last = hashlib.sha256(), 0, b""
     try:
@@ -91,13 +91,13 @@ def _validate(data: bytes, contents: Contents) -> None:
         raise CheckpointValidationError(contents.version, str(error)) from error
     digest.update(b"}")
     if last != seal_of(digest.hexdigest()):
-        raise CheckpointValidationError(contents.version, "its digest is another")
+        raise CheckpointValidationError(contents.version, "it does not match its digest")
     if lines != (contents.num_files + 1 if contents.num_files else 0):
         raise CheckpointValidationError(contents.version, f"it does not have {contents.num_files} files")
 
 
 def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
-    """What an object or lines of actions hold; LogCorrupted if they are damaged, or not the checkpoint of that version."""
+    """Reads a checkpoint from one object or from lines of actions; LogCorrupted if it is damaged or of another version."""
     source = f"checkpoint {version}"
     if has_seal(text) and not is_sealed(text):
         raise LogCorrupted(f"{source} does not match its digest")
@@ -109,7 +109,7 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     if document.meta_data is None:
         raise LogCorrupted(f"{source} has no metaData")
     if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
-        raise LogCorrupted(f"{source} is not of that version, or has no digest")
+        raise LogCorrupted(f"{source} is of another version, or has no digest")
     replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
     replay.put_all(document.add)
     for batch in adds:
@@ -126,7 +126,7 @@ def put_all(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
 
 
 def _apart(text: bytes) -> tuple[bytes, Iterator[bytes]]:
-    """An object of ours without its adds, and lines of adds in batches; whole where they have no lines of their own."""
+    """The object without its adds, and the adds in batches of lines; the unchanged object if its adds are not on separate lines."""
     start, end = text.find(_OPENED), text.rfind(_CLOSED)
     if start < 0 or end < start + len(_OPENED):
         return text, iter(())
@@ -150,7 +150,7 @@ def _decoded_adds(text: bytes, source: str) -> list[Add]:
 
 
 def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, whole: bool = False) -> Replay:
-    """Actions as lines, one text after the other. A `whole` checkpoint has no commitInfo: that is a version or a part in its place."""
+    """Replays texts of action lines. With `whole`, a commitInfo is an error: it occurs only in version files and in parts."""
     replay = Replay(normalise)
     for text in texts:
         others: list[Action] = []
@@ -158,7 +158,7 @@ def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *
             if isinstance(action, Add):
                 replay.put(action)
             elif whole and isinstance(action, CommitInfo):
-                raise LogCorrupted(f"{source} is a version or a part of a checkpoint, not a whole one")
+                raise LogCorrupted(f"{source} is a version file or a part of a checkpoint, not a complete checkpoint")
             else:
                 others.append(action)
         replay.apply(-1, others)

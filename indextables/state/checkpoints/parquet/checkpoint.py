@@ -1,7 +1,7 @@
-"""Parquet checkpoints (seed 000): `_checkpoints/<version>.checkpoint.parquet`, or parts of it, and `<version>.checkpoint.json`.
+"""Parquet checkpoints (seed 000): `_checkpoints/<version>.checkpoint.parquet`, or its parts, and `<version>.checkpoint.json`.
 
-The latter is CheckpointMetadata, `{version, size, parts, createdTime}`, and is written last; ours also has the SHA-256 of each part and
-what the rows have no place for (protocol, all of the metadata, txn, mergeskip), and is sealed. Other writers' are read without.
+The JSON file is CheckpointMetadata, `{version, size, parts, createdTime}`, and is written last. Ours also has the SHA-256 of each part,
+what has no column (protocol, the complete metadata, txn, mergeskip) and a digest. Other writers' files have none of these.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from indextables.storage import Store
 
 GROUP_ROWS = 32_768
 _FEW_ROWS, _SOME_ROWS = 64, 512
-_FOOTER_BYTES, _GROUP_BYTES = 5_000, 4_000  # of a file of ours without rows, and of each row group besides its rows; a little more
+_FOOTER_BYTES, _GROUP_BYTES = 5_000, 4_000  # upper bounds of the overhead of a file and of each row group
 
 
 class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     version: Int64
-    size: Count  # files of the table; other writers count rows
+    size: Count  # number of files; other writers store the number of rows
     parts: Count | None = None
     created_time: Int64 | None = None
-    # Ours (decisions A-03, A-05, A-07)
+    # Our extensions (decisions A-03, A-05, A-07)
     sha256: list[str] | None = None  # of each part
     protocol: Protocol | None = None
     meta_data: Metadata | None = None
@@ -46,12 +46,12 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
     mergeskip: list[Skip] | None = None
 
 
-# At import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/bundle.py.
 _METADATA = msgspec.json.Decoder(CheckpointMetadata)
 
 
 def write_parquet(store: Store, contents: Contents, options: StateOptions, now_ms: int) -> Written:
-    """Writes row groups to local files, moves them to the store, then the metadata, and reads all back."""
+    """Writes Parquet files to a local folder, uploads and verifies them, and then writes the metadata."""
     with tempfile.TemporaryDirectory(prefix="indextables-checkpoint-") as folder:
         made = list(_made(contents, options, Path(folder)))
         digests = [_digest(file) for file in made]
@@ -86,7 +86,7 @@ def _paths(version: int, parts: int | None) -> list[str]:
 
 
 def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
-    """A file is finished when another row group might make it larger than `checkpoint.maxFileSize`."""
+    """The local files. A new file is begun when another row group might make it larger than `checkpoint.maxFileSize`."""
     most = min(options.parquet_file_size, limits.OBJECT_BYTES // 2)
     groups = _groups(contents, most)
     group = next(groups, None)
@@ -112,14 +112,14 @@ def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[P
                     if file.tell() + largest > rest - _GROUP_BYTES:
                         break
             file.flush()
-            os.fsync(file.fileno())  # moving it to its place does not
+            os.fsync(file.fileno())  # the upload of a local store is a rename, which does not sync the data
         yield path
 
 
 def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
-    """Row groups; that of the metadata comes first."""
+    """The row groups; the first contains the metadata."""
     table = contents.files.complete.table()
-    each = max(1, table.nbytes // max(1, table.num_rows))  # packed they take less
+    each = max(1, table.nbytes // max(1, table.num_rows))  # an upper bound, because compression makes rows smaller
     half = (most - _FOOTER_BYTES - _GROUP_BYTES) // 2
     rows = max(1, min(GROUP_ROWS, half // each), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
     yield parquet_rows.row_of_metadata(contents.metadata)
@@ -128,7 +128,7 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
 
 
 def _saved(path: Path) -> int:
-    """Bytes that compression took away."""
+    """The number of bytes that compression saved."""
     with open(path, "rb") as file:
         footer = pq.ParquetFile(file).metadata
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -142,7 +142,7 @@ def _digest(path: Path) -> str:
 
 
 def _validate(store: Store, contents: Contents, described: CheckpointMetadata) -> None:
-    """Digest and number of rows of what the store gives back."""
+    """Reads the files back and checks digests and number of rows."""
     source, rows = f"checkpoint {contents.version}", 0
     try:
         for data in _data(store, described, source):
@@ -150,17 +150,17 @@ def _validate(store: Store, contents: Contents, described: CheckpointMetadata) -
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     if rows != contents.num_files + 1:
-        raise CheckpointValidationError(contents.version, f"it has {rows} rows of {contents.num_files + 1}")
+        raise CheckpointValidationError(contents.version, f"it has {rows} rows instead of {contents.num_files + 1}")
 
 
 def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
-    """The state a checkpoint holds; LogCorrupted if any of its files is missing or damaged, or not of that version."""
+    """Reads the checkpoint of a version; LogCorrupted if one of its files is missing, damaged or of another version."""
     source = f"parquet checkpoint {version}"
     described = _described(store, version, source)
     rows = pa.concat_tables([_rows(data, source) for data in _data(store, described, source)], promote_options="default")
     found = parquet_rows.files_of_rows(rows, described.created_time or 0, source)
     if described.size not in (found.num_rows, rows.num_rows) or (described.sha256 is not None and described.size != found.num_rows):
-        raise LogCorrupted(f"{source} has {found.num_rows} files, and says it has {described.size}")
+        raise LogCorrupted(f"{source} has {found.num_rows} files, but declares {described.size}")
     metadata = parquet_rows.metadata_of_rows(rows, source)
     replay = replay_of_rows(found, normalise, described.protocol, described.meta_data or metadata, source)
     put_all(replay, described.txn or (), described.mergeskip or ())
@@ -168,7 +168,7 @@ def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
 
 
 def parts_of(store: Store, version: int) -> int | None:
-    """Of the checkpoint of a version; None where it is one file."""
+    """The number of parts of the checkpoint of a version; None if it is a single file."""
     return _described(store, version, f"parquet checkpoint {version}").parts
 
 
@@ -177,21 +177,21 @@ def _described(store: Store, version: int, source: str) -> CheckpointMetadata:
         text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
         described = nulls.decode(_METADATA, text)
     except FileNotFoundError:
-        raise LogCorrupted(f"{source} is gone") from None
+        raise LogCorrupted(f"{source} does not exist any more") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
     is_ours = described.sha256 is not None or has_seal(text)
     if is_ours and (described.sha256 is None or not is_sealed(text)):
         raise LogCorrupted(f"{source} does not match its digest")
     if described.version != version:
-        raise LogCorrupted(f"{source} says that it is of version {described.version}")
+        raise LogCorrupted(f"{source} declares version {described.version}")
     if described.parts is not None and not 1 <= described.parts <= limits.CHECKPOINT_PARTS:
         raise LogCorrupted(f"{source} has {described.parts} parts")
     return described
 
 
 def _data(store: Store, described: CheckpointMetadata, source: str) -> Iterator[bytes]:
-    """The bytes of each part, which are those that were written where that can be told."""
+    """The bytes of each part, checked against its digest if the checkpoint has digests."""
     paths = _paths(described.version, described.parts)
     if described.sha256 is not None and len(described.sha256) != len(paths):
         raise LogCorrupted(f"{source} has {len(paths)} parts and {len(described.sha256)} digests")
@@ -208,13 +208,13 @@ def _data(store: Store, described: CheckpointMetadata, source: str) -> Iterator[
 
 
 def _spark_parts(store: Store, version: int) -> list[str]:
-    """Spark writes a folder of that name."""
+    """The files in the folder that Spark writes instead of a single file."""
     paths = [entry.path for entry in store.list(names.parquet_path(version))]
     return sorted(path for path in paths if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
 
 
 def _opened(data: bytes, source: str) -> pq.ParquetFile:
-    """Within bounds, as far as the footer tells."""
+    """The opened file; LogCorrupted if its footer declares more columns, rows or bytes than the limits allow."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -228,11 +228,11 @@ def _opened(data: bytes, source: str) -> pq.ParquetFile:
 
 
 def _rows(data: bytes, source: str) -> pa.Table:
-    """The known columns, batch by batch, so that a file that is larger than it says is noticed in time."""
+    """The known columns, read in batches, so that a file that expands to more than its footer declares is refused in time."""
     file = _opened(data, source)
     most = files.expanded_limit(len(data))
-    # A row can repeat a long value of a dictionary in a bit, so that few rows are expanded at a time. (What the footer says of a column's
-    # dictionary is no help: Arrow ends the process where it is malformed there.)
+    # One bit can repeat a long dictionary value, so few rows are decoded at a time. (Checking the dictionary sizes in the footer is not an
+    # option: Arrow aborts the process if they are malformed.)
     step = _FEW_ROWS if len(data) < limits.MIB else _SOME_ROWS
     wanted = [name for name in file.schema_arrow.names if name in parquet_rows.SCHEMA.names]
     if parquet_rows.ACTION_TYPE not in wanted:
@@ -241,7 +241,7 @@ def _rows(data: bytes, source: str) -> pa.Table:
     try:
         for number in range(file.num_row_groups):
             for batch in file.iter_batches(step, row_groups=[number], columns=wanted):
-                batch.validate(full=True)  # texts that are none, too: nothing vouches for a file without a digest
+                batch.validate(full=True)  # includes UTF-8, because a file without a digest may contain anything
                 found.append(pa.Table.from_batches([batch]))
                 size += batch.nbytes
                 if size > most:

@@ -1,4 +1,4 @@
-"""The rows of a Parquet checkpoint: CheckpointEntry of seed 000 first, then a nullable column for everything else an add holds (A-07)."""
+"""The rows of a Parquet checkpoint: CheckpointEntry of seed 000, then a nullable column for every other field of an add (A-07)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def _fields() -> Iterator[pa.Field]:
 
 
 SCHEMA = pa.schema(list(_fields()))
-# Columns whose values come again and again; paths do not.
+# Columns with repeated values, which are dictionary-encoded; paths are unique.
 _KEYS = ("partitionValues", "minValues", "maxValues", "tags")
 REPEATED = [ACTION_TYPE, "docMappingRef", "docMappingJson", "partitionValues.key_value.value", *(f"{name}.key_value.key" for name in _KEYS)]
 
 
 def rows_of_files(files: pa.Table) -> pa.Table:
-    """Rows of `columns.SCHEMA` as rows of a checkpoint."""
+    """Converts rows of `columns.SCHEMA` to rows of a checkpoint."""
     known = {_WIRE[name]: files.column(name) for name in files.column_names}
     known[ACTION_TYPE] = pa.repeat("add", files.num_rows)
     return _table(known, files.num_rows)
@@ -60,7 +60,7 @@ def _table(known: dict[str, pa.Array | pa.ChunkedArray], count: int) -> pa.Table
 
 
 def files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
-    """The adds among the rows, as rows of `columns.SCHEMA`. What seed 000's rows do not hold is as of the checkpoint's own time."""
+    """The adds among the rows, as rows of `columns.SCHEMA`. If the modification time has no column, it is `modified_ms`."""
     adds = _of_kind(rows, "add", source)
     found = [_column(adds, field, source) for field in columns.SCHEMA]
     found[1] = columns.without_nulls(found[1])
@@ -73,7 +73,7 @@ def files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
 
 
 def metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
-    """The one metadata row (PQC-04)."""
+    """The metadata of the only metadata row (PQC-04)."""
     found = _of_kind(rows, "metadata", source).to_pylist()
     if len(found) != 1:
         raise LogCorrupted(f"{source} has {len(found)} metadata rows")
@@ -97,7 +97,7 @@ def _of_kind(rows: pa.Table, kind: str, source: str) -> pa.Table:
     kinds = rows.column(ACTION_TYPE)
     unknown = set(pc.unique(kinds).to_pylist()) - {"add", "remove", "metadata"}
     if unknown:
-        raise LogCorrupted(f"{source} has rows of an unknown kind, {str(min(map(str, unknown)))[:80]!r}")
+        raise LogCorrupted(f"{source} has rows with the unknown {ACTION_TYPE} {str(min(map(str, unknown)))[:80]!r}")
     return rows.filter(pc.equal(kinds, kind))
 
 

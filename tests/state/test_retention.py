@@ -246,7 +246,7 @@ def test_states_that_lean_on_older_files_keep_them() -> None:
     """Other writers' states leave the metadata to the log: the newest of it may be in a version that would expire."""
     found = plan(facts(history(50, 10) | {checkpoint(50): 0, state(50): 0, state(49): 10}, leaning=[49]), POLICY, NOW)
     assert numbers(found, FileKind.VERSION) == numbers(found, FileKind.STATE) == []
-    assert "state 49 leaves the metadata" in found.doubts[0]
+    assert "state 49 has no metadata or no protocol" in found.doubts[0]
 
 
 def test_a_gap_that_another_program_left_has_a_base_of_its_own() -> None:

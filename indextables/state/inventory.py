@@ -29,7 +29,7 @@ class File:
         return cls(path, size, modified_ms if modified_ms < UNKNOWN_MS else None)
 
 
-def side_file(path: str) -> str:
+def checksum_file(path: str) -> str:
     """The path of the checksum that Hadoop writes next to a local file: `.name.crc`."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
@@ -43,30 +43,30 @@ class Inventory:
     checkpoints: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # JSON and Parquet, with all parts
     states: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # state manifests only
     manifests: Mapping[str, File] = field(default_factory=dict)  # by path: shared ones, and those in the folders of states
-    loose_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of unfinished checkpoints, which have no head
-    side_files: Mapping[str, File] = field(default_factory=dict)  # checksum files, by the path of the file they belong to
+    orphaned_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of unfinished checkpoints, which have no head
+    checksum_files: Mapping[str, File] = field(default_factory=dict)  # checksum files, by the path of the file they belong to
     has_pointer: bool = False
 
     @classmethod
     def of(cls, stamps: Mapping[str, tuple[int, int]]) -> Inventory:
         """From a listing: path in the log folder -> (size, time)."""
         files = {name: File.of(f"{LOG_FOLDER}/{name}", size, time) for name, (size, time) in stamps.items()}
-        checkpoints, loose = _families(files)
+        checkpoints, orphaned = _families(files)
         return cls(
             versions=dict(_numbered(_VERSION, files)),
             checkpoints=checkpoints,
             states=_grouped(_numbered(_STATE, files)),
             manifests={file.path: file for name, file in files.items() if _MANIFEST.fullmatch(name)},
-            loose_parts=loose,
-            side_files={file.path: files[side_file(name)] for name, file in files.items() if side_file(name) in files},
+            orphaned_parts=orphaned,
+            checksum_files={file.path: files[checksum_file(name)] for name, file in files.items() if checksum_file(name) in files},
             has_pointer="_last_checkpoint" in files,
         )
 
-    def with_side_files(self, files: Iterable[File]) -> tuple[File, ...]:
+    def with_checksum_files(self, files: Iterable[File]) -> tuple[File, ...]:
         """The files, each followed by its checksum file if there is one."""
-        return tuple(one for file in files for one in (file, self.side_files.get(file.path)) if one is not None)
+        return tuple(one for file in files for one in (file, self.checksum_files.get(file.path)) if one is not None)
 
-    def in_folder_of(self, state: int) -> list[File]:
+    def manifests_in_folder_of(self, state: int) -> list[File]:
         """Manifests in the folder of a state, where older writers put them."""
         folder = f"{LOG_FOLDER}/state-v{state:020d}/"
         return [file for path, file in self.manifests.items() if path.startswith(folder)]
@@ -99,8 +99,8 @@ def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], d
         elif match is not None and (match[1] is None or name.endswith(".parquet")):
             others[match[1] or "", int(match[2])].append(file)
     whole = _grouped((version, file) for (_, version), file in heads.items())
-    loose: dict[int, tuple[File, ...]] = {}
+    orphaned: dict[int, tuple[File, ...]] = {}
     for (folder, version), parts in others.items():
-        place = whole if (folder, version) in heads else loose
+        place = whole if (folder, version) in heads else orphaned
         place[version] = (*place.get(version, ()), *parts)
-    return whole, loose
+    return whole, orphaned

@@ -31,7 +31,7 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
         return FAMILIES.get(self.format or Format.JSON)
 
 
-# Created at import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/format/bundle.py.
 _POINTER = msgspec.json.Decoder(Pointer)
 
 

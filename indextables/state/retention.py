@@ -54,7 +54,7 @@ class Deletion:
 @dataclass(frozen=True, slots=True)
 class Plan:
     deletions: Sequence[Deletion]
-    doubts: Sequence[str] = ()  # why other files are kept
+    kept_reasons: Sequence[str] = ()  # why other files are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Policy:
     keep_states: int  # number of states that are kept at any age
     states: int
     manifests: int
-    loose_parts: int = limits.ORPHAN_HOURS * HOUR
+    orphaned_parts: int = limits.ORPHAN_HOURS * HOUR
 
     @classmethod
     def of(cls, config: Config, *, log: int, keep_versions: int) -> Policy:
@@ -96,14 +96,14 @@ class LogFacts:
     is_base: Mapping[int, bool]  # version -> whether its checkpoint is readable without older files; filled as `unchecked_base` asks
     references: Mapping[int, Collection[str]] | None = None  # state -> paths of its manifests; None: not gathered
     unreadable: Mapping[int, str] = field(default_factory=dict)  # state that cannot be read -> why
-    leaning: Collection[int] = ()  # states without metadata or protocol, which depend on older files
+    incomplete_states: Collection[int] = ()  # states without metadata or protocol, which depend on older files
 
 
 class NotGathered(LookupError):
     """The plan depends on a fact that has not been gathered."""
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"whether the checkpoint of version {version} is a valid base has not been gathered")
+        super().__init__(f"whether the checkpoint of version {version} is a valid base was not gathered")
         self.version = version
 
 
@@ -121,15 +121,15 @@ def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
 
 def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     """The deletions: versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None. Pure."""
-    loose = _loose_parts(facts, policy, now_ms)
+    orphaned = _orphaned_parts(facts, policy, now_ms)
     if facts.latest is None:
-        return Plan(loose)
+        return Plan(orphaned)
     expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
-    versions = [] if (leans := _leaning(facts, states)) else _versions(facts, expired - kept)
-    states = [] if leans else states
-    manifests, doubts = _unused_manifests(facts, policy, now_ms, states)
-    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *loose, *states, *manifests], [*leans, *doubts])
+    versions = [] if (reasons := _reasons_to_keep_states(facts, states)) else _versions(facts, expired - kept)
+    states = [] if reasons else states
+    manifests, kept_reasons = _unused_manifests(facts, policy, now_ms, states)
+    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *orphaned, *states, *manifests], [*reasons, *kept_reasons])
 
 
 def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
@@ -137,7 +137,7 @@ def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], s
     if facts.latest is None:
         return set(), set(), set()
     expired = _expired(facts, policy, now_ms)
-    kept, bases = _needed(facts, expired)
+    kept, bases = _required(facts, expired)
     return expired, kept, bases | _spaced(facts, policy, kept, bases)
 
 
@@ -184,7 +184,7 @@ def _runs(versions: Iterable[int]) -> list[range]:
     return runs
 
 
-def _needed(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
+def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
     """The version files and bases that are needed to read every retained version (C-50)."""
     assert facts.latest is not None
     versions, with_checkpoint = facts.inventory.versions, facts.inventory.bases
@@ -222,7 +222,7 @@ def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
     files = facts.inventory
     reason = f"expired; checkpoint {facts.latest} or an older one replaces it"
     return [
-        Deletion(FileKind.VERSION, files.with_side_files([files.versions[version]]), reason, version)
+        Deletion(FileKind.VERSION, files.with_checksum_files([files.versions[version]]), reason, version)
         for version in sorted(gone & set(files.versions))
     ]
 
@@ -234,16 +234,16 @@ def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[in
     for version, files in sorted(facts.inventory.checkpoints.items()):
         if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms):
             reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
-            found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), reason, version))
+            found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version))
     return found
 
 
-def _loose_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
+def _orphaned_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
     """Old parts without a head. Young ones are kept: they may belong to a checkpoint that is being written."""
     return [
-        Deletion(FileKind.CHECKPOINT, facts.inventory.with_side_files(files), "part of a checkpoint that was never finished", version)
-        for version, files in sorted(facts.inventory.loose_parts.items())
-        if _all_older(files, policy.loose_parts, now_ms)
+        Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), "part of a checkpoint that was never finished", version)
+        for version, files in sorted(facts.inventory.orphaned_parts.items())
+        if _all_older(files, policy.orphaned_parts, now_ms)
     ]
 
 
@@ -264,9 +264,9 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
     named = _named(facts, set(facts.inventory.states) - set(candidates))
     reason = f"old; state {max(facts.inventory.states, default=0)} is newer, and no retained version needs this one"
     return [
-        Deletion(FileKind.STATE, facts.inventory.with_side_files(files), reason, version)
+        Deletion(FileKind.STATE, facts.inventory.with_checksum_files(files), reason, version)
         for version, files in candidates.items()
-        if _is_free(facts.inventory.in_folder_of(version), named)
+        if _is_unreferenced(facts.inventory.manifests_in_folder_of(version), named)
     ]
 
 
@@ -277,12 +277,12 @@ def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
     return {path for state in retained for path in facts.references[state]}
 
 
-def _is_free(inside: Sequence[File], named: set[str] | None) -> bool:
+def _is_unreferenced(inside: Sequence[File], named: set[str] | None) -> bool:
     return not inside or (named is not None and all(file.path not in named for file in inside))
 
 
-def _leaning(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
-    retained = sorted(set(facts.leaning) - {deletion.version for deletion in states})
+def _reasons_to_keep_states(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
+    retained = sorted(set(facts.incomplete_states) - {deletion.version for deletion in states})
     if not retained:
         return []
     return [f"state {retained[-1]} has no metadata or no protocol and depends on older files: versions and states are kept"]
@@ -305,4 +305,4 @@ def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequ
     named = {path for state in retained for path in facts.references[state]}
     unused = [file for path, file in sorted(files.manifests.items()) if path not in named]
     old = [file for file in unused if _is_older(file.modified_ms, policy.manifests, now_ms)]
-    return [Deletion(FileKind.MANIFEST, files.with_side_files([file]), "no retained state references it") for file in old], []
+    return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "no retained state references it") for file in old], []

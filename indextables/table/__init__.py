@@ -1,4 +1,4 @@
-"""A table at one version, and transactions on it."""
+"""A table at one version (`Snapshot`), loading of its files, pruning, history, and transactions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from indextables.table import cooldown
 from indextables.table.base import newest_base
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
-from indextables.table.cooldown import files_in_cooldown, log_recorded, new_skip, not_cooling, protocol_for_skips
+from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
 from indextables.table.explanation import Explain, explain, explain_all
 from indextables.table.files import Rows, live_files, public_table, rows_of_partitions
-from indextables.table.full_matches import whole_files
+from indextables.table.full_matches import fully_matching_files
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
-from indextables.table.loading import manifests_of, on_sound_base
+from indextables.table.loading import manifest_counts, on_undamaged_base
 from indextables.table.opening import created, on_newest_state, without_broken_states
 from indextables.table.protocol import (
     CURRENT,
@@ -23,9 +23,9 @@ from indextables.table.protocol import (
     check_writable,
     has_registry,
     is_foreign,
-    raised,
     taken_over,
     upgraded,
+    upgraded_to,
 )
 from indextables.table.snapshot import LoadedSnapshot, Snapshot
 from indextables.table.transaction import Draft, Outcome, transact
@@ -53,27 +53,27 @@ __all__ = [
     "explain",
     "explain_all",
     "files_in_cooldown",
+    "fully_matching_files",
     "has_registry",
     "is_foreign",
     "live_files",
-    "log_recorded",
-    "manifests_of",
+    "log_new_skips",
+    "manifest_counts",
     "new_skip",
     "newest_base",
-    "not_cooling",
     "on_newest_state",
-    "on_sound_base",
+    "on_undamaged_base",
+    "outside_cooldown",
     "protocol_for_skips",
     "public_table",
-    "raised",
     "read_changes",
     "read_history",
     "rows_of_partitions",
     "taken_over",
     "transact",
     "upgraded",
+    "upgraded_to",
     "version_at",
     "version_of",
-    "whole_files",
     "without_broken_states",
 ]

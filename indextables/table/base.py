@@ -77,12 +77,12 @@ def _at_least(protocol: Protocol | None, version: int) -> Protocol:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Declared:
     metadata: Metadata | None
     protocol: Protocol | None
 
 
-def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Iterator[_Found]:
+def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Iterator[_Declared]:
     """Metadata and protocol of version files and older states, newest first; the file of a version comes before its state."""
     places = sorted([*((v, 1) for v in listing.versions if v <= version), *((v, 0) for v in listing.states if v < version)], reverse=True)
     for number, is_file in places:
@@ -96,22 +96,22 @@ def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dic
             continue  # it expired after the listing
 
 
-def _in_version(log: TransactionLog, version: int) -> _Found:
+def _in_version(log: TransactionLog, version: int) -> _Declared:
     """Parses the file only if one of the two words occurs in it: thousands of files may have neither."""
     text = files.unpack(log.store.read(names.version_path(version)), f"version {version}")
     if b'"metaData"' not in text and b'"protocol"' not in text:
-        return _Found(None, None)
+        return _Declared(None, None)
     replay = Replay(log.store.root.relative)
     replay.apply(version, decode_actions(text, f"version {version}").actions)
-    return _Found(replay.metadata, replay.protocol)
+    return _Declared(replay.metadata, replay.protocol)
 
 
-def _in_state(log: TransactionLog, version: int) -> _Found:
+def _in_state(log: TransactionLog, version: int) -> _Declared:
     state = read_state_manifest(log.store, version)
-    return _Found(state_metadata(state), state_protocol(state))
+    return _Declared(state_metadata(state), state_protocol(state))
 
 
-def is_pointed_beyond(log: TransactionLog, listing: LogListing, newest: int) -> bool:
+def is_pointer_ahead(log: TransactionLog, listing: LogListing, newest: int) -> bool:
     """Whether the pointer names a version newer than `newest`. The pointer is a hint, so this is worth a warning and no more."""
     pointer = read_pointer(log.store) if listing.has_pointer else None
     return pointer is not None and pointer.version > newest

@@ -13,7 +13,7 @@ from indextables.clock import iso_ms
 from indextables.table.protocol import LEGACY, upgraded
 from indextables.table.snapshot import Snapshot
 
-SKIPS = 2  # the protocol version that introduced skips (SKP-09)
+SKIPS_PROTOCOL = 2  # the protocol version that introduced skips (SKP-09)
 _HOUR_MS = 3_600_000
 logger = logging.getLogger("indextables")
 
@@ -37,11 +37,11 @@ def protocol_for_skips(base: Snapshot) -> list[Protocol]:
     """The protocol upgrade that the first skip of an old table requires; empty if the protocol supports skips already."""
     if base.protocol is LEGACY:
         return []  # the first commit adds CURRENT, which supports skips
-    new = upgraded(base.protocol, SKIPS, SKIPS)
+    new = upgraded(base.protocol, SKIPS_PROTOCOL, SKIPS_PROTOCOL)
     return [] if new is base.protocol else [new]
 
 
-def log_recorded(skips: Iterable[Skip]) -> None:
+def log_new_skips(skips: Iterable[Skip]) -> None:
     for skip in skips:
         logger.info("Recorded skipped file: %s (skip count: %s, retry after: %s)", skip.path, skip.count, _instant(skip.retry_after))
 
@@ -51,7 +51,7 @@ def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
     return {path: skip.retry_after for path, skip in snapshot.skips.items() if skip.is_cooling(now_ms) and skip.retry_after is not None}
 
 
-def not_cooling(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+def outside_cooldown(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray[np.bool_]:
     """A mask of the paths that are not in cooldown."""
     kept = np.ones(len(paths), bool)
     for row, path in enumerate(paths) if cooling else ():

@@ -14,7 +14,7 @@ from indextables.table.pruning import partition_ranges
 from indextables.table.snapshot import Snapshot
 
 
-def whole_files(predicate: Predicate | None, adds: Sequence[Add], snapshot: Snapshot) -> frozenset[str]:
+def fully_matching_files(predicate: Predicate | None, adds: Sequence[Add], snapshot: Snapshot) -> frozenset[str]:
     """Paths of the files of which every row matches. Min/max cannot prove that: a row within the bounds may still be null."""
     if predicate is None or not adds:
         return frozenset(add.path for add in adds)
@@ -28,4 +28,4 @@ def whole_files(predicate: Predicate | None, adds: Sequence[Add], snapshot: Snap
 
     found = outcomes(predicate.expression, ranges, FALSE | NULL)
     whole = np.broadcast_to(~(found.false | found.null), (len(adds),))
-    return frozenset(add.path for add, is_whole in zip(adds, whole, strict=True) if is_whole)
+    return frozenset(add.path for add, matches_fully in zip(adds, whole, strict=True) if matches_fully)

@@ -71,8 +71,8 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
     if not earlier:
         raise VersionNotFound(
-            f"the table had no version at {_moment(timestamp_ms)}; the first version in its log, {entries[0].version}, "
-            f"is of {_moment(entries[0].timestamp_ms)}"
+            f"the table had no version at {_format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "
+            f"is of {_format_time(entries[0].timestamp_ms)}"
         )
     found = max(earlier)
     _, (_, gap_at) = _tail(listing)
@@ -80,11 +80,11 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # versions in between have expired, and one of them was current at that time
-        raise VersionNotFound(f"the version of {_moment(timestamp_ms)} has expired; the oldest after 0 is {following}")
+        raise VersionNotFound(f"the version of {_format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
     return found
 
 
-def _moment(timestamp_ms: int) -> str:
+def _format_time(timestamp_ms: int) -> str:
     """ISO 8601; milliseconds for a time outside the years 1 to 9999."""
     try:
         return iso_ms(timestamp_ms)
@@ -104,7 +104,7 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
 
 def describe_removal(log: TransactionLog, path: str, version: int) -> str:
     """Says when a file of `version` was last removed; if that version has expired, the time of the oldest retained version after it."""
-    times = {entry.version: _moment(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
+    times = {entry.version: _format_time(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
     for later in reversed(times):
         with suppress(VersionNotFound):
             removes = [action for action in log.read(later).actions if isinstance(action, Remove)]
@@ -120,7 +120,7 @@ def _entry(file: VersionFile, modified_ms: int) -> HistoryEntry:
     return HistoryEntry(
         version=file.version,
         timestamp_ms=commit_time(file, modified_ms),
-        operation=info.operation if info else _guess(file, adds, removes),
+        operation=info.operation if info else _guess_operation(file, adds, removes),
         user=info.user if info else None,
         engine=info.engine if info else None,
         job_id=info.job_id if info else None,
@@ -141,7 +141,7 @@ def commit_time(file: VersionFile, modified_ms: int) -> int:
     return created if file.version == 0 and isinstance(created, int) and _YEAR_1 <= created < _YEAR_10000 else modified_ms
 
 
-def _guess(file: VersionFile, adds: Sequence[Add], removes: Sequence[Remove]) -> str | None:
+def _guess_operation(file: VersionFile, adds: Sequence[Add], removes: Sequence[Remove]) -> str | None:
     """The likely operation of a commit without a commitInfo."""
     if file.version == 0:
         return "create"

@@ -12,7 +12,7 @@ from indextables.actions import Bounds, Totals
 from indextables.log import TransactionLog
 from indextables.memo import Memo
 from indextables.predicates import Predicate
-from indextables.state import FileLoader, ManifestDamaged, within
+from indextables.state import FileLoader, ManifestDamaged, matching_manifests
 from indextables.table.explanation import NO_MANIFESTS, ManifestCounts
 from indextables.table.opening import without_state
 from indextables.table.pruning import may_match_bounds
@@ -29,25 +29,25 @@ def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = 
     """
     if predicate is None or snapshot.layers.base is None:
         return _LOADED.get(snapshot, lambda snapshot: _loaded(log, snapshot))
-    may = _by_bounds(snapshot, predicate)
-    if len(within(snapshot.layers.base, may)) == len(snapshot.layers.base.manifests):
+    may_match = _by_bounds(snapshot, predicate)
+    if len(matching_manifests(snapshot.layers.base, may_match)) == len(snapshot.layers.base.manifests):
         return load(log, snapshot)
     loader = FileLoader(log)
-    return snapshot.with_files(on_sound_base(log, snapshot, lambda sound: loader.load_within(sound.layers, may)))
+    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load_within(usable.layers, may_match)))
 
 
 def _loaded(log: TransactionLog, snapshot: Snapshot) -> LoadedSnapshot:
     loader = FileLoader(log)
-    return snapshot.with_files(on_sound_base(log, snapshot, lambda sound: loader.load(sound.layers)))
+    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers)))
 
 
 def totals(log: TransactionLog, snapshot: Snapshot) -> Totals:
     """Totals of the live files. Loads no file entries unless files of the state were removed since."""
     loader = FileLoader(log)
-    return on_sound_base(log, snapshot, lambda sound: loader.totals(sound.layers))
+    return on_undamaged_base(log, snapshot, lambda usable: loader.totals(usable.layers))
 
 
-def on_sound_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
+def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
     """The result of `use(snapshot)`; if the state that the snapshot was read from is damaged, of the same version on an older base."""
     while True:
         try:
@@ -57,20 +57,20 @@ def on_sound_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapsh
             snapshot = without_state(log, snapshot, snapshot.layers.base.version, str(error))
 
 
-def manifests_of(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
+def manifest_counts(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
     """How many manifests the state has, and how many of them `load` has to read for `predicate`."""
     base = snapshot.layers.base
     if base is None:
         return NO_MANIFESTS
-    read = len(base.manifests) if predicate is None else len(within(base, _by_bounds(snapshot, predicate)))
+    read = len(base.manifests) if predicate is None else len(matching_manifests(base, _by_bounds(snapshot, predicate)))
     return ManifestCounts(len(base.manifests), read)
 
 
 def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
-    def may(bounds: Mapping[str, Bounds]) -> bool:
+    def may_match(bounds: Mapping[str, Bounds]) -> bool:
         texts = {name: (one.low, one.high) for name, one in bounds.items()}
         by_type = all(one.by_type for one in bounds.values())
         filled = [name for name, one in bounds.items() if not one.has_null]
         return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type, without_null=filled)
 
-    return may
+    return may_match

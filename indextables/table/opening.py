@@ -14,15 +14,15 @@ from indextables import limits
 from indextables.actions import Action, Replay, encode_actions
 from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import POINTER, Anchor, CacheKind, LogListing, TransactionLog, VersionFile, names, trim
-from indextables.state import held_bytes, is_whole, read_pointer
-from indextables.table.base import Base, is_pointed_beyond, newest_base
+from indextables.state import held_bytes, is_intact, read_pointer
+from indextables.table.base import Base, is_pointer_ahead, newest_base
 from indextables.table.declared import refuse_unsupported
 from indextables.table.metrics import metrics_of
 from indextables.table.protocol import LEGACY, check_readable
-from indextables.table.snapshot import NOTHING, Snapshot
+from indextables.table.snapshot import NO_BROKEN_STATES, Snapshot
 
-RELISTINGS = 5
-RECHECKED = 1000  # maximum number of versions that are listed again to find gaps: one page of an S3 listing
+MAX_RELISTINGS = 5
+MAX_RECHECKED = 1000  # maximum number of versions that are listed again to find gaps: one page of an S3 listing
 logger = logging.getLogger("indextables")
 
 
@@ -35,13 +35,13 @@ def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness
         return _load(log, version, log.listing())
     if log.is_new and (found := _from_pointer(log)) is not None:
         return found
-    for attempt in range(RELISTINGS):
-        with suppress(VersionNotFound, _NotEnough):  # a purge ran between listing and reading, or the listing was partial
+    for attempt in range(MAX_RELISTINGS):
+        with suppress(VersionNotFound, _ListingTooShort):  # a purge ran between listing and reading, or the listing was partial
             return _load(log, None, log.listing(0 if attempt else max_staleness_ms))
     return _load(log, None, log.listing())
 
 
-class _NotEnough(Exception):
+class _ListingTooShort(Exception):
     """The files from the pointer's version on are not enough to read the table."""
 
 
@@ -58,7 +58,7 @@ def _from_pointer(log: TransactionLog) -> Snapshot | None:
         return None
     try:
         return _read(log, None, listing)
-    except (_NotEnough, LogCorrupted, VersionNotFound):
+    except (_ListingTooShort, LogCorrupted, VersionNotFound):
         return None
 
 
@@ -66,7 +66,7 @@ def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snap
     """From the cache of this process if it is still valid for this listing, else from the store."""
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {log.store.root}")
-    known = _remembered(log, listing)
+    known = _cached_snapshot(log, listing)
     if known is not None and version in (None, known.version):
         found = known if version is not None else _follow(log, known, listing)
         if found is not None:
@@ -74,7 +74,7 @@ def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snap
     return _read(log, version, listing)
 
 
-def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str] = NOTHING) -> Snapshot:
+def _read(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str] = NO_BROKEN_STATES) -> Snapshot:
     """Reads the log without the states that are known to be broken. An unsupported protocol is reported rather than damage."""
     try:
         return _read_supported(log, version, listing, broken)
@@ -91,24 +91,26 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
     tail, gap_at = listing.tail(-1 if base.version is None else base.version)
     newest = tail[-1] if tail else base.version
     if listing.since > 0 and (base.version is None or base.broken or gap_at is not None):
-        raise _NotEnough
+        raise _ListingTooShort
     if version is None:
-        _refuse_loss(log, listing, base, newest, gap_at)
+        _check_nothing_lost(log, listing, base, newest, gap_at)
     if newest is None or (version is not None and not 0 <= version <= newest):
-        raise _lost(log, {**base.broken, **broken}, newest) if broken else _not_found(log, listing, base, version, newest, gap_at)
+        raise (
+            _missing_versions(log, {**base.broken, **broken}, newest) if broken else _not_found(log, listing, base, version, newest, gap_at)
+        )
     last = _replay_tail(base.replay, log.read_many([v for v in tail if version is None or v <= version]))
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
-    if version is None and listing.since == 0 and is_pointed_beyond(log, listing, newest):
+    if version is None and listing.since == 0 and is_pointer_ahead(log, listing, newest):
         if log.listing() != listing:
             return load_snapshot(log)  # the pointer names a version that was committed after the listing
         warnings.append(f"{POINTER} names a version after {newest}, the newest in the log")
     at = newest if version is None else version
-    snapshot = _frozen(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
+    snapshot = _build_snapshot(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
     _measure(log, snapshot, log.clock.now_ms() - started)
     if version is None:
-        _remember(log, snapshot)
+        _cache_snapshot(log, snapshot)
     elif (cache := log.cache()) is not None:
         cache.vouch(snapshot.anchor, log.generation)
     return snapshot
@@ -130,14 +132,14 @@ def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) 
 
 
 def _checked_from(snapshot: Snapshot) -> int:
-    """The version from which the listing must have no gap: that of the checkpoint, but at most RECHECKED versions back."""
-    return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - RECHECKED)
+    """The version from which the listing must have no gap: that of the checkpoint, but at most MAX_RECHECKED versions back."""
+    return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - MAX_RECHECKED)
 
 
 def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
     """The table right after a commit on `base`. Nothing is read, so concurrent commits can neither show up here nor make this fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
-    return _continued(log, base, [file], Anchor(names.version_path(version), file.digest, None))
+    return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 
 
 def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
@@ -145,8 +147,8 @@ def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
     file = VersionFile(0, actions, 0, encode_actions(actions))
     replay = Replay(log.store.root.relative)
     _replay_tail(replay, [file])
-    found = _frozen(replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
-    _remember(log, found)
+    found = _build_snapshot(replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
+    _cache_snapshot(log, found)
     return found
 
 
@@ -164,7 +166,7 @@ def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     listing = log.look()
     broken: dict[int, str] = {}
     for state in reversed([state for state in listing.states if state <= snapshot.version]):
-        if is_whole(log, state):
+        if is_intact(log, state):
             break
         broken[state] = f"state {state} is damaged or incomplete"
     return _read(log, snapshot.version, listing, broken)
@@ -189,12 +191,12 @@ def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Sna
         return snapshot
     try:
         files = list(log.read_many(tail))
-        return _continued(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
+        return _apply(log, snapshot, files, _anchor(log, listing, tail[-1], files[-1]))
     except (VersionNotFound, LogCorrupted):  # a file expired after the listing, or a full read will report the damage
         return None
 
 
-def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
+def _apply(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
     """Applies `files` on top of `snapshot`."""
     replay = Replay(
         log.store.root.relative,
@@ -205,12 +207,12 @@ def _continued(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionF
         skips=snapshot.skips,
     )
     _replay_tail(replay, files)
-    found = _frozen(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
-    _remember(log, found)
+    found = _build_snapshot(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
+    _cache_snapshot(log, found)
     return found
 
 
-def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
+def _cache_snapshot(log: TransactionLog, snapshot: Snapshot) -> None:
     """Caches the snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
     cache = log.cache()
     if cache is None:
@@ -223,7 +225,7 @@ def _remember(log: TransactionLog, snapshot: Snapshot) -> None:
     trim()
 
 
-def _remembered(log: TransactionLog, listing: LogListing) -> Snapshot | None:
+def _cached_snapshot(log: TransactionLog, listing: LogListing) -> Snapshot | None:
     """The cached snapshot, if reading the listed files anew would give the same."""
     cache = log.cache()
     if cache is None:
@@ -254,7 +256,7 @@ def _anchor(log: TransactionLog, listing: LogListing, version: int, file: Versio
     return next((Anchor(place, None, found) for place in places if (found := listing.stamp(place)) is not None), Anchor(path, None, None))
 
 
-def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
+def _check_nothing_lost(log: TransactionLog, listing: LogListing, base: Base, newest: int | None, gap_at: int | None) -> None:
     """Raises rather than silently reading an older version when there are signs that newer files were lost."""
     root = log.store.root
     had_checkpoints = bool(listing.bases) or listing.has_pointer
@@ -262,10 +264,10 @@ def _refuse_loss(log: TransactionLog, listing: LogListing, base: Base, newest: i
         raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
     beyond = [v for v in base.broken if newest is None or v > newest]
     if newest is None or beyond or (gap_at is not None and had_checkpoints):
-        raise _lost(log, base.broken, newest)
+        raise _missing_versions(log, base.broken, newest)
 
 
-def _lost(log: TransactionLog, broken: Mapping[int, str], newest: int | None) -> LogCorrupted:
+def _missing_versions(log: TransactionLog, broken: Mapping[int, str], newest: int | None) -> LogCorrupted:
     """An error that names what is missing after the `newest` readable version, the broken checkpoints, and what can be done."""
     missing = f"version {newest + 1}" if newest is not None else "version 0 or a valid checkpoint"
     others = sorted(broken, reverse=True)
@@ -286,14 +288,14 @@ def _replay_tail(replay: Replay, versions: Iterable[VersionFile]) -> VersionFile
     return file
 
 
-def _frozen(
+def _build_snapshot(
     replay: Replay,
     version: int,
     base: int | None,
     gap_at: int | None,
     anchor: Anchor,
     warnings: list[str],
-    broken: Mapping[int, str] = NOTHING,
+    broken: Mapping[int, str] = NO_BROKEN_STATES,
 ) -> Snapshot:
     for warning in warnings:
         logger.warning("%s", warning)
@@ -312,7 +314,7 @@ def _not_found(
     if version in base.broken and version not in listing.versions:
         return LogCorrupted(f"version {version} of {log.store.root} cannot be read: {base.broken[version]}")
     if base.broken and version in listing.versions:
-        return _lost(log, base.broken, newest)
+        return _missing_versions(log, base.broken, newest)
     if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
         return VersionNotFound(f"version {version} of {log.store.root} has expired")
     if gap_at is not None and version is not None and version >= gap_at:

@@ -69,10 +69,10 @@ def taken_over(protocol: Protocol) -> Protocol:
 
 def upgraded(protocol: Protocol, reader: int, writer: int) -> Protocol:
     """The protocol with at least these versions; the same object if it has them already."""
-    return raised(protocol, Protocol(min_reader_version=reader, min_writer_version=writer))
+    return upgraded_to(protocol, Protocol(min_reader_version=reader, min_writer_version=writer))
 
 
-def raised(protocol: Protocol, needed: Protocol) -> Protocol:
+def upgraded_to(protocol: Protocol, needed: Protocol) -> Protocol:
     """The protocol with at least the versions and features of `needed`; the same object if nothing is missing."""
     new = Protocol(
         min_reader_version=max(protocol.min_reader_version, needed.min_reader_version),

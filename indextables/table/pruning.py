@@ -30,8 +30,8 @@ from indextables.predicates import (
     typed_scalar,
 )
 
-_CUT = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # length at which other writers truncate string statistics
-_FEW = 4  # if partitions leave at most one file in four, min/max are compared for these files only
+_TRUNCATED_LENGTH = typed_scalar(STATS_CHARACTERS, pa.int64()).cast(pa.int32())  # length at which other writers truncate string statistics
+_SELECTIVE = 4  # if partitions leave at most one file in four, min/max are compared for these files only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Pruned:
 def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_columns: Sequence[str]) -> Pruned:
     """Prunes a file only if none of its rows can match.
 
-    Statistics of other writers, which are told apart by the names of their files, are trusted less: their string maxima may be truncated
+    Statistics of other writers, which are recognised by the names of their files, are trusted less: their string maxima may be truncated
     (C-51), their string order may be that of UTF-16, and their floating-point maxima may ignore NaN.
     """
     found = [_prune_part(part, predicate, schema, partition_columns) for part in files.all_parts]
@@ -53,7 +53,7 @@ def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_c
     return Pruned(*(np.concatenate([none, *masks]) for masks in zip(*found, strict=True))) if found else Pruned(none, none)
 
 
-def decided_by_partition(predicate: Predicate, partition_columns: Sequence[str]) -> bool:
+def uses_only_partitions(predicate: Predicate, partition_columns: Sequence[str]) -> bool:
     """Whether the predicate uses partition columns only, so that all rows of a file give the same result."""
     return predicate.columns <= set(partition_columns)
 
@@ -112,9 +112,9 @@ def _prune_part(part: Part, predicate: Predicate, schema: pa.Schema, partition_c
 
     in_partitions = _may_be_true(predicate, by_partition, size)
     remaining = in_partitions & segment.derived("has rows", _has_rows)
-    if not decided_by_partition(predicate, partition_columns):
+    if not uses_only_partitions(predicate, partition_columns):
         rows = np.flatnonzero(remaining)
-        if len(rows) * _FEW <= size:
+        if len(rows) * _SELECTIVE <= size:
             remaining[rows] = _may_be_true(predicate, lambda name: by_stats(name).take(rows), len(rows))
         else:
             remaining &= _may_be_true(predicate, by_stats, size)
@@ -149,8 +149,8 @@ def stats_ranges(files: pa.Table, ours: Mask, name: str, kind: pa.DataType) -> R
     if not ours.all() and pa.types.is_floating(kind):
         high = high.only(ours)
     if not ours.all() and pa.types.is_string(kind):
-        low, high = (keys.only(ours | ~_is_beyond(side)) for keys, side in zip((low, high), texts, strict=True))
-        high = high.only(ours | ~mask_of(pc.greater_equal(pc.utf8_length(texts[1]), _CUT)))
+        low, high = (keys.only(ours | ~_differs_in_utf16(side)) for keys, side in zip((low, high), texts, strict=True))
+        high = high.only(ours | ~mask_of(pc.greater_equal(pc.utf8_length(texts[1]), _TRUNCATED_LENGTH)))
     return _ranges(kind, low, high)
 
 
@@ -158,7 +158,7 @@ def _is_ours(files: pa.Table) -> Mask:
     return mask_of(pc.match_substring_regex(files.column("path").combine_chunks(), rf"\A(?:{SPLIT_PATTERN})\z"))
 
 
-def _is_beyond(texts: pa.Array) -> Mask:
+def _differs_in_utf16(texts: pa.Array) -> Mask:
     """Where a text has a character that the JVM, which compares UTF-16, orders differently: U+FFFF after U+10000."""
     return mask_of(pc.match_substring_regex(texts, r"[\x{E000}-\x{10FFFF}]"))
 
@@ -174,7 +174,7 @@ def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
 def _ordered_as_text(kind: pa.DataType, *bounds: str | None) -> bool:
     """Whether the order of the type equals that of its texts: for dates and booleans, and for strings that the JVM orders as we do."""
     if pa.types.is_string(kind):
-        return not any(_is_beyond(_texts(bound))[0] for bound in bounds)
+        return not any(_differs_in_utf16(_texts(bound))[0] for bound in bounds)
     return bool(pa.types.is_date(kind) or pa.types.is_boolean(kind))
 
 

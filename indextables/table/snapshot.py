@@ -16,7 +16,7 @@ from indextables.log import Anchor
 from indextables.schema import from_spark_json
 from indextables.state import Registry
 
-NOTHING: Mapping[int, str] = {}
+NO_BROKEN_STATES: Mapping[int, str] = {}
 _FEW_FILES = 1000  # up to this number of files, a snapshot caches the actions
 
 
@@ -34,7 +34,7 @@ class Snapshot:
     anchor: Anchor  # identifies the log, so that a replaced log is noticed
     warnings: tuple[str, ...] = ()
     skips: Mapping[str, Skip] = field(default_factory=dict)  # by path, of files that are still live
-    broken: Mapping[int, str] = field(default_factory=lambda: NOTHING)  # version of each state that was ignored as damaged -> why
+    broken: Mapping[int, str] = field(default_factory=lambda: NO_BROKEN_STATES)  # version of each state that was ignored as damaged -> why
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -17,7 +17,7 @@ from indextables.log import TransactionLog, is_already_committed
 from indextables.state import NEEDED, deduplicated
 from indextables.table.loading import load
 from indextables.table.opening import advance, committed, load_snapshot
-from indextables.table.protocol import CURRENT, LEGACY, check_writable, has_registry, is_foreign, raised, upgraded
+from indextables.table.protocol import CURRENT, LEGACY, check_writable, has_registry, is_foreign, upgraded, upgraded_to
 from indextables.table.snapshot import LoadedSnapshot, Snapshot
 from indextables.version import ENGINE
 
@@ -61,8 +61,8 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
-        number = [] if txn is None or txn in draft.actions else [txn]
-        actions = [info, *_first_protocol(base, draft), *number, *_with_refs(base, draft.actions)]
+        txn_actions = [] if txn is None or txn in draft.actions else [txn]
+        actions = [info, *_first_protocol(base, draft), *txn_actions, *_with_refs(base, draft.actions)]
         with interrupts.held_back() as versions:  # an interrupt would leave the outcome of the commit unknown
             made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
             if made and _took_effect(log, version, actions, info):
@@ -108,7 +108,7 @@ def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:
     if not has_registry(protocol):
         return actions
     rewritten, refers = deduplicated(actions, base.metadata)
-    needed = raised(protocol, NEEDED)
+    needed = upgraded_to(protocol, NEEDED)
     if not refers or needed is protocol or is_foreign(protocol):  # another program's protocol is not changed
         return rewritten
     return [needed, *(action for action in rewritten if not isinstance(action, Protocol))]
@@ -135,7 +135,7 @@ def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], 
         return True
     ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
     newest = load(log, load_snapshot(log))
-    if _shows(newest, version, actions, ours, log) or _removed_later(log, version, ours):
+    if _contains_commit(newest, version, actions, ours, log) or _removed_later(log, version, ours):
         return True
     try:
         found = log.read(version).actions
@@ -149,7 +149,7 @@ def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], 
     return False
 
 
-def _shows(newest: LoadedSnapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
+def _contains_commit(newest: LoadedSnapshot, version: int, actions: Sequence[Action], ours: Collection[str], log: TransactionLog) -> bool:
     """Whether the newest version contains a split of this commit or, if the commit adds none, reflects all its other actions."""
     found = [add for path in ours if (add := newest.files.get(path)) is not None]
     if any(add.added_at_version is not None and add.added_at_version >= version for add in found):

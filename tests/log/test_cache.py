@@ -194,7 +194,7 @@ def test_the_door_of_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
 def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
-    monkeypatch.setattr(opening, "RECHECKED", 1)
+    monkeypatch.setattr(opening, "MAX_RECHECKED", 1)
     reading = Reading(cache_ms=cache_ms)
     log = TransactionLog(store, reading)
     snapshot = load_snapshot(log)

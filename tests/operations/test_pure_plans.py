@@ -20,7 +20,7 @@ from indextables.operations.expire import complete_purge_facts, gather_purge_fac
 from indextables.operations.merge import merge_options
 from indextables.state import HOUR, NotGathered, Policy, plan
 from indextables.state.checkpoints.avro import manifest_cache
-from indextables.state.checkpoints.avro.path_sums import PathSums
+from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.storage import LocalStore, open_store, opening
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
@@ -120,10 +120,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
                 if inspect.isfunction(member) and not name.startswith("_"):
                     monkeypatch.setattr(kind, name, refused)
         monkeypatch.setattr(opening, "_open", types.SimpleNamespace(get_or_make=refused))
-        for name in ("get", "put", "keep"):
+        for name in ("get", "put", "write"):
             monkeypatch.setattr(manifest_cache, name, refused)
-        for name in ("among", "keep"):
-            monkeypatch.setattr(PathSums, name, refused)
+        for name in ("candidates", "save"):
+            monkeypatch.setattr(PathChecksums, name, refused)
 
     return start
 

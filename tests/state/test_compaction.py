@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from indextables.config import Config
-from indextables.state.checkpoints.avro.compaction import Fate, StateFigures, fates, reason
+from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
 from indextables.state.checkpoints.options import StateOptions
 
 OPTIONS = StateOptions.of(Config.of())
@@ -28,19 +28,19 @@ CALM = StateFigures(live=1000, tombstones=0, removed=0, manifests=2, readded=Fal
     ],
 )
 def test_reasons(change: dict[str, int], compacts: bool) -> None:
-    assert (reason(dataclasses.replace(CALM, **change), OPTIONS) is not None) is compacts
+    assert (compaction_reason(dataclasses.replace(CALM, **change), OPTIONS) is not None) is compacts
 
 
 def test_a_large_remove() -> None:
     options = dataclasses.replace(OPTIONS, large_remove_threshold=5)
-    assert reason(dataclasses.replace(CALM, removed=5), options) is None
-    assert reason(dataclasses.replace(CALM, removed=6), options) == "6 files were removed"
+    assert compaction_reason(dataclasses.replace(CALM, removed=5), options) is None
+    assert compaction_reason(dataclasses.replace(CALM, removed=6), options) == "6 files were removed"
 
 
 def test_fates() -> None:
-    keep, clean, merge, drop = Fate.KEEP, Fate.CLEAN, Fate.MERGE, Fate.DROP
-    assert fates([(100, 0), (100, 10), (100, 80), (100, 100), (10, 0)], 100, 0) == [keep, clean, merge, drop, merge]
-    assert fates([(100, 0), (10, 0)], 100, 0) == [keep, keep]
-    assert fates([(100, 0), (10, 2)], 100, 0) == [keep, clean]
-    assert fates([(100, 0), (10, 0)], 100, 1) == [keep, merge]
-    assert fates([], 100, 5) == []
+    keep, clean, merge, drop = ManifestAction.KEEP, ManifestAction.CLEAN, ManifestAction.MERGE, ManifestAction.DROP
+    assert manifest_actions([(100, 0), (100, 10), (100, 80), (100, 100), (10, 0)], 100, 0) == [keep, clean, merge, drop, merge]
+    assert manifest_actions([(100, 0), (10, 0)], 100, 0) == [keep, keep]
+    assert manifest_actions([(100, 0), (10, 2)], 100, 0) == [keep, clean]
+    assert manifest_actions([(100, 0), (10, 0)], 100, 1) == [keep, merge]
+    assert manifest_actions([], 100, 5) == []

@@ -231,10 +231,10 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
     doubtful = LogFacts(*(getattr(unread, name) for name in files), references=references, unreadable={15: "it was cut"})
     found = plan(doubtful, POLICY, NOW)
     assert numbers(found, FileKind.MANIFEST) == []
-    assert found.doubts == ["state 15 cannot be read, so all manifests are kept: it was cut"]
+    assert found.kept_reasons == ["state 15 cannot be read, so all manifests are kept: it was cut"]
     stamps = {file.path.removeprefix(LOG): (1, file.modified_ms or 0) for file in unread.inventory.manifests.values()}
     alone = LogFacts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
-    assert plan(alone, POLICY, NOW).doubts == ["there is no state to tell which manifests are in use: all are kept"]
+    assert plan(alone, POLICY, NOW).kept_reasons == ["there is no state to tell which manifests are in use: all are kept"]
     stamps = dict.fromkeys((version(20), state(15), state(20)), (1, NOW)) | {NAMES[0]: (1, NOW - 2 * DAY)}
     lost = LogFacts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
     assert plan(lost, POLICY, NOW) == Plan(
@@ -244,9 +244,9 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
 
 def test_states_that_lean_on_older_files_keep_them() -> None:
     """Other writers' states leave the metadata to the log: the newest of it may be in a version that would expire."""
-    found = plan(facts(history(50, 10) | {checkpoint(50): 0, state(50): 0, state(49): 10}, leaning=[49]), POLICY, NOW)
+    found = plan(facts(history(50, 10) | {checkpoint(50): 0, state(50): 0, state(49): 10}, incomplete_states=[49]), POLICY, NOW)
     assert numbers(found, FileKind.VERSION) == numbers(found, FileKind.STATE) == []
-    assert "state 49 has no metadata or no protocol" in found.doubts[0]
+    assert "state 49 has no metadata or no protocol" in found.kept_reasons[0]
 
 
 def test_a_gap_that_another_program_left_has_a_base_of_its_own() -> None:

@@ -21,7 +21,7 @@ from indextables.predicates import parse_predicate
 from indextables.predicates.expressions import order_key
 from indextables.predicates.log_strings import bounds_of
 from indextables.splits.format.stats import truncated_maximum
-from indextables.table.pruning import decided_by_partition, may_match_bounds, prune
+from indextables.table.pruning import may_match_bounds, prune, uses_only_partitions
 from indextables.values import encode_value
 from tests.support import avro_tables
 from tests.support.outcomes_model import Stats, may_match
@@ -102,7 +102,7 @@ def test_a_file_with_a_matching_row_is_never_pruned(seed: int, condition: Both, 
     for file, stats, may in zip(files, known, kept, strict=True):
         found = any(found_rows[id(row)] for row in file)
         assert may or not found, (condition.ours, stats)
-        if decided_by_partition(predicate, PARTITIONS) and condition.ours.count("b") + condition.ours.count("y") <= 1:
+        if uses_only_partitions(predicate, PARTITIONS) and condition.ours.count("b") + condition.ours.count("y") <= 1:
             assert may == found, (condition.ours, stats)
 
 
@@ -282,8 +282,8 @@ def test_a_column_that_changed_its_type_prunes_nothing() -> None:
 
 
 def test_decided_by_partition() -> None:
-    assert decided_by_partition(parse_predicate("b AND y = 1", SCHEMA), PARTITIONS)
-    assert not decided_by_partition(parse_predicate("b AND l = 1", SCHEMA), PARTITIONS)
+    assert uses_only_partitions(parse_predicate("b AND y = 1", SCHEMA), PARTITIONS)
+    assert not uses_only_partitions(parse_predicate("b AND l = 1", SCHEMA), PARTITIONS)
 
 
 def test_no_files_no_rows() -> None:

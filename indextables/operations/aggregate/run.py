@@ -28,7 +28,7 @@ from indextables.operations.executor import in_threads
 from indextables.operations.search import bind, bound_query, reader
 from indextables.predicates import Predicate
 from indextables.splits import ParsedQuery
-from indextables.table import Snapshot, TableContext, live_files, whole_files
+from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 _CHUNK_ROWS = 65_536
 _CHUNK_BYTES = 16 * limits.MIB
@@ -73,7 +73,7 @@ def aggregate(
     groups, measures, predicate = parse_groups(snapshot.schema, group_by), parse_measures(snapshot.schema, aggs), bind(snapshot, where)
     parsed = None if query is None else bound_query(context, snapshot, query)[0]
     files = live_files(context.load(snapshot, predicate), predicate)
-    plan = Plan(groups, measures, predicate, parsed, snapshot.schema, whole_files(predicate, files, snapshot))
+    plan = Plan(groups, measures, predicate, parsed, snapshot.schema, fully_matching_files(predicate, files, snapshot))
     names = [*(group.name for group in plan.groups), *(measure.name for measure in plan.measures)]
     if doubled := [name for name in names if names.count(name) > 1]:
         raise InvalidArgument(f"the result would have two columns {doubled[0]!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from indextables.actions import Skip
 from indextables.errors import InvalidArgument
 from indextables.operations.checkpoint import after_commit
-from indextables.table import Draft, Outcome, Snapshot, TableContext, log_recorded, new_skip, protocol_for_skips, transact
+from indextables.table import Draft, Outcome, Snapshot, TableContext, log_new_skips, new_skip, protocol_for_skips, transact
 
 _LONGEST_HOURS = 24 * 366 * 100
 
@@ -45,5 +45,5 @@ def record_skipped_file(
     build = _Record(context.root.relative(path), reason, operation, context.clock.now_ms(), hours, context)
     outcome = transact(context.log, base, "record_skipped_file", build, config=bound.config, clock=context.clock)
     assert outcome.draft is not None
-    log_recorded(action for action in outcome.draft.actions if isinstance(action, Skip))
+    log_new_skips(action for action in outcome.draft.actions if isinstance(action, Skip))
     return replace(outcome, snapshot=after_commit(context, outcome.snapshot)[0])

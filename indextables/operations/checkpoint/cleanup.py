@@ -25,7 +25,7 @@ from indextables.state import (
     LogFacts,
     Plan,
     Policy,
-    is_whole,
+    is_intact,
     manifest_path,
     read_checkpoint,
     read_state_manifest,
@@ -76,7 +76,7 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
 
 def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
     found = due(context, version)
-    for doubt in found.doubts:
+    for doubt in found.kept_reasons:
         logger.info("%s", doubt, extra={"event": "cleanup_held_back", "table": str(context.root)})
     return found.deletions
 
@@ -106,7 +106,7 @@ def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Pla
     def is_base(version: int) -> bool:
         """Read to its last byte: what goes could not be told again from anything else."""
         is_alone = version == facts.current or stands_alone(log, listing, version)
-        return is_alone and (version not in listing.states or is_whole(log, version, verified_manifests(log)))
+        return is_alone and (version not in listing.states or is_intact(log, version, verified_manifests(log)))
 
     return retention.plan(with_bases(facts, policy, now_ms, is_base), policy, now_ms)
 
@@ -150,7 +150,7 @@ def gather(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
         latest=version if version in listing.bases else None,
         times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
         is_base={},
-        leaning=_leaning(log, inventory),
+        incomplete_states=_leaning(log, inventory),
     )
     return facts, listing
 
@@ -167,7 +167,7 @@ def stands_alone(log: TransactionLog, listing: LogListing, version: int, *, thor
             present = all(listing.stamp(manifest_path(info.path, version)) is not None for info in state.manifests)
             return present and state_metadata(state) is not None and state_protocol(state) is not None
         replay, form = read_checkpoint(log, listing, version)
-        if thorough and form is Format.AVRO and not is_whole(log, version):
+        if thorough and form is Format.AVRO and not is_intact(log, version):
             return False
         if thorough:
             FileLoader(log).load(replay.files())  # decodes every entry

@@ -40,10 +40,10 @@ from indextables.table import (
     has_registry,
     is_foreign,
     on_newest_state,
-    on_sound_base,
-    raised,
+    on_undamaged_base,
     taken_over,
     transact,
+    upgraded_to,
     without_broken_states,
 )
 
@@ -61,14 +61,14 @@ class _Prepare:
         options = options_of(context, base)
         retention = int(context.config.get("transaction.txnRetention"))
         needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
-        protocol = _claimed(base.protocol, base.protocol if needed is None else raised(base.protocol, needed), options)
+        protocol = _claimed(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
         metadata = base.metadata
         if has_registry(protocol):
             known = {} if base.layers.base is None else base.layers.base.mappings  # a state of another program has them to itself
             metadata = registered(metadata, known)
             registry = Registry.of(metadata)
             metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
-            protocol = protocol if metadata is base.metadata else raised(protocol, NEEDED)
+            protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
         news: list[Action] = [] if protocol is base.protocol else [protocol]
         return Draft(news if metadata is base.metadata else [*news, metadata])
 
@@ -129,7 +129,7 @@ def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[st
 
     What else lies in a state was seen to when that was written.
     """
-    stored = on_sound_base(context.log, snapshot, lambda sound: FileLoader(context.log).parts(sound.layers))
+    stored = on_undamaged_base(context.log, snapshot, lambda sound: FileLoader(context.log).parts(sound.layers))
     if set(refs).isdisjoint(column_values(stored, "doc_mapping_ref")):
         return snapshot.layers
     return LayeredFiles(context.load(snapshot).files)
@@ -230,7 +230,7 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
     bound = context.for_table(snapshot)
     is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
     only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
-    is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, remembering=is_new)
+    is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, skip_verified=is_new)
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
     if whole.checkpoint == whole.version and (is_broken or only is None):
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
@@ -266,7 +266,7 @@ def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: 
         {"num_files": context.totals(snapshot).num_files, **counts(Deleted(planned.deletions, []))},
         base_version=snapshot.version,
         dry_run=True,
-        warnings=planned.doubts,
+        warnings=planned.kept_reasons,
         plan=steps,
     )
 

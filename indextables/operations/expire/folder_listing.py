@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from indextables.paths import LOG_FOLDER, is_our_temporary
-from indextables.state import File, side_file
+from indextables.state import File, checksum_file
 from indextables.storage import Entry
 
 _OWN_LOG = f"{LOG_FOLDER}/"
@@ -22,7 +22,7 @@ class FolderListing:
     sizes: array[int] = field(default_factory=lambda: array("q"))
     times: array[int] = field(default_factory=lambda: array("q"))  # ms, by the store's clock
     log: dict[str, tuple[int, int]] = field(default_factory=dict)  # size and time by path in the log folder
-    side_files: dict[str, File] = field(default_factory=dict)  # by their own paths; those of splits only
+    checksum_files: dict[str, File] = field(default_factory=dict)  # by their own paths; those of splits only
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> FolderListing:
@@ -39,7 +39,7 @@ class FolderListing:
             listing.sizes.append(entry.size)
             listing.times.append(entry.modified_ms)
             if path.endswith(".split.crc"):
-                listing.side_files[path] = File.of(path, entry.size, entry.modified_ms)
+                listing.checksum_files[path] = File.of(path, entry.size, entry.modified_ms)
         return listing._without(tuple(inner)) if inner else listing
 
     def _without(self, folders: tuple[str, ...]) -> FolderListing:
@@ -49,7 +49,7 @@ class FolderListing:
             array("q", (self.sizes[row] for row in kept)),
             array("q", (self.times[row] for row in kept)),
             self.log,
-            {path: file for path, file in self.side_files.items() if not path.startswith(folders)},
+            {path: file for path, file in self.checksum_files.items() if not path.startswith(folders)},
         )
 
     def __len__(self) -> int:
@@ -70,5 +70,5 @@ class FolderListing:
 
     def with_side_file(self, file: File) -> tuple[File, ...]:
         """A file, and the checksum that Hadoop left beside it."""
-        side = self.side_files.get(side_file(file.path))
+        side = self.checksum_files.get(checksum_file(file.path))
         return (file,) if side is None else (file, side)

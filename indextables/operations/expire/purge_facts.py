@@ -96,8 +96,8 @@ def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventor
         inventory.checkpoints,
         inventory.states,
         inventory.manifests,
-        inventory.loose_parts,
-        inventory.side_files,
+        inventory.orphaned_parts,
+        inventory.checksum_files,
         inventory.has_pointer,
     )
 
@@ -112,7 +112,7 @@ def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inv
         is_base={},
         references=named,
         unreadable=unreadable,
-        leaning=[version for version in named if is_leaning(log, version)],
+        incomplete_states=[version for version in named if is_leaning(log, version)],
     )
 
 

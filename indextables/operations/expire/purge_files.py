@@ -48,7 +48,7 @@ def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Execu
         context, [*by_kind[FileKind.VERSION], *by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE], *by_kind[FileKind.TEMPORARY]]
     )
     manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[FileKind.MANIFEST])
-    warnings[:0] = planned.doubts
+    warnings[:0] = planned.kept_reasons
     deleted += delete(context, manifests) + delete(context, by_kind[FileKind.SPLIT], executor)
     context.log.invalidate_cache()
     status = Status.NO_ACTION if not planned.deletions else Status.PARTIAL if deleted.problems else Status.SUCCESS
@@ -95,7 +95,7 @@ def purge(
         metrics_of(Deleted(planned.deletions, [])),
         base_version=facts.snapshot.version,
         dry_run=True,
-        warnings=planned.doubts,
+        warnings=planned.kept_reasons,
         plan=[line for deletion in planned.deletions for line in deletion.describe()],
     )
     return result

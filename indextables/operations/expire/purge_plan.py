@@ -58,12 +58,12 @@ def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
             f"{options.most_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
         )
     temporaries = _temporaries(facts, options, now_ms)
-    return Plan([*log.deletions, *temporaries, *found[: options.most_splits]], [*log.doubts, *splits.doubts, *cut])
+    return Plan([*log.deletions, *temporaries, *found[: options.most_splits]], [*log.kept_reasons, *splits.kept_reasons, *cut])
 
 
 def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
     """Never a young one, whatever is asked: its writer may be at work."""
-    end = now_ms - max(options.orphan_ms, options.policy.loose_parts)
+    end = now_ms - max(options.orphan_ms, options.policy.orphaned_parts)
     old = [file for file in facts.folder.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
     return [Deletion(FileKind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
@@ -95,13 +95,15 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "removed from the table"))
         elif forgotten and _is_in_no_version(facts, file, now_ms - options.orphan_ms):
             unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "in no version of the table"))
-    doubts = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
+    kept_reasons = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
     if not unknown:
-        return Plan(dead, doubts)
+        return Plan(dead, kept_reasons)
     retained = _listed_below(facts, log)
     if retained is None:
-        return Plan(dead, [*doubts, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"])
-    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], doubts)
+        return Plan(
+            dead, [*kept_reasons, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"]
+        )
+    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
 
 
 def _is_in_no_version(facts: PurgeFacts, file: File, latest_ms: int) -> bool:

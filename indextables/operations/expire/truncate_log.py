@@ -66,7 +66,7 @@ def run(context: TableContext, made: Report) -> Report:
     context.log.invalidate_cache()
     done = Status.SUCCESS if planned.deletions or made.status is Status.SUCCESS else Status.NO_ACTION
     metrics = _metrics(deleted, version, made.metrics["num_files"])
-    warnings = [*made.warnings, *planned.doubts, *warnings, *deleted.problems]
+    warnings = [*made.warnings, *planned.kept_reasons, *warnings, *deleted.problems]
     status = Status.PARTIAL if deleted.problems else done
     return report(status, metrics, base_version=made.base_version, version=made.version, warnings=warnings)
 
@@ -93,4 +93,4 @@ def truncate_history(context: TableContext, dry_run: bool = False) -> Report:
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
     metrics = _metrics(Deleted(planned.deletions, []), facts.current, context.totals(now).num_files)
-    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.doubts, plan=steps)
+    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)

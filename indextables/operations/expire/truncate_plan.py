@@ -26,7 +26,7 @@ def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     unnamed = [deletion for deletion in found.deletions if deletion.kind is FileKind.MANIFEST]
     manifests = {deletion.path: deletion for deletion in [*unnamed, *_left_alone(facts, log)]}
     kept = [f"{len(strays)} versions out of their order are kept for now: a writer may be about to take them back"] if strays else []
-    return Plan([*log, *(manifests[path] for path in sorted(manifests))], [*found.doubts, *kept])
+    return Plan([*log, *(manifests[path] for path in sorted(manifests))], [*found.kept_reasons, *kept])
 
 
 def _strays(facts: LogFacts, since_ms: int) -> set[int]:
@@ -54,4 +54,4 @@ def _left_alone(facts: LogFacts, log: Sequence[Deletion]) -> list[Deletion]:
     paths = {path for state in gone & set(references) for path in references[state]} - named
     files = facts.inventory
     found = [files.manifests[path] for path in paths if path in files.manifests]
-    return [Deletion(FileKind.MANIFEST, files.with_side_files([file]), "only states that go name it") for file in found]
+    return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "only states that go name it") for file in found]

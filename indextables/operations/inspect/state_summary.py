@@ -7,7 +7,16 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import LogCorrupted
-from indextables.state import Format, StateFigures, StateManifest, StateOptions, read_checkpoint, read_pointer, read_state_manifest, reason
+from indextables.state import (
+    Format,
+    StateFigures,
+    StateManifest,
+    StateOptions,
+    compaction_reason,
+    read_checkpoint,
+    read_pointer,
+    read_state_manifest,
+)
 from indextables.table import TableContext
 
 NONE = "none"  # the format of a table without a checkpoint
@@ -39,7 +48,11 @@ def describe_state(context: TableContext) -> dict[str, Any]:
     totals = context.totals(found)
     live = totals.num_files
     options = StateOptions.of(context.for_table(newest).config)
-    due = state is not None and bool(manifests) and reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
+    due = (
+        state is not None
+        and bool(manifests)
+        and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
+    )
     return {
         "table_path": str(context.root),
         "format": form,

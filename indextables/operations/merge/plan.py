@@ -17,7 +17,7 @@ from indextables.config import Config, parse_size
 from indextables.errors import InvalidArgument
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import is_upstream
-from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, not_cooling, rows_of_partitions
+from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, outside_cooldown, rows_of_partitions
 
 _COLUMNS = ["path", "partition_values", "size", "modification_time", "num_records"]
 
@@ -114,7 +114,7 @@ def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, wit
     chosen, upstream = _candidates(view, options)
     files = view.files.take(chosen, _COLUMNS)
     paths: list[str] = files.column("path").to_pylist()
-    kept = not_cooling(paths, files_in_cooldown(view, now_ms))
+    kept = outside_cooldown(paths, files_in_cooldown(view, now_ms))
     if without:
         kept &= np.fromiter((path not in without for path in paths), bool, len(paths))
     partition = _partitions(files.column("partition_values"))

@@ -24,7 +24,7 @@ from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_opt
 from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.rows import named_on_failure, upstream_table
-from indextables.table import Snapshot, TableContext, check_owned, log_recorded, transact
+from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
 
 logger = logging.getLogger("indextables")
 
@@ -120,7 +120,7 @@ class _Merging:
         context, commit = self.context, BatchCommit(results, self.context)
         outcome = transact(context.log, self.snapshot, "merge_splits", commit, config=context.config, clock=context.clock)
         assert outcome.draft is not None
-        log_recorded(action for action in outcome.draft.actions if isinstance(action, Skip))
+        log_new_skips(action for action in outcome.draft.actions if isinstance(action, Skip))
         self.snapshot = outcome.snapshot
         for result in results:
             if result.error is not None:

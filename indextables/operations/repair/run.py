@@ -18,7 +18,7 @@ from indextables.operations.findings import Finding, command, counted
 from indextables.operations.inspect import MISSING, VerifyTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.paths import LOG_FOLDER, TableRoot
-from indextables.state import FileLoader, is_whole
+from indextables.state import FileLoader, is_intact
 from indextables.storage import StoreSpec, open_store
 from indextables.table import CURRENT, TableContext, check_readable, newest_base
 
@@ -66,7 +66,7 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
     listing = context.log.listing()
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
-    whole = tuple(version for version in listing.states if is_whole(context.log, version))
+    whole = tuple(version for version in listing.states if is_intact(context.log, version))
     broken = [f"the state of version {version} was left out: it is not whole" for version in listing.states if version not in whole]
     base = newest_base(context.log, replace(listing, states=whole), None)
     problems = [*broken, *(f"the checkpoint of version {version} was left out: {why}" for version, why in base.broken.items())]

@@ -14,7 +14,17 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import in_our_form, is_upstream
 from indextables.schema import canonical_type
 from indextables.splits import DocMapping, ParsedQuery, SplitPlace, SplitReader, open_split, parse_query
-from indextables.table import Explain, Snapshot, TableContext, describe_removal, explain, explain_all, live_files, manifests_of, whole_files
+from indextables.table import (
+    Explain,
+    Snapshot,
+    TableContext,
+    describe_removal,
+    explain,
+    explain_all,
+    fully_matching_files,
+    live_files,
+    manifest_counts,
+)
 
 SCORE = "_score"
 
@@ -47,7 +57,7 @@ def explain_filter(context: TableContext, snapshot: Snapshot, where: str | None 
     if query is not None:
         bound_query(context, snapshot, query)
     predicate = bind(snapshot, where)
-    manifests = manifests_of(snapshot, predicate)
+    manifests = manifest_counts(snapshot, predicate)
     if predicate is None:
         return explain_all(snapshot.version, context.totals(snapshot), query, manifests)
     return explain(context.load(snapshot, predicate), predicate, query, manifests)
@@ -60,7 +70,7 @@ def count(context: TableContext, snapshot: Snapshot, where: str | None = None) -
         return sum(num_records(context, snapshot.version, add) for add in live_files(context.load(snapshot), None))
 
     files = live_files(context.load(snapshot, predicate), predicate)
-    whole = whole_files(predicate, files, snapshot)
+    whole = fully_matching_files(predicate, files, snapshot)
 
     def matching(add: Add) -> int:
         if add.path in whole:

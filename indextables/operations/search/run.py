@@ -32,7 +32,7 @@ from indextables.splits import (
     open_view,
     parallel,
 )
-from indextables.table import Snapshot, TableContext, live_files, whole_files
+from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 SNIPPET = "_snippet"
 _FEW_ROWS = 32
@@ -109,7 +109,7 @@ class _Filter:
     def __init__(self, view: View, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
         self._view = view
         self._predicate = predicate
-        whole = whole_files(predicate, files, snapshot)
+        whole = fully_matching_files(predicate, files, snapshot)
         self._undecided = {number for number, add in enumerate(files) if add.path not in whole}
 
     @property

@@ -23,7 +23,7 @@ from indextables.paths import LOG_FOLDER
 from indextables.state.checkpoints.avro import (
     FileLoader,
     ManifestDamaged,
-    is_whole,
+    is_intact,
     read_state,
     state_path,
     verified_manifests,
@@ -36,7 +36,7 @@ from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
 
-Read = Callable[[Store, int, Normalise], tuple[Replay, Format]]
+Reader = Callable[[Store, int, Normalise], tuple[Replay, Format]]
 
 # Protocol version and feature that reading a checkpoint requires (PRT-01, PRT-04). JSON and Parquet require nothing (A-07).
 _PROTOCOLS: dict[Format, tuple[int, str]] = {
@@ -73,15 +73,15 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
     With `compact`, dead entries are removed from an Avro state and small manifests are merged, whatever the thresholds (CMP-04, CMP-05).
     """
     try:
-        kept = None if compact else _kept(log, contents, options)
-        return kept or _written(log, contents, options, compact=compact)
+        kept = None if compact else _existing(log, contents, options)
+        return kept or _write(log, contents, options, compact=compact)
     except (CheckpointError, ManifestDamaged):
         raise
     except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:
         raise CheckpointWriteError(contents.version, error) from error
 
 
-def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
+def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
     now_ms = log.clock.now_ms()
     kind = format_of(contents, options)
     if kind is Format.AVRO:
@@ -94,7 +94,7 @@ def _written(log: TransactionLog, contents: Contents, options: StateOptions, *, 
     return write_json(log.store, contents, compress=options.gzip)
 
 
-def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
+def _existing(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
     listing = log.look()
     version = contents.version
@@ -105,24 +105,24 @@ def _kept(log: TransactionLog, contents: Contents, options: StateOptions) -> Wri
         if kind is not format_of(contents, options) or found.num_files != contents.num_files:
             return None
         if kind is not Format.AVRO:
-            return _written_before(log, listing, contents, kind)
+            return _describe_existing(log, listing, contents, kind)
         has_form = listing.stamp(state_path(version, options.manifest_format)) is not None
-        return written_state(log, listing, contents, options) if has_form and is_whole(log, version) else None
+        return written_state(log, listing, contents, options) if has_form and is_intact(log, version) else None
     except LogCorrupted:
         return None
 
 
-def _written_before(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
+def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
     """Describes an existing JSON or Parquet checkpoint."""
-    version, parts, unique = contents.version, None, None
+    version, parts, checkpoint_id = contents.version, None, None
     if kind is Format.PARQUET:
         parts = parts_of(log.store, version)
     elif kind is Format.JSON_PARTS:
         part_files = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
-        parts, unique = (None, None) if part_files is None else (len(part_files.parts), part_files.checkpoint_id)
+        parts, checkpoint_id = (None, None) if part_files is None else (len(part_files.parts), part_files.checkpoint_id)
     stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
     size = sum(stamp[0] for stamp in stamps if stamp is not None)
-    return Written(version, kind, contents.num_files, contents.num_actions, size, 0, parts=parts, checkpoint_id=unique)
+    return Written(version, kind, contents.num_files, contents.num_actions, size, 0, parts=parts, checkpoint_id=checkpoint_id)
 
 
 def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only: str | None = None) -> tuple[Replay, Format]:
@@ -130,7 +130,7 @@ def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only
 
     LogCorrupted lists the problems of all formats that were tried. UnsafePath is raised at once.
     """
-    readers: list[tuple[str, str, Read]] = []
+    readers: list[tuple[str, str, Reader]] = []
     if version in listing.states:
         folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
         readers.append(("avro", folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
@@ -159,10 +159,10 @@ def families_of(listing: LogListing, version: int) -> list[str]:
     return [family for family, versions in found if version in versions]
 
 
-def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = None, *, remembering: bool = False) -> bool:
+def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = None, *, skip_verified: bool = False) -> bool:
     """Whether every byte of the checkpoint is valid; of an Avro state, all manifests are read. `only`: see `read_checkpoint`.
 
-    With `remembering`, manifests that this process has verified before are skipped, and only a part of a large state is read. Damage that
+    With `skip_verified`, manifests that this process has verified before are skipped, and only a part of a large state is read. Damage that
     is missed is found when the manifest is read, and nothing is deleted because of a state that was not read in full.
     """
     listing = log.look()
@@ -172,7 +172,7 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
         return False
     if kind is not Format.AVRO:
         return True
-    return is_whole(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if remembering else is_whole(log, version)
+    return is_intact(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if skip_verified else is_intact(log, version)
 
 
 def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:

@@ -144,7 +144,7 @@ def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Ac
     New mappings are added to the commit's metadata, along with all earlier ones if the commit replaces the metadata.
     """
     found: dict[str, str] = {}
-    rewritten = [_referring(action, found) for action in actions]
+    rewritten = [_with_ref(action, found) for action in actions]
     refers = any(isinstance(action, Add) and action.doc_mapping_ref is not None for action in rewritten)
     old = {key.removeprefix(PREFIX): text for key, text in metadata.configuration.items() if key.startswith(PREFIX)}
     places = [place for place, action in enumerate(rewritten) if isinstance(action, Metadata)]
@@ -158,7 +158,7 @@ def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Ac
     return rewritten, refers
 
 
-def _referring(action: Action, found: dict[str, str]) -> Action:
+def _with_ref(action: Action, found: dict[str, str]) -> Action:
     """The add with a reference instead of its mapping, which is put into `found`; other actions unchanged."""
     if not isinstance(action, Add) or action.doc_mapping_json is None:
         return action

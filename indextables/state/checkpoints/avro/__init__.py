@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from indextables.state.checkpoints.avro.compaction import StateFigures, reason
-from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, within
+from indextables.state.checkpoints.avro.compaction import StateFigures, compaction_reason
+from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, matching_manifests
 from indextables.state.checkpoints.avro.read import read_state
-from indextables.state.checkpoints.avro.state_check import is_whole, verified_manifests
+from indextables.state.checkpoints.avro.state_check import is_intact, verified_manifests
 from indextables.state.checkpoints.avro.state_files import (
     StateManifest,
     damaged_forms,
@@ -22,18 +22,18 @@ __all__ = [
     "ManifestDamaged",
     "StateFigures",
     "StateManifest",
+    "compaction_reason",
     "damaged_forms",
     "held_bytes",
-    "is_whole",
+    "is_intact",
     "manifest_path",
+    "matching_manifests",
     "read_state",
     "read_state_manifest",
-    "reason",
     "state_metadata",
     "state_path",
     "state_protocol",
     "verified_manifests",
-    "within",
     "write_state",
     "written_state",
 ]

@@ -21,32 +21,32 @@ class StateFigures:
     force: bool = False
 
 
-def reason(facts: StateFigures, options: StateOptions) -> str | None:
+def compaction_reason(figures: StateFigures, options: StateOptions) -> str | None:
     """Why the state has to be compacted (CMP-01 … CMP-05, C-46, C-47); None: extend it."""
-    dead = facts.tombstones + facts.removed
-    if facts.force:
+    dead = figures.tombstones + figures.removed
+    if figures.force:
         return "compaction was requested"
-    if facts.readded:
+    if figures.readded:
         return "a removed path was added again"
-    if facts.live <= 0:
+    if figures.live <= 0:
         return "no file is left"
-    if dead / facts.live > options.tombstone_threshold:
-        return f"it has {dead} dead entries and {facts.live} live files"
-    if facts.removed > options.large_remove_threshold:
-        return f"{facts.removed} files were removed"
-    if facts.manifests > options.max_manifests:
-        return f"it would have {facts.manifests} manifests"
+    if dead / figures.live > options.tombstone_threshold:
+        return f"it has {dead} dead entries and {figures.live} live files"
+    if figures.removed > options.large_remove_threshold:
+        return f"{figures.removed} files were removed"
+    if figures.manifests > options.max_manifests:
+        return f"it would have {figures.manifests} manifests"
     return None
 
 
-class Fate(Enum):
+class ManifestAction(Enum):
     KEEP = "referenced unchanged"
     CLEAN = "rewritten alone, without its dead entries"
     MERGE = "merged with other small manifests"
     DROP = "dropped: all its entries are dead"
 
 
-def fates(manifests: Sequence[tuple[int, int]], entries_per_manifest: int, new_files: int) -> list[Fate]:
+def manifest_actions(manifests: Sequence[tuple[int, int]], entries_per_manifest: int, new_files: int) -> list[ManifestAction]:
     """What to do with each manifest, given as (entries, dead entries).
 
     Small manifests are merged to keep their number low. A single small manifest without dead entries is kept.
@@ -56,9 +56,9 @@ def fates(manifests: Sequence[tuple[int, int]], entries_per_manifest: int, new_f
     found = []
     for (entries, dead), is_small in zip(manifests, small, strict=True):
         if entries == dead:
-            found.append(Fate.DROP)
+            found.append(ManifestAction.DROP)
         elif is_small and merge:
-            found.append(Fate.MERGE)
+            found.append(ManifestAction.MERGE)
         else:
-            found.append(Fate.CLEAN if dead else Fate.KEEP)
+            found.append(ManifestAction.CLEAN if dead else ManifestAction.KEEP)
     return found

@@ -54,28 +54,28 @@ class Container:
         return sum(count for count, _ in self.blocks)
 
 
-def records(data: bytes, source: str, *, most_bytes: int, most_records: int) -> Iterator[dict[str, Any]]:
+def records(data: bytes, source: str, *, max_bytes: int, max_records: int) -> Iterator[dict[str, Any]]:
     """The records of a container file; LogCorrupted names the source if it is damaged or exceeds a limit."""
     container = parse(data, source)
     schema = _safe_schema(container.schema_text, source)
-    if container.num_records > most_records:
-        raise LogCorrupted(f"{source} has more than {most_records} records")
-    for count, block in expanded(container, most_bytes, source):
+    if container.num_records > max_records:
+        raise LogCorrupted(f"{source} has more than {max_records} records")
+    for count, block in expanded(container, max_bytes, source):
         yield from _decode(block, count, schema, source)
 
 
 def expanded(
-    container: Container, most_bytes: int, source: str, lengths: npt.NDArray[np.uint32] | None = None
+    container: Container, max_bytes: int, source: str, lengths: npt.NDArray[np.uint32] | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """The number of records and the decompressed bytes of each block; LogCorrupted as soon as the total exceeds `most_bytes`.
+    """The number of records and the decompressed bytes of each block; LogCorrupted as soon as the total exceeds `max_bytes`.
 
     With the `lengths` of all records, the size of a block is known before it is decompressed, and must equal the sum of its lengths.
     """
-    left, start = most_bytes, 0
+    remaining, start = max_bytes, 0
     for count, packed in container.blocks:
         size = None if lengths is None else int(lengths[start : start + count].sum())
-        block = _expand(container.codec, packed, left, source, size)
-        left, start = left - len(block), start + count
+        block = _expand(container.codec, packed, remaining, source, size)
+        remaining, start = remaining - len(block), start + count
         yield count, block
 
 
@@ -213,7 +213,7 @@ def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None 
             with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
                 block = stream.read(most + 1)
         elif codec == "snappy":
-            block = _unsnap(packed, most, source)
+            block = _expand_snappy(packed, most, source)
         else:
             raise LogCorrupted(f"{source} uses codec {codec[:40]!r}, which is not supported; null, deflate, snappy and zstandard are")
     except (zlib.error, pa.ArrowException, OSError, ValueError) as error:
@@ -223,7 +223,7 @@ def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None 
     return block
 
 
-def _unsnap(packed: bytes, most: int, source: str) -> bytes:
+def _expand_snappy(packed: bytes, most: int, source: str) -> bytes:
     """Decompresses raw snappy: preceded by its length, followed by a big-endian CRC-32 of the decompressed bytes."""
     length = 0
     for index, byte in enumerate(packed[:5]):
@@ -243,37 +243,41 @@ def _safe_schema(text: bytes, source: str) -> Any:
         given = msgspec.json.decode(text)
         if not isinstance(given, dict) or given.get("type") != "record":
             raise LogCorrupted(f"{source} does not contain records")
-        return fastavro.parse_schema(_rebuilt(given, [0]))
+        return fastavro.parse_schema(_rebuild(given, [0]))
     except (msgspec.MsgspecError, ValueError, RecursionError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise LogCorrupted(f"{source} has an unsupported schema: {str(error)[:120]}") from error
 
 
-def _rebuilt(given: Any, made: list[int], depth: int = 0) -> Any:
+def _rebuild(given: Any, counter: list[int], depth: int = 0) -> Any:
     """The schema reduced to names and types; ValueError if it uses anything that tables do not."""
     if depth > limits.AVRO_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(given, list):
         if not 1 <= len(given) <= limits.AVRO_BRANCHES:
             raise ValueError(f"a union must have 1 to {limits.AVRO_BRANCHES} types")
-        return ["null" if branch == "null" else _rebuilt(branch, made, depth + 1) for branch in given]
+        return ["null" if branch == "null" else _rebuild(branch, counter, depth + 1) for branch in given]
     if isinstance(given, dict) and isinstance(given.get("type"), str):
         kind = given["type"]
         if kind == "record":
-            return _rebuilt_record(given, made, depth)
+            return _rebuild_record(given, counter, depth)
         if kind in ("array", "map"):
             inner = "items" if kind == "array" else "values"
-            return {"type": kind, inner: _rebuilt(given[inner], made, depth + 1)}
+            return {"type": kind, inner: _rebuild(given[inner], counter, depth + 1)}
         given = kind
     if given in _PRIMITIVES:
         return given
     raise ValueError(f"type {str(given)[:60]!r}")
 
 
-def _rebuilt_record(given: Any, made: list[int], depth: int) -> Any:
+def _rebuild_record(given: Any, counter: list[int], depth: int) -> Any:
     """A record with at least one field, so that it takes at least one byte: only null takes none, and it is allowed only in unions."""
     fields = given["fields"]
     if not isinstance(fields, list) or not 1 <= len(fields) <= limits.AVRO_FIELDS:
         raise ValueError(f"a record must have 1 to {limits.AVRO_FIELDS} fields")
-    made[0] += 1
-    name = f"r{made[0]}"
-    return {"type": "record", "name": name, "fields": [{"name": f["name"], "type": _rebuilt(f["type"], made, depth + 1)} for f in fields]}
+    counter[0] += 1
+    name = f"r{counter[0]}"
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": f["name"], "type": _rebuild(f["type"], counter, depth + 1)} for f in fields],
+    }

@@ -17,17 +17,17 @@ from indextables.actions import columns
 from indextables.errors import LogCorrupted
 from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, FieldType
 
-MOST_ITEMS = 4096  # maximum items of a map or list; each costs a pass over the block
+MAX_ITEMS = 4096  # maximum items of a map or list; each costs a pass over the block
 _PADDING = 16  # zero bytes after the block, because a number at its end may be read beyond it
-_MOST_BYTES = 10  # maximum bytes of a varint
-_LONGEST_NAME = 64  # maximum length of map keys that are compared byte by byte
+_MAX_VARINT_BYTES = 10  # maximum bytes of a varint
+_MAX_COMPARED_KEY = 64  # maximum length of map keys that are compared byte by byte
 _ZEROS = pa.py_buffer(bytes(65_537 * 8))  # offsets and bitmap of columns with nulls only
 
 Longs = npt.NDArray[np.int64]
 
 
 class TooManyItems(Exception):
-    """A map or list has more than MOST_ITEMS items; the manifest has to be decoded entry by entry."""
+    """A map or list has more than MAX_ITEMS items; the manifest has to be decoded entry by entry."""
 
 
 def decode_block(block: bytes, lengths: npt.NDArray[np.uint32], source: str) -> pa.Table:
@@ -125,8 +125,8 @@ class _Reader:
         at = at + 1
         shift = 7
         while len(more):
-            if shift >= 7 * _MOST_BYTES:
-                raise self._damaged(f"a number has more than {_MOST_BYTES} bytes")
+            if shift >= 7 * _MAX_VARINT_BYTES:
+                raise self._damaged(f"a number has more than {_MAX_VARINT_BYTES} bytes")
             if len(more) == len(at):  # times and sizes have many bytes in every row: no rows need to be selected
                 byte = self._data[at]
                 value |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
@@ -196,7 +196,7 @@ class _Reader:
                 self._longs(negative)  # the size of this array or map block in bytes, for readers that skip it
             active, given = active[given != 0], np.abs(given[given != 0])
             rounds += int(given.max(initial=0))
-            if rounds > MOST_ITEMS or (given < 0).any():
+            if rounds > MAX_ITEMS or (given < 0).any():
                 raise TooManyItems
             counts[active] += given
             for number in range(int(given.max(initial=0))):
@@ -218,7 +218,7 @@ class _Reader:
         names: list[bytes] = []
         for span in spans:
             start, length = int(span.starts[0]), int(span.ends[0] - span.starts[0])
-            if length > _LONGEST_NAME or (span.ends - span.starts != length).any():
+            if length > _MAX_COMPARED_KEY or (span.ends - span.starts != length).any():
                 return None
             columns_of_bytes = (self._data[span.starts + at] for at in range(length))
             if any((column != column[0]).any() for column in columns_of_bytes):

@@ -18,7 +18,7 @@ from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, Fi
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 16 * 1024 * 1024  # approximate size of the columns of a block, whose offsets have 32 bits
-_TABLED = 4096  # numbers below this have their encoding in a lookup table
+_TABLE_SIZE = 4096  # numbers below this have their encoding in a lookup table
 
 Longs = npt.NDArray[np.int64]
 
@@ -144,7 +144,7 @@ def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
 def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Zigzag varints. With `valid`, the union branch precedes each value, and an invalid value is the null branch only; where `empty` is
     set the result has no bytes."""
-    if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < _TABLED:
+    if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < _TABLE_SIZE:
         return _TABLE.take(pa.array(values))
     unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
     lengths = np.ones(len(values), np.int64)
@@ -179,9 +179,9 @@ def _small(value: int) -> bytes:
 
 def _table() -> pa.Array:
     """Built from buffers, because converting a Python list makes Arrow import pandas, which takes longer than a search."""
-    values = [_small(value) for value in range(_TABLED)]
+    values = [_small(value) for value in range(_TABLE_SIZE)]
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
-    return pa.Array.from_buffers(pa.binary(), _TABLED, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
+    return pa.Array.from_buffers(pa.binary(), _TABLE_SIZE, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
 
 
 _TABLE = _table()

@@ -21,7 +21,7 @@ from indextables.log import TransactionLog
 from indextables.memo import Memo
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_of
-from indextables.state.checkpoints.avro.path_sums import PathSums
+from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.state.checkpoints.avro.state_check import verified_manifests
 
 _SEGMENTS: Memo[Manifest, Segment] = Memo()
@@ -47,12 +47,12 @@ class FileLoader:
         totals = self._totals(base, self.hidden(files)) + files.newer.totals
         return _joined(parts, files.newer, totals, base)
 
-    def load_within(self, files: LayeredFiles, may: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
-        """The live files except those in manifests whose bounds `may` rules out; those manifests are not read."""
+    def load_within(self, files: LayeredFiles, may_match: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
+        """The live files except those in manifests whose bounds `may_match` rules out; those manifests are not read."""
         base = files.base
         if base is None:
             return files.newer
-        kept = within(base, may)
+        kept = matching_manifests(base, may_match)
         if len(kept) == len(base.manifests):
             return self.load(files)
         parts = self._parts(kept, base.tombstones, self.hidden(files))
@@ -92,27 +92,27 @@ class FileLoader:
 
     def _parts(self, manifests: Sequence[Manifest], tombstones: frozenset[str], hidden: frozenset[str]) -> tuple[Part, ...]:
         segments = self.segments(manifests)
-        wanted = pa.array(sorted(tombstones | hidden), pa.string())
-        found = tuple(_part(segment, wanted) for segment in segments)
+        dead = pa.array(sorted(tombstones | hidden), pa.string())
+        found = tuple(_part(segment, dead) for segment in segments)
         for manifest, segment in zip(manifests, segments, strict=True) if hidden and self.log.reading.decoded_manifests else ():
             if manifest.digest is not None:  # the next state will need these paths again
-                PathSums(manifest.digest, manifest.num_entries).keep(segment.rows.column("path"))
+                PathChecksums(manifest.digest, manifest.num_entries).save(segment.rows.column("path"))
         return found
 
     def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
         """Totals of the base without these paths."""
         totals = Totals(base.num_files, base.size, base.num_records)
-        wanted = pa.array(sorted(hidden - base.tombstones), pa.string())
-        for segment in self.segments(base.manifests) if len(wanted) else ():
-            rows = pa.array(_rows_of(segment, wanted))
+        removed = pa.array(sorted(hidden - base.tombstones), pa.string())
+        for segment in self.segments(base.manifests) if len(removed) else ():
+            rows = pa.array(_rows_of(segment, removed))
             size, records = (pc.sum(segment.rows.column(name).take(rows)).as_py() or 0 for name in ("size", "num_records"))
             totals -= Totals(len(rows), size, records)
         return totals
 
 
-def within(base: ManifestSet, may: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
-    """The manifests of the base that `may` does not rule out by their bounds."""
-    return tuple(manifest for manifest in base.manifests if may(manifest.bounds))
+def matching_manifests(base: ManifestSet, may_match: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
+    """The manifests of the base that `may_match` does not rule out by their bounds."""
+    return tuple(manifest for manifest in base.manifests if may_match(manifest.bounds))
 
 
 def is_loaded(manifest: Manifest) -> bool:
@@ -154,7 +154,7 @@ def _hidden(files: LayeredFiles) -> frozenset[str]:
     kept: set[str] = set()
     for manifest in files.base.manifests:
         digest = manifest.digest
-        found = None if digest is None else PathSums(digest, manifest.num_entries).among(files.gone)
+        found = None if digest is None else PathChecksums(digest, manifest.num_entries).candidates(files.gone)
         if found is None:
             return files.gone
         kept.update(found)

@@ -18,14 +18,14 @@ from indextables.values import decode_value
 Kinds = dict[str, pa.DataType]  # partition column -> type
 
 
-def slices(rows: pa.Table, kinds: Kinds, most: int) -> Iterator[pa.Table]:
-    """All rows in pieces of at most `most` rows, each from few partitions; within a piece rows keep the order of the log."""
-    if rows.num_rows <= most or not kinds:
-        yield from (rows.slice(start, most) for start in range(0, rows.num_rows, most))
+def slices(rows: pa.Table, kinds: Kinds, max_rows: int) -> Iterator[pa.Table]:
+    """All rows in pieces of at most `max_rows` rows, each from few partitions; within a piece rows keep the order of the log."""
+    if rows.num_rows <= max_rows or not kinds:
+        yield from (rows.slice(start, max_rows) for start in range(0, rows.num_rows, max_rows))
         return
     order = np.lexsort([_ranks(rows, name, kind) for name, kind in reversed(kinds.items())])
-    for start in range(0, rows.num_rows, most):
-        yield _taken(rows, np.sort(order[start : start + most]))
+    for start in range(0, rows.num_rows, max_rows):
+        yield _take(rows, np.sort(order[start : start + max_rows]))
 
 
 def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:
@@ -50,11 +50,11 @@ def _key(text: str, kind: pa.DataType) -> Any:
         return None
 
 
-def _taken(rows: pa.Table, wanted: npt.NDArray[np.int64]) -> pa.Table:
+def _take(rows: pa.Table, row_numbers: npt.NDArray[np.int64]) -> pa.Table:
     """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
     start, taken = 0, []
     for batch in rows.to_batches():
-        here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + batch.num_rows)]
+        here = row_numbers[np.searchsorted(row_numbers, start) : np.searchsorted(row_numbers, start + batch.num_rows)]
         if len(here):
             taken.append(batch.take(pa.array(here - start)))
         start += batch.num_rows

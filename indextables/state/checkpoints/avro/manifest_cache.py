@@ -22,7 +22,7 @@ from indextables import limits
 from indextables.actions import columns
 from indextables.storage import cache_folder
 
-_SHAPE = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # part of the name, so that releases do not share files
+_SCHEMA_HASH = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # part of the name, so that releases do not share files
 _MAGIC = b"ixtcache"
 _SEAL_BYTES = len(_MAGIC) + 32
 _PAGE = 4096
@@ -39,18 +39,18 @@ def get(digest: str) -> pa.Table | None:
     return _mapped(_path(digest), None)
 
 
-def _mapped(path: Path, sealed: bytes | None) -> pa.Table | None:
-    """The columns of a file. `sealed` is the seal that was just computed for it, so that it is not computed again."""
+def _mapped(path: Path, known_seal: bytes | None) -> pa.Table | None:
+    """The columns of a file. `known_seal` is the seal that was just computed for it, so that it is not computed again."""
     try:
         with pa.memory_map(str(path)) as mapped:
             data = mapped.read_buffer()
         body, seal = data.slice(0, data.size - _SEAL_BYTES), data.slice(max(0, data.size - _SEAL_BYTES)).to_pybytes()
-        if data.size <= _SEAL_BYTES or seal != (sealed or _seal(body)):
+        if data.size <= _SEAL_BYTES or seal != (known_seal or _seal(body)):
             raise ValueError("the pages do not agree with the seal")
         table = pa.ipc.open_file(pa.BufferReader(body)).read_all()
         if table.schema != columns.SCHEMA:
             raise ValueError("the columns are not ours")
-        if sealed is None:
+        if known_seal is None:
             os.utime(path)
     except FileNotFoundError:
         return None
@@ -65,7 +65,7 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
     """Caches the columns and returns them memory-mapped; returns `rows` if they cannot be written."""
     path = _path(digest)
     try:
-        with _published(path) as temporary:
+        with _atomic_file(path) as temporary:
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, columns.SCHEMA) as writer:
                 writer.write_table(rows)
             with pa.memory_map(str(temporary)) as mapped:
@@ -79,19 +79,19 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
     return rows if found is None else found
 
 
-def keep(path: Path, data: bytes) -> None:
-    """Caches other data about a manifest under its `place`. Does nothing if it cannot be written."""
-    with suppress(OSError), _published(path) as temporary:
+def write(path: Path, data: bytes) -> None:
+    """Caches other data about a manifest under its `file_path`. Does nothing if it cannot be written."""
+    with suppress(OSError), _atomic_file(path) as temporary:
         temporary.write_bytes(data)
 
 
-def place(name: str) -> Path:
+def file_path(name: str) -> Path:
     """The path of a cache file; `name` begins with the digest of a manifest."""
     return folder() / name[:2] / name
 
 
 @contextmanager
-def _published(path: Path) -> Iterator[Path]:
+def _atomic_file(path: Path) -> Iterator[Path]:
     """A temporary file to write to, which is renamed to `path` on success: readers never see a partial file."""
     temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -104,7 +104,7 @@ def _published(path: Path) -> Iterator[Path]:
 
 
 def _path(digest: str) -> Path:
-    return place(f"{digest}-{_SHAPE}.arrow")
+    return file_path(f"{digest}-{_SCHEMA_HASH}.arrow")
 
 
 def _seal(body: pa.Buffer) -> bytes:
@@ -117,7 +117,7 @@ def _seal(body: pa.Buffer) -> bytes:
     return _MAGIC + digest.digest()
 
 
-def _evict(keep: Path) -> None:
+def _evict(newest: Path) -> None:
     """Deletes the least recently used files. Best effort: other processes may do the same concurrently; mapped files stay readable."""
     now = time.time()
     found: list[tuple[float, int, Path]] = []
@@ -132,7 +132,7 @@ def _evict(keep: Path) -> None:
     for _, size, file in sorted(found):
         if total <= limits.MANIFEST_CACHE_BYTES:
             break
-        if file != keep:
+        if file != newest:
             with suppress(OSError):
                 file.unlink(missing_ok=True)
             total -= size

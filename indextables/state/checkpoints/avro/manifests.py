@@ -92,14 +92,14 @@ def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source:
     return rows, True
 
 
-def _own_rows(container: avro.Container, most_bytes: int, source: str) -> pa.Table | None:
+def _own_rows(container: avro.Container, max_bytes: int, source: str) -> pa.Table | None:
     """All entries, decoded by columns; None if another program wrote the manifest or a map is too large for that."""
     lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
     if lengths is None:
         return None
     tables, start = [], 0
     try:
-        for count, block in avro.expanded(container, most_bytes, source, lengths):
+        for count, block in avro.expanded(container, max_bytes, source, lengths):
             if count:
                 tables.append(decode_block(block, lengths[start : start + count], source))
             start += count
@@ -138,7 +138,7 @@ def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
 def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:
     """Decodes entry by entry, for manifests of any writer."""
     adds: dict[str, Add] = {}
-    for record in avro.records(data, source, most_bytes=files.expanded_limit(len(data)), most_records=num_entries):
+    for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
         nulls.remove(record)
         add = converted(record, Add, source)
         path = normalise(add.path)

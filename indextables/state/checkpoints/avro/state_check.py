@@ -24,10 +24,10 @@ def verified_manifests(log: TransactionLog) -> set[str]:
     return found
 
 
-def is_whole(log: TransactionLog, version: int, verified: set[str] | None = None, most_bytes: int | None = None) -> bool:
+def is_intact(log: TransactionLog, version: int, verified: set[str] | None = None, max_bytes: int | None = None) -> bool:
     """Whether the state and all its manifests are complete and match their digests; every manifest is read.
 
-    Manifests in `verified` are not read again, and those that are read are added to it. With `most_bytes`, reading stops after that many
+    Manifests in `verified` are not read again, and those that are read are added to it. With `max_bytes`, reading stops after that many
     bytes, and starts at another manifest for each version: the cost does not grow with the table.
     """
     try:
@@ -36,7 +36,7 @@ def is_whole(log: TransactionLog, version: int, verified: set[str] | None = None
         read = 0
         for info in (*state.manifests[first:], *state.manifests[:first]):
             path = manifest_path(info.path, version)
-            if (verified is not None and path in verified) or (most_bytes is not None and read > most_bytes):
+            if (verified is not None and path in verified) or (max_bytes is not None and read > max_bytes):
                 continue
             data = log.store.read(path)
             read += len(data)

@@ -75,7 +75,7 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
         return self.digest is not None and self.total_records is not None and self.total_bytes is not None
 
 
-# Created at import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/format/bundle.py.
 _STATE_METADATA = msgspec.json.Decoder(WireMetadata)
 _STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
 
@@ -135,8 +135,8 @@ def encode_json(state: StateManifest) -> bytes:
 
 def encode_avro(state: StateManifest) -> bytes:
     texts = {name: _text(getattr(state, name)) for name in ("protocol", "txn", "mergeskip")}
-    spelled = structs.replace(state, **texts, digest=None)
-    record = msgspec.to_builtins(structs.replace(spelled, digest=_digest(spelled)))
+    with_texts = structs.replace(state, **texts, digest=None)
+    record = msgspec.to_builtins(structs.replace(with_texts, digest=_digest(with_texts)))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _PARSED_STATE, record)
     return avro.assemble(_STATE_TEXT, "zstandard", [(1, avro.pack(out.getvalue(), "zstandard", 3))])
@@ -206,7 +206,7 @@ def manifest_path(path: str, version: int) -> str:
 
 def _decoded_avro(data: bytes, source: str) -> StateManifest:
     most = max(limits.STATE_EXPANDED_FLOOR, len(data) * limits.STATE_EXPANDED_RATIO)
-    found = list(avro.records(data, source, most_bytes=min(most, limits.VERSION_FILE_BYTES), most_records=1))
+    found = list(avro.records(data, source, max_bytes=min(most, limits.VERSION_FILE_BYTES), max_records=1))
     if not found:
         raise LogCorrupted(f"{source} is empty")
     state = converted(found[0], StateManifest, source)

@@ -23,12 +23,12 @@ from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
 from indextables.state.checkpoints.avro import manifests
 from indextables.state.checkpoints.avro import state_files as avro_state
-from indextables.state.checkpoints.avro.compaction import Fate, StateFigures, fates, reason
+from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
 from indextables.state.checkpoints.avro.file_loader import FileLoader
 from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, kinds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
-from indextables.state.checkpoints.avro.path_sums import PathSums
-from indextables.state.checkpoints.avro.state_check import is_whole, verified_manifests
+from indextables.state.checkpoints.avro.path_checksums import PathChecksums
+from indextables.state.checkpoints.avro.state_check import is_intact, verified_manifests
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
 from indextables.state.checkpoints.contents import Contents, Format, Written
 from indextables.state.checkpoints.options import StateOptions
@@ -38,7 +38,7 @@ logger = logging.getLogger("indextables")
 
 
 @dataclass(slots=True)
-class _Manifests:
+class _ManifestWriter:
     """Collects and writes the manifests of a new state."""
 
     log: TransactionLog
@@ -81,7 +81,7 @@ class _Manifests:
         if digest != manifests.digest_in(path):
             raise CheckpointError(f"manifest {path!r} differs from what was written when read back")
         verified_manifests(self.log).add(target)
-        PathSums(digest, rows.num_rows).keep(rows.column("path"))
+        PathChecksums(digest, rows.num_rows).save(rows.column("path"))
         self.infos.append(info)
         self.bytes_written += len(data)
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
@@ -91,27 +91,27 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
     kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
-    made = _Manifests(log, Packing(CODECS[options.compression], options.compression_level), kinds)
+    writer = _ManifestWriter(log, Packing(CODECS[options.compression], options.compression_level), kinds)
     registry = _registry(contents)
-    tombstones = _lay_out(made, contents, options, registry, force=force)
-    state = _state(contents, made.infos, tombstones, registry, log.clock.now_ms())
-    entries = sum(info.num_entries for info in made.infos)
+    tombstones = _write_manifests(writer, contents, options, registry, force=force)
+    state = _state(contents, writer.infos, tombstones, registry, log.clock.now_ms())
+    entries = sum(info.num_entries for info in writer.infos)
     if entries - len(tombstones) != state.num_files:
         raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, but the table has {state.num_files}")
     size = _publish(log, state, options, replacing=force)
-    total = size + sum(info.size_bytes or 0 for info in made.infos)
-    written = len(made.infos) - made.reused
+    total = size + sum(info.size_bytes or 0 for info in writer.infos)
+    written = len(writer.infos) - writer.reused
     return Written(
         version,
         Format.AVRO,
         state.num_files,
         contents.num_actions,
         total,
-        made.bytes_written + size,
+        writer.bytes_written + size,
         written,
-        made.reused,
+        writer.reused,
         names.state_folder(version),
-        unpacked_size=made.unpacked + size,
+        unpacked_size=writer.unpacked + size,
     )
 
 
@@ -128,19 +128,21 @@ def written_state(log: TransactionLog, listing: LogListing, contents: Contents, 
     return Written(version, Format.AVRO, live, contents.num_actions, size, 0, manifests_reused=len(infos), state_dir=folder)
 
 
-def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool) -> list[str]:
+def _write_manifests(
+    writer: _ManifestWriter, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool
+) -> list[str]:
     """Writes the manifests and returns the tombstones. Manifests of the base are loaded only if some of their entries are dead."""
-    files, most = contents.files, options.entries_per_manifest
-    newer = _referring(files.newer.table(), registry)
-    base, loader = files.base, FileLoader(made.log)
+    files, max_rows = contents.files, options.entries_per_manifest
+    newer = _with_refs(files.newer.table(), registry)
+    base, loader = files.base, FileLoader(writer.log)
     if base is None:
-        for rows in slices(newer, made.kinds, most):
-            made.write(rows)
+        for rows in slices(newer, writer.kinds, max_rows):
+            writer.write(rows)
         return []
     hidden = loader.hidden(files)
-    removed = _present(loader.parts(files), hidden - base.tombstones) if hidden else set()
+    removed = _existing_paths(loader.parts(files), hidden - base.tombstones) if hidden else set()
     dead = base.tombstones | removed
-    facts = StateFigures(
+    figures = StateFigures(
         live=contents.num_files,
         tombstones=len(base.tombstones),
         removed=len(removed),
@@ -148,28 +150,28 @@ def _lay_out(made: _Manifests, contents: Contents, options: StateOptions, regist
         readded=bool(dead) and not dead.isdisjoint(newer.column("path").to_pylist()),
         force=force,
     )
-    why = reason(facts, options)
+    why = compaction_reason(figures, options)
     if why is not None:
         logger.info("compacting the state of version %s: %s", base.version, why)
         if dead or force:
-            _compact(made, base, [*map(_dead_rows, loader.parts(files))], newer, most)
+            _compact(writer, base, [*map(_dead_rows, loader.parts(files))], newer, max_rows)
         else:  # no entry is dead: only the small manifests are read
-            _compact(made, base, [frozenset()] * len(base.manifests), newer, most)
+            _compact(writer, base, [frozenset()] * len(base.manifests), newer, max_rows)
         return []
     for manifest in base.manifests:
-        made.refer(manifest)
-    for rows in slices(newer, made.kinds, most):
-        made.write(rows)
+        writer.refer(manifest)
+    for rows in slices(newer, writer.kinds, max_rows):
+        writer.write(rows)
     return sorted(dead)
 
 
-def _present(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
+def _existing_paths(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
     """The paths that are in these manifests. A tombstone without an entry would make every count wrong (C-46)."""
-    wanted = pa.array(sorted(gone), pa.string())
+    searched = pa.array(sorted(gone), pa.string())
     found: set[str] = set()
     for part in parts:
         paths = part.segment.rows.column("path")
-        found.update(paths.filter(pc.is_in(paths, wanted)).to_pylist())
+        found.update(paths.filter(pc.is_in(paths, searched)).to_pylist())
     return found
 
 
@@ -177,32 +179,34 @@ def _dead_rows(part: Part) -> frozenset[int]:
     return frozenset(row for layer in part.dead for row in layer)
 
 
-def _compact(made: _Manifests, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, most: int) -> None:
+def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, max_rows: int) -> None:
     """Writes a compacted state. Only manifests that are small or have dead entries are loaded and rewritten."""
     merged = []
-    loader = FileLoader(made.log)
-    chosen = fates([(one.num_entries, len(rows)) for one, rows in zip(base.manifests, dead, strict=True)], most, newer.num_rows)
-    for manifest, rows_gone, fate in zip(base.manifests, dead, chosen, strict=True):
-        if fate is Fate.KEEP:
-            made.refer(manifest)
-        elif fate in (Fate.CLEAN, Fate.MERGE):
+    loader = FileLoader(writer.log)
+    chosen = manifest_actions(
+        [(one.num_entries, len(rows)) for one, rows in zip(base.manifests, dead, strict=True)], max_rows, newer.num_rows
+    )
+    for manifest, rows_gone, action in zip(base.manifests, dead, chosen, strict=True):
+        if action is ManifestAction.KEEP:
+            writer.refer(manifest)
+        elif action in (ManifestAction.CLEAN, ManifestAction.MERGE):
             (segment,) = loader.segments([manifest])
             part = Part(segment, (rows_gone,) if rows_gone else ())
-            if fate is Fate.MERGE:
+            if action is ManifestAction.MERGE:
                 merged.append(part.table())
                 continue
             rows = part.table()
-            for piece in slices(rows, made.kinds, most):
-                made.write(piece, _cleaned(made, manifest, part) if piece.num_rows == rows.num_rows else None)
-    for rows in slices(pa.concat_tables([*merged, newer]), made.kinds, most):
-        made.write(rows)
+            for piece in slices(rows, writer.kinds, max_rows):
+                writer.write(piece, _blocks_without_dead(writer, manifest, part) if piece.num_rows == rows.num_rows else None)
+    for rows in slices(pa.concat_tables([*merged, newer]), writer.kinds, max_rows):
+        writer.write(rows)
 
 
-def _cleaned(made: _Manifests, manifest: Manifest, part: Part) -> list[Block] | None:
+def _blocks_without_dead(writer: _ManifestWriter, manifest: Manifest, part: Part) -> list[Block] | None:
     """The manifest's blocks without dead entries; blocks that have none are copied. None if the codec differs from the configured one."""
-    data = made.log.store.read(manifest.path)
+    data = writer.log.store.read(manifest.path)
     found = manifests.own_blocks(data, manifest.path) if manifests.digest_of(data) == manifest.digest else None
-    if found is None or found[0] != made.packing.codec:
+    if found is None or found[0] != writer.packing.codec:
         return None
     alive = np.ones(part.segment.num_rows, bool)
     for layer in part.dead:
@@ -214,7 +218,7 @@ def _cleaned(made: _Manifests, manifest: Manifest, part: Part) -> list[Block] | 
         if kept.all():
             blocks.append(block)
         elif kept.any():
-            blocks += manifests.encode_blocks(part.segment.rows.slice(start, block[0]).filter(pa.array(kept)), made.packing)
+            blocks += manifests.encode_blocks(part.segment.rows.slice(start, block[0]).filter(pa.array(kept)), writer.packing)
         start += block[0]
     return blocks
 
@@ -227,7 +231,7 @@ def _registry(contents: Contents) -> dict[str, str]:
     return ours if base is None else {**base.mappings, **ours}
 
 
-def _referring(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
+def _with_refs(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
     """The rows without doc mappings that are in the registry; mappings of referring rows are added to it."""
     refs, texts = rows.column("doc_mapping_ref"), rows.column("doc_mapping_json")
     if refs.null_count == len(refs) or texts.null_count == len(texts):
@@ -277,7 +281,7 @@ def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *
     data = _ENCODERS[form](state)
     path = avro_state.state_path(version, form)
     is_written = log.store.create(path, data)
-    if not is_written and (replacing or not is_whole(log, version)):
+    if not is_written and (replacing or not is_intact(log, version)):
         log.store.replace(path, data)
         is_written = True
     listing = log.look()

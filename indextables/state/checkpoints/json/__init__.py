@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from indextables.state.checkpoints.json.multipart import part_list, put_last, read_parts, write_parts
-from indextables.state.checkpoints.json.single import put_all, read_object, write_json
+from indextables.state.checkpoints.json.multipart import part_list, read_parts, write_head, write_parts
+from indextables.state.checkpoints.json.single import put_txns_and_skips, read_object, write_json
 
 __all__ = [
     "part_list",
-    "put_all",
-    "put_last",
+    "put_txns_and_skips",
     "read_object",
     "read_parts",
+    "write_head",
     "write_json",
     "write_parts",
 ]

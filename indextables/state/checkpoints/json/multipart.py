@@ -37,19 +37,19 @@ class PartList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     sha256: list[str] | None = None  # of the stored bytes of each part
 
 
-# Created at import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/format/bundle.py.
 _PART_LIST = msgspec.json.Decoder(PartList)
 
 
-def write_parts(store: Store, contents: Contents, options: StateOptions, unique: str, now_ms: int) -> Written:
+def write_parts(store: Store, contents: Contents, options: StateOptions, checkpoint_id: str, now_ms: int) -> Written:
     """Writes the parts under unique names, verifies them, and then writes the list. Memory use: one compressed part and a batch of adds."""
     each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
     parts: list[str] = []
     digests: list[str] = []
     size = unpacked = 0
     try:
-        for number, (data, text_size) in enumerate(_packed(contents, each, unique, compress=options.gzip), 1):
-            path = names.part_path(contents.version, unique, number)
+        for number, (data, text_size) in enumerate(_packed(contents, each, checkpoint_id, compress=options.gzip), 1):
+            path = names.part_path(contents.version, checkpoint_id, number)
             parts.append(path.removeprefix(f"{LOG_FOLDER}/"))
             store.replace(path, data)  # the name is unique to this checkpoint
             digests.append(hashlib.sha256(data).hexdigest())
@@ -57,7 +57,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
             unpacked += text_size
         found = PartList(
             version=contents.version,
-            checkpoint_id=unique,
+            checkpoint_id=checkpoint_id,
             parts=parts,
             created_time=now_ms,
             format=Format.JSON_PARTS.value,
@@ -71,7 +71,7 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
                 store.delete(f"{LOG_FOLDER}/{name}")
         raise
     data = sealed(msgspec.json.encode(found))
-    put_last(store, names.checkpoint_path(contents.version), data, contents.version)
+    write_head(store, names.checkpoint_path(contents.version), data, contents.version)
     size += len(data)
     return Written(
         contents.version,
@@ -81,12 +81,12 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, unique:
         size,
         size,
         parts=len(parts),
-        checkpoint_id=unique,
+        checkpoint_id=checkpoint_id,
         unpacked_size=unpacked + len(data),
     )
 
 
-def put_last(store: Store, path: str, text: bytes, version: int) -> None:
+def write_head(store: Store, path: str, text: bytes, version: int) -> None:
     """Writes and verifies the file that makes a checkpoint valid. An existing file is replaced, because the caller found it broken."""
     if not store.create(path, text):
         store.replace(path, text)
@@ -94,24 +94,24 @@ def put_last(store: Store, path: str, text: bytes, version: int) -> None:
         raise CheckpointValidationError(version, f"{path!r} has other contents")
 
 
-def _packed(contents: Contents, each: int, unique: str, *, compress: bool) -> Iterator[tuple[bytes, int]]:
+def _packed(contents: Contents, each: int, checkpoint_id: str, *, compress: bool) -> Iterator[tuple[bytes, int]]:
     """The compressed parts of at most `each` actions, with their uncompressed sizes. Protocol and metadata come first."""
-    begin = encode_actions([CommitInfo(id=unique, operation="checkpoint")])
+    begin = encode_actions([CommitInfo(id=checkpoint_id, operation="checkpoint")])
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
         head.insert(0, contents.protocol)
-    packer, count = _begun(begin, compress=compress), 0
+    packer, count = _new_packer(begin, compress=compress), 0
     size = each // -(-each // BATCH)  # batches of equal size that fill a part
     for some in batches(chain(head, contents.files.complete.adds()), size):
         if count + len(some) > each:
             yield packer.finish(), packer.text_size
-            packer, count = _begun(begin, compress=compress), 0
+            packer, count = _new_packer(begin, compress=compress), 0
         packer.write(encode_actions(some))
         count += len(some)
     yield packer.finish(), packer.text_size
 
 
-def _begun(begin: bytes, *, compress: bool) -> files.Packer:
+def _new_packer(begin: bytes, *, compress: bool) -> files.Packer:
     packer = files.Packer(compress=compress)
     packer.write(begin)
     return packer
@@ -157,12 +157,12 @@ def read_parts(store: Store, text: bytes, found: PartList, version: int, normali
 def _texts(store: Store, found: PartList, version: int) -> Iterator[tuple[str, bytes]]:
     """Name and stored bytes of each part, checked against its digest."""
     source = f"checkpoint {version}"
-    names_, digests = found.parts, found.sha256
-    if not names_ or len(names_) > limits.CHECKPOINT_PARTS or len(set(names_)) < len(names_):
+    part_names, digests = found.parts, found.sha256
+    if not part_names or len(part_names) > limits.CHECKPOINT_PARTS or len(set(part_names)) < len(part_names):
         raise LogCorrupted(f"{source} has no parts, more than {limits.CHECKPOINT_PARTS} parts, or a part twice")
-    if digests is not None and len(digests) != len(names_):
-        raise LogCorrupted(f"{source} has {len(names_)} parts and {len(digests)} digests")
-    for number, name in enumerate(names_):
+    if digests is not None and len(digests) != len(part_names):
+        raise LogCorrupted(f"{source} has {len(part_names)} parts and {len(digests)} digests")
+    for number, name in enumerate(part_names):
         if "/" in check_relative(name):
             raise UnsafePath(f"path {name!r} in {source} is not the path of a part")
         if not names.is_part_of(name, version):

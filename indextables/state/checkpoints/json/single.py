@@ -21,7 +21,7 @@ from indextables.storage import Store
 
 BATCH = 1000  # adds per encoded batch (CKP-11)
 _DECODED_BYTES = 4 * 1024 * 1024  # approximate size of a decoded batch of adds
-_OPENED, _CLOSED = b'"add":[\n', b"\n]"  # found without parsing, because JSON strings contain no raw newline
+_ADDS_START, _ADDS_END = b'"add":[\n', b"\n]"  # found without parsing, because JSON strings contain no raw newline
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -33,7 +33,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     mergeskip: list[Skip] | None = None
 
 
-# Created at import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/format/bundle.py.
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _ADDS = msgspec.json.Decoder(list[Add])
 _ENCODER = msgspec.json.Encoder()
@@ -71,7 +71,7 @@ def _pieces(contents: Contents) -> Iterator[bytes]:
     for adds in batches(contents.files.complete.adds(), BATCH):
         yield opening + b",\n".join(map(_ENCODER.encode, adds))
         opening = b",\n"
-    yield _CLOSED if contents.num_files else b"]"
+    yield _ADDS_END if contents.num_files else b"]"
     for key, actions in (("txn", contents.txns), ("mergeskip", contents.skips)):
         if actions:
             yield f',"{key}":'.encode() + _ENCODER.encode(actions)
@@ -101,7 +101,7 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     source = f"checkpoint {version}"
     if has_seal(text) and not is_sealed(text):
         raise LogCorrupted(f"{source} does not match its digest")
-    rest, adds = _apart(text) if has_seal(text) else (text, iter(()))
+    rest, adds = _separate_adds(text) if has_seal(text) else (text, iter(()))
     try:
         document = nulls.decode(_DOCUMENT, rest)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -114,23 +114,23 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     replay.put_all(document.add)
     for batch in adds:
         replay.put_all(_decoded_adds(batch, source))
-    put_all(replay, document.txn or (), document.mergeskip or ())
+    put_txns_and_skips(replay, document.txn or (), document.mergeskip or ())
     return replay
 
 
-def put_all(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
+def put_txns_and_skips(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
     for txn in txns:
         replay.put_txn(txn)
     for skip in skips:
         replay.put_skip(skip)
 
 
-def _apart(text: bytes) -> tuple[bytes, Iterator[bytes]]:
+def _separate_adds(text: bytes) -> tuple[bytes, Iterator[bytes]]:
     """The object without its adds, and the adds in batches of lines; the unchanged object if its adds are not on separate lines."""
-    start, end = text.find(_OPENED), text.rfind(_CLOSED)
-    if start < 0 or end < start + len(_OPENED):
+    start, end = text.find(_ADDS_START), text.rfind(_ADDS_END)
+    if start < 0 or end < start + len(_ADDS_START):
         return text, iter(())
-    first = start + len(_OPENED)
+    first = start + len(_ADDS_START)
     return text[: first - 1] + text[end + 1 :], _batches(text, first, end)
 
 

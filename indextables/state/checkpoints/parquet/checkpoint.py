@@ -22,7 +22,7 @@ from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.checked_columns import replay_of_rows
 from indextables.state.checkpoints.contents import Contents, Format, Written
-from indextables.state.checkpoints.json import put_all, put_last
+from indextables.state.checkpoints.json import put_txns_and_skips, write_head
 from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import rows as parquet_rows
 from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
@@ -46,21 +46,21 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
     mergeskip: list[Skip] | None = None
 
 
-# Created at import, for the reason in splits/bundle.py.
+# Created at import, for the reason in splits/format/bundle.py.
 _METADATA = msgspec.json.Decoder(CheckpointMetadata)
 
 
 def write_parquet(store: Store, contents: Contents, options: StateOptions, now_ms: int) -> Written:
     """Writes Parquet files to a local folder, uploads and verifies them, and then writes the metadata."""
     with tempfile.TemporaryDirectory(prefix="indextables-checkpoint-") as folder:
-        made = list(_made(contents, options, Path(folder)))
-        digests = [_digest(file) for file in made]
-        size = sum(file.stat().st_size for file in made)
-        unpacked = size + sum(map(_saved, made))
-        parts = len(made) if len(made) > 1 else None
-        for file, path in zip(made, _paths(contents.version, parts), strict=True):
+        local_files = list(_write_files(contents, options, Path(folder)))
+        digests = [_digest(file) for file in local_files]
+        size = sum(file.stat().st_size for file in local_files)
+        unpacked = size + sum(map(_bytes_saved, local_files))
+        parts = len(local_files) if len(local_files) > 1 else None
+        for file, path in zip(local_files, _paths(contents.version, parts), strict=True):
             store.upload(file, path)
-    described = CheckpointMetadata(
+    checkpoint = CheckpointMetadata(
         version=contents.version,
         size=contents.num_files,
         parts=parts,
@@ -71,9 +71,9 @@ def write_parquet(store: Store, contents: Contents, options: StateOptions, now_m
         txn=list(contents.txns) or None,
         mergeskip=list(contents.skips) or None,
     )
-    _validate(store, contents, described)
-    text = sealed(msgspec.json.encode(described))
-    put_last(store, names.parquet_metadata_path(contents.version), text, contents.version)
+    _validate(store, contents, checkpoint)
+    text = sealed(msgspec.json.encode(checkpoint))
+    write_head(store, names.parquet_metadata_path(contents.version), text, contents.version)
     size += len(text)
     unpacked += len(text)
     return Written(
@@ -85,7 +85,7 @@ def _paths(version: int, parts: int | None) -> list[str]:
     return [names.parquet_path(version)] if parts is None else [names.parquet_path(version, part) for part in range(1, parts + 1)]
 
 
-def _made(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
+def _write_files(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
     """The local files. A new file is begun when another row group might make it larger than `checkpoint.maxFileSize`."""
     most = min(options.parquet_file_size, limits.OBJECT_BYTES // 2)
     groups = _groups(contents, most)
@@ -127,7 +127,7 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
         yield parquet_rows.rows_of_files(table.slice(start, rows))
 
 
-def _saved(path: Path) -> int:
+def _bytes_saved(path: Path) -> int:
     """The number of bytes that compression saved."""
     with open(path, "rb") as file:
         footer = pq.ParquetFile(file).metadata
@@ -141,12 +141,12 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _validate(store: Store, contents: Contents, described: CheckpointMetadata) -> None:
+def _validate(store: Store, contents: Contents, checkpoint: CheckpointMetadata) -> None:
     """Reads the files back and checks digests and number of rows."""
     source, rows = f"checkpoint {contents.version}", 0
     try:
-        for data in _data(store, described, source):
-            rows += _opened(data, source).metadata.num_rows
+        for data in _read_parts(store, checkpoint, source):
+            rows += _open(data, source).metadata.num_rows
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     if rows != contents.num_files + 1:
@@ -156,53 +156,53 @@ def _validate(store: Store, contents: Contents, described: CheckpointMetadata) -
 def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
     """Reads the checkpoint of a version; LogCorrupted if one of its files is missing, damaged or of another version."""
     source = f"parquet checkpoint {version}"
-    described = _described(store, version, source)
-    rows = pa.concat_tables([_rows(data, source) for data in _data(store, described, source)], promote_options="default")
-    found = parquet_rows.files_of_rows(rows, described.created_time or 0, source)
-    if described.size not in (found.num_rows, rows.num_rows) or (described.sha256 is not None and described.size != found.num_rows):
-        raise LogCorrupted(f"{source} has {found.num_rows} files, but declares {described.size}")
+    checkpoint = _read_metadata(store, version, source)
+    rows = pa.concat_tables([_rows(data, source) for data in _read_parts(store, checkpoint, source)], promote_options="default")
+    found = parquet_rows.files_of_rows(rows, checkpoint.created_time or 0, source)
+    if checkpoint.size not in (found.num_rows, rows.num_rows) or (checkpoint.sha256 is not None and checkpoint.size != found.num_rows):
+        raise LogCorrupted(f"{source} has {found.num_rows} files, but declares {checkpoint.size}")
     metadata = parquet_rows.metadata_of_rows(rows, source)
-    replay = replay_of_rows(found, normalise, described.protocol, described.meta_data or metadata, source)
-    put_all(replay, described.txn or (), described.mergeskip or ())
+    replay = replay_of_rows(found, normalise, checkpoint.protocol, checkpoint.meta_data or metadata, source)
+    put_txns_and_skips(replay, checkpoint.txn or (), checkpoint.mergeskip or ())
     return replay
 
 
 def parts_of(store: Store, version: int) -> int | None:
     """The number of parts of the checkpoint of a version; None if it is a single file."""
-    return _described(store, version, f"parquet checkpoint {version}").parts
+    return _read_metadata(store, version, f"parquet checkpoint {version}").parts
 
 
-def _described(store: Store, version: int, source: str) -> CheckpointMetadata:
+def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadata:
     try:
         text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
-        described = nulls.decode(_METADATA, text)
+        checkpoint = nulls.decode(_METADATA, text)
     except FileNotFoundError:
         raise LogCorrupted(f"{source} does not exist any more") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
-    is_ours = described.sha256 is not None or has_seal(text)
-    if is_ours and (described.sha256 is None or not is_sealed(text)):
+    is_ours = checkpoint.sha256 is not None or has_seal(text)
+    if is_ours and (checkpoint.sha256 is None or not is_sealed(text)):
         raise LogCorrupted(f"{source} does not match its digest")
-    if described.version != version:
-        raise LogCorrupted(f"{source} declares version {described.version}")
-    if described.parts is not None and not 1 <= described.parts <= limits.CHECKPOINT_PARTS:
-        raise LogCorrupted(f"{source} has {described.parts} parts")
-    return described
+    if checkpoint.version != version:
+        raise LogCorrupted(f"{source} declares version {checkpoint.version}")
+    if checkpoint.parts is not None and not 1 <= checkpoint.parts <= limits.CHECKPOINT_PARTS:
+        raise LogCorrupted(f"{source} has {checkpoint.parts} parts")
+    return checkpoint
 
 
-def _data(store: Store, described: CheckpointMetadata, source: str) -> Iterator[bytes]:
+def _read_parts(store: Store, checkpoint: CheckpointMetadata, source: str) -> Iterator[bytes]:
     """The bytes of each part, checked against its digest if the checkpoint has digests."""
-    paths = _paths(described.version, described.parts)
-    if described.sha256 is not None and len(described.sha256) != len(paths):
-        raise LogCorrupted(f"{source} has {len(paths)} parts and {len(described.sha256)} digests")
-    if described.sha256 is None:
-        paths = _spark_parts(store, described.version) or paths
+    paths = _paths(checkpoint.version, checkpoint.parts)
+    if checkpoint.sha256 is not None and len(checkpoint.sha256) != len(paths):
+        raise LogCorrupted(f"{source} has {len(paths)} parts and {len(checkpoint.sha256)} digests")
+    if checkpoint.sha256 is None:
+        paths = _spark_parts(store, checkpoint.version) or paths
     for number, path in enumerate(paths):
         try:
             data = store.read(path)
         except FileNotFoundError:
             raise LogCorrupted(f"part {number + 1} of {source} is missing") from None
-        if described.sha256 is not None and hashlib.sha256(data).hexdigest() != described.sha256[number]:
+        if checkpoint.sha256 is not None and hashlib.sha256(data).hexdigest() != checkpoint.sha256[number]:
             raise LogCorrupted(f"part {number + 1} of {source} does not match its digest")
         yield data
 
@@ -213,7 +213,7 @@ def _spark_parts(store: Store, version: int) -> list[str]:
     return sorted(path for path in paths if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
 
 
-def _opened(data: bytes, source: str) -> pq.ParquetFile:
+def _open(data: bytes, source: str) -> pq.ParquetFile:
     """The opened file; LogCorrupted if its footer declares more columns, rows or bytes than the limits allow."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
@@ -229,18 +229,18 @@ def _opened(data: bytes, source: str) -> pq.ParquetFile:
 
 def _rows(data: bytes, source: str) -> pa.Table:
     """The known columns, read in batches, so that a file that expands to more than its footer declares is refused in time."""
-    file = _opened(data, source)
+    file = _open(data, source)
     most = files.expanded_limit(len(data))
     # One bit can repeat a long dictionary value, so few rows are decoded at a time. (Checking the dictionary sizes in the footer is not an
     # option: Arrow aborts the process if they are malformed.)
     step = _FEW_ROWS if len(data) < limits.MIB else _SOME_ROWS
-    wanted = [name for name in file.schema_arrow.names if name in parquet_rows.SCHEMA.names]
-    if parquet_rows.ACTION_TYPE not in wanted:
+    known_columns = [name for name in file.schema_arrow.names if name in parquet_rows.SCHEMA.names]
+    if parquet_rows.ACTION_TYPE not in known_columns:
         raise LogCorrupted(f"{source} has no column {parquet_rows.ACTION_TYPE}")
-    found, size = [file.schema_arrow.empty_table().select(wanted)], 0
+    found, size = [file.schema_arrow.empty_table().select(known_columns)], 0
     try:
         for number in range(file.num_row_groups):
-            for batch in file.iter_batches(step, row_groups=[number], columns=wanted):
+            for batch in file.iter_batches(step, row_groups=[number], columns=known_columns):
                 batch.validate(full=True)  # includes UTF-8, because a file without a digest may contain anything
                 found.append(pa.Table.from_batches([batch]))
                 size += batch.nbytes

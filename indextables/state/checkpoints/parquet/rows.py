@@ -61,7 +61,7 @@ def _table(known: dict[str, pa.Array | pa.ChunkedArray], count: int) -> pa.Table
 
 def files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
     """The adds among the rows, as rows of `columns.SCHEMA`. If the modification time has no column, it is `modified_ms`."""
-    adds = _of_kind(rows, "add", source)
+    adds = _rows_of_type(rows, "add", source)
     found = [_column(adds, field, source) for field in columns.SCHEMA]
     found[1] = columns.without_nulls(found[1])
     table = pa.Table.from_arrays(found, schema=columns.SCHEMA)
@@ -74,7 +74,7 @@ def files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
 
 def metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
     """The metadata of the only metadata row (PQC-04)."""
-    found = _of_kind(rows, "metadata", source).to_pylist()
+    found = _rows_of_type(rows, "metadata", source).to_pylist()
     if len(found) != 1:
         raise LogCorrupted(f"{source} has {len(found)} metadata rows")
     row = found[0]
@@ -93,7 +93,7 @@ def metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
         raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
 
 
-def _of_kind(rows: pa.Table, kind: str, source: str) -> pa.Table:
+def _rows_of_type(rows: pa.Table, kind: str, source: str) -> pa.Table:
     kinds = rows.column(ACTION_TYPE)
     unknown = set(pc.unique(kinds).to_pylist()) - {"add", "remove", "metadata"}
     if unknown:

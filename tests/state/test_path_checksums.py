@@ -11,7 +11,7 @@ import pytest
 
 import indextables as it
 from indextables.state.checkpoints.avro import file_loader
-from indextables.state.checkpoints.avro.path_sums import PathSums
+from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from tests.support.avro_tables import adds, commit, file, start
 from tests.support.seeds import random_seed
 
@@ -25,18 +25,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "manifests"
 
 
-def sums() -> PathSums:
-    made = PathSums(DIGEST, len(PATHS))
-    made.keep(pa.chunked_array([PATHS[:100], PATHS[100:]]))
+def sums() -> PathChecksums:
+    made = PathChecksums(DIGEST, len(PATHS))
+    made.save(pa.chunked_array([PATHS[:100], PATHS[100:]]))
     return made
 
 
 def test_paths_of_the_manifest_are_found_and_others_are_not() -> None:
-    assert PathSums(DIGEST, len(PATHS)).among(["f1"]) is None  # nobody has read it here
-    assert sums().among(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
-    empty = PathSums("ef" * 16, 0)
-    empty.keep(pa.chunked_array([], pa.string()))
-    assert empty.among(["f0"]) == []
+    assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None  # nobody has read it here
+    assert sums().candidates(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
+    empty = PathChecksums("ef" * 16, 0)
+    empty.save(pa.chunked_array([], pa.string()))
+    assert empty.candidates(["f0"]) == []
 
 
 def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
@@ -47,14 +47,14 @@ def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
     cases += [whole[:length] for length in range(0, len(whole), 7)]
     for damaged in cases:
         path.write_bytes(damaged)
-        assert PathSums(DIGEST, len(PATHS)).among(["f1"]) is None
+        assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None
         assert not path.exists()
     assert len(cases) > 1000
 
 
 def test_a_folder_that_cannot_be_looked_into_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / ("x" * 300)))  # as root, nothing else is refused
-    assert sums().among(["f0"]) is None
+    assert sums().candidates(["f0"]) is None
     table = start(tmp_path / "t")
     commit(table, *(file(path, 1) for path in PATHS))
     assert it.open(table).checkpoint().status == "success"

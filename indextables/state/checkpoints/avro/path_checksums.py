@@ -27,38 +27,38 @@ _SUM = np.dtype("<u4")
 
 
 @dataclass(frozen=True, slots=True)
-class PathSums:
+class PathChecksums:
     """The checksums of the paths in the manifest with this digest."""
 
     digest: str
     num_entries: int
 
-    def keep(self, paths: pa.ChunkedArray) -> None:
+    def save(self, paths: pa.ChunkedArray) -> None:
         """Caches the checksums of the manifest's paths."""
-        if os.path.exists(self._place):  # unlike pathlib, this does not raise if the folder is not readable
+        if os.path.exists(self._path):  # unlike pathlib, this does not raise if the folder is not readable
             return
         texts = paths.cast(pa.binary()).to_pylist()
         body = np.sort(np.fromiter(map(crc32, texts), _SUM, len(texts))).tobytes()
-        manifest_cache.keep(self._place, _seal(body) + body)
+        manifest_cache.write(self._path, _seal(body) + body)
 
-    def among(self, paths: Collection[str]) -> list[str] | None:
+    def candidates(self, paths: Collection[str]) -> list[str] | None:
         """The paths that may be in the manifest; None if its checksums are not cached."""
         try:
-            data = self._place.read_bytes()
+            data = self._path.read_bytes()
         except OSError:
             return None
         seal, body = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
         if len(body) != _SUM.itemsize * self.num_entries or seal != _seal(body):
             with suppress(OSError):
-                self._place.unlink(missing_ok=True)
+                self._path.unlink(missing_ok=True)
             return None
-        known, wanted = np.frombuffer(body, _SUM), list(paths)
-        sums = np.fromiter((crc32(path.encode()) for path in wanted), _SUM, len(wanted))
-        return [wanted[at] for at in np.flatnonzero(np.searchsorted(known, sums, "right") > np.searchsorted(known, sums))]
+        known, names = np.frombuffer(body, _SUM), list(paths)
+        sums = np.fromiter((crc32(path.encode()) for path in names), _SUM, len(names))
+        return [names[at] for at in np.flatnonzero(np.searchsorted(known, sums, "right") > np.searchsorted(known, sums))]
 
     @property
-    def _place(self) -> Path:
-        return manifest_cache.place(f"{self.digest}.paths")
+    def _path(self) -> Path:
+        return manifest_cache.file_path(f"{self.digest}.paths")
 
 
 def _seal(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""R17: another implementation agrees: `deltalake` replays random logs of the same shape to the same files, at every version."""
+"""R17: `deltalake` replays random logs with the same actions to the same files, at every version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(path: str, size: int) -> dict[str, Any]:
 
 
 def write_both(folder: Path, version: int, actions: list[dict[str, Any]]) -> None:
-    """The same history as a log of ours and as a log of Delta's; only what the table is differs in spelling."""
+    """Writes a version to our log and to a Delta log; only protocol and metadata differ."""
     ours = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}, {"metaData": METADATA}]
     delta = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
@@ -42,7 +42,7 @@ def write_both(folder: Path, version: int, actions: list[dict[str, Any]]) -> Non
 
 
 def random_commit(chance: random.Random, live: set[str]) -> list[dict[str, Any]]:
-    """Each path at most once, as Delta asks; removes of what is not there, and adds of what is, included."""
+    """Each path at most once, as Delta requires; includes removes of absent files and adds of live ones."""
     paths = chance.sample([f"f{n}.parquet" for n in range(15)], chance.randint(1, 5))
     actions = []
     for path in paths:

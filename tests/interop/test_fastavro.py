@@ -1,4 +1,4 @@
-"""Another independent reader: fastavro, with nothing of ours around it, reads every Avro file that we write."""
+"""An independent reader: fastavro reads every Avro file that we write."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def test_fastavro_reads_what_we_write(tmp_path: Path, codec: str) -> None:
     entries = [entry for info in state["manifests"] for entry in read(log_folder(table) / info["path"])]
     assert sorted(entry["path"] for entry in entries) == [*(f"f{n:05d}" for n in range(300)), "g"]
     first = next(entry for entry in entries if entry["path"] == "f00001")
-    told = (first["partitionValues"], first["splitTags"], first["tags"], first["addedAtVersion"], first["minValues"], first["size"])
-    assert told == ({"p": "1"}, ["x", "ü"], {"k": "v"}, 1, {"id": "1"}, 6)
+    values = (first["partitionValues"], first["splitTags"], first["tags"], first["addedAtVersion"], first["minValues"], first["size"])
+    assert values == ({"p": "1"}, ["x", "ü"], {"k": "v"}, 1, {"id": "1"}, 6)

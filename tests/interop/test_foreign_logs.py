@@ -1,4 +1,4 @@
-"""Logs of other writers: null entries of maps, null actions, protocols of tomorrow, and options that nobody understands."""
+"""Logs of other writers: null map entries, null actions, unsupported protocols, and invalid options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def version_file(table: Path) -> None:
 
 
 def other_base(table: Path) -> Path:
-    """A log whose checkpoint of version 1 decides: the version itself adds nothing."""
+    """A log whose files are in the checkpoint of version 1 only: the version itself adds nothing."""
     plain = {**METADATA, "format": {"provider": "x", "options": {}}, "configuration": {}}
     write_version(table, 0, {"protocol": PROTOCOL}, {"metaData": plain})
     write_version(table, 1, {"txn": {"appId": "a", "version": 1}})
@@ -72,7 +72,7 @@ def json_parts(table: Path) -> None:
 
 
 def parquet(table: Path) -> None:
-    """Its rows have no place for a configuration; the document beside them may have one."""
+    """The rows have no column for the configuration; the metadata file may contain it."""
     folder = other_base(table) / "_checkpoints"
     folder.mkdir()
     strings = pa.map_(pa.string(), pa.string())
@@ -122,7 +122,7 @@ def test_null_entries_of_maps_read_as_absent(tmp_path: Path, write: Callable[[Pa
     assert len(table.files("d = 'x'")) == 0
 
 
-def test_a_value_that_is_wrong_stays_wrong_beside_null_entries(tmp_path: Path) -> None:
+def test_an_invalid_value_is_refused_despite_null_entries(tmp_path: Path) -> None:
     write_version(tmp_path / "t", 0, {"protocol": PROTOCOL}, {"metaData": METADATA})
     write_version(tmp_path / "t", 1, {"add": {**ADD, "size": "1"}})
     with pytest.raises(LogCorrupted, match="version 1, line 1 is not an action"):
@@ -130,7 +130,7 @@ def test_a_value_that_is_wrong_stays_wrong_beside_null_entries(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("key", ["add", "remove", "metaData", "protocol", "txn", "mergeskip", "commitInfo"])
-def test_a_null_action_is_damage(tmp_path: Path, key: str) -> None:
+def test_a_null_action_is_log_corruption(tmp_path: Path, key: str) -> None:
     table = make(tmp_path / "t", appends=1)
     write_version(tmp_path / "t", 2, {key: None})
     with pytest.raises(LogCorrupted, match=f"version 2, line 1 has no action: '{key}' is null"):
@@ -171,7 +171,7 @@ def no_metadata(log: Path) -> None:
 
 
 def other_checkpoint(log: Path) -> None:
-    """The versions before it have expired."""
+    """A broken state whose earlier versions have expired."""
     hostile_path(log)
     folder = log / f"state-v{2:020d}"
     folder.mkdir()
@@ -180,7 +180,7 @@ def other_checkpoint(log: Path) -> None:
 
 
 def json_checkpoint(log: Path) -> None:
-    """Only the checkpoint says so."""
+    """A checkpoint that alone declares the unsupported protocol."""
     document = {"protocol": FUTURE, "metaData": METADATA, "add": [{"file": "a"}]}
     (log / f"{2:020d}.checkpoint.json").write_text(json.dumps(document))
 
@@ -197,17 +197,17 @@ def bad_gap(log: Path) -> None:
         hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint, bad_gap,
     ],
 )  # fmt: skip
-def test_an_unsupported_protocol_is_raised_before_anything_else_is_judged(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_an_unsupported_protocol_is_reported_before_any_damage(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     table = make(tmp_path / "t", appends=1)
     harm(tmp_path / "t" / LOG)
     for call in (lambda: it.open(tmp_path / "t"), table.refresh, lambda: table.append(rows(100, 1)), table.doctor):
         with pytest.raises(ProtocolUnsupported, match="timeTravelled"):
             call()
     if harm not in (no_metadata, other_checkpoint):
-        assert it.open(tmp_path / "t", 1).count() == 10  # the version before it is as it was
+        assert it.open(tmp_path / "t", 1).count() == 10  # the version before is still readable
 
 
-def test_damage_of_a_supported_table_stays_damage(tmp_path: Path) -> None:
+def test_damage_of_a_supported_table_is_reported(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=1)
     write_version(tmp_path / "t", 2, {"protocol": PROTOCOL}, {"add": {"file": "a"}})
     with pytest.raises(LogCorrupted, match="version 2, line 2 is not an action"):
@@ -250,13 +250,13 @@ def test_a_bad_option_of_a_table_is_a_warning_and_a_finding(
     capsys.readouterr()
 
 
-def test_what_writes_or_deletes_refuses_a_bad_option_until_the_call_gives_a_good_one(tmp_path: Path) -> None:
+def test_writes_and_purges_refuse_a_bad_table_option_unless_the_call_overrides_it(tmp_path: Path) -> None:
     table = with_option(tmp_path / "t", "spark.indextables.logRetention.duration", "forever")
     refused = r"table configuration logRetention\.duration = 'forever' is not .*; give logRetention\.duration as an option of this call"
     for call in (lambda: table.append(rows(100, 1)), table.merge_splits, table.purge):
         with pytest.raises(ConfigError, match=refused):
             call()
-    report = table.checkpoint()  # deletes nothing: a retention that cannot be understood may be longer than the default
+    report = table.checkpoint()  # deletes nothing, because the invalid retention may be meant to be longer than the default
     assert any("logRetention.duration = 'forever'" in warning for warning in report.warnings)
     good = it.open(tmp_path / "t", options={"logRetention.duration": "1000"})
     assert good.warnings == []

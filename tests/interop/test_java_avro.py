@@ -1,4 +1,4 @@
-"""An independent reader: the Java Avro that Spark brings reads our manifests and states, field by field."""
+"""An independent reader: the Java Avro library of Spark reads our manifests and states, field by field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.logs import log_folder
 
 
 def read(*paths: Path) -> list[list[Any]]:
-    """Of each file its schema and its records, as Java spells them. Through a gateway: a Java without a compiler will do."""
+    """The schema and the records of each file, as Java prints them. Uses a py4j gateway, so that no Java compiler is needed."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -44,7 +44,7 @@ def _records(java: Any, path: Path) -> list[Any]:
 
 
 def test_java_reads_what_we_write(tmp_path: Path) -> None:
-    """In every codec, by one process: starting Java takes the time."""
+    """Every codec in one process, because starting Java is slow."""
     more = {"splitTags": ["x"], "numMergeOps": 3, "tags": {"k": "v"}, "deleteOpstamp": 5}
     files: list[Path] = []
     for codec in ("zstd", "snappy", "none"):
@@ -58,8 +58,8 @@ def test_java_reads_what_we_write(tmp_path: Path) -> None:
         assert (schema["name"], schema["namespace"]) == ("FileEntry", "io.indextables.spark.transaction.avro")
         assert [r["path"] for r in records] == [f"f{n:05d}" for n in range(300)]
         odd = records[1]
-        told = ({"p": "1"}, ["x"], 3, {"k": "v"}, 5)
-        assert (odd["partitionValues"], odd["splitTags"], odd["numMergeOps"], odd["tags"], odd["deleteOpstamp"]) == told
+        optional = ({"p": "1"}, ["x"], 3, {"k": "v"}, 5)
+        assert (odd["partitionValues"], odd["splitTags"], odd["numMergeOps"], odd["tags"], odd["deleteOpstamp"]) == optional
         known = ({"id": "1"}, {"id": "9"}, 6, 1, None)
         assert (odd["minValues"], odd["maxValues"], odd["size"], odd["addedAtVersion"], odd["docMappingRef"]) == known
         assert (state["numFiles"], state["stateVersion"], state["protocolVersion"]) == (300, 1, 4)

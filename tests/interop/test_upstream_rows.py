@@ -1,6 +1,6 @@
-"""The rows of tables that upstream's own programs wrote, where they lie beside the repository, and of one of our making in that shape.
+"""The rows of tables written by upstream, if these are available next to the repository, and of one that the tests build in that format.
 
-`expected.json` has the SHA-256 of all rows as upstream's own reader gave them.
+`expected.json` has the SHA-256 of all rows as read by upstream.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def digests(rows: list[dict[str, Any]]) -> set[str]:
 
 
 def located(name: str, folder: Path) -> Path:
-    """A copy of the table, which may be written."""
+    """A writable copy of the table."""
     if name == OURS:
         rows = upstream_rows(20)
         return make_upstream_table(folder, [(bundle(index_files(rows[:13])), 13), (bundle(index_files(rows[13:])), 7)])
@@ -86,12 +86,12 @@ def test_rows_are_exact(name: str, tmp_path: Path) -> None:
         assert expected["digest"] in digests(rows)
 
 
-def test_the_vectors_were_found_where_they_exist() -> None:
+def test_all_available_vectors_are_used() -> None:
     assert len(TABLES) == (13 if VECTORS is not None else 1)
 
 
 @pytest.mark.parametrize("name", [name for name in (OURS, "t10_types", "t11_nullpart", "04_partitioned") if name in TABLES])
-def test_one_command_moves_a_table_over(name: str, tmp_path: Path) -> None:
+def test_a_merge_with_take_over_converts_a_table(name: str, tmp_path: Path) -> None:
     """Decisions A-06."""
     path = located(name, tmp_path / "t")
     before = sorted(map(repr, it.open(path).scan().read_all().to_pylist()))
@@ -118,7 +118,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("name", [name for name in COUNTS if name in TABLES])
 def test_predicates_and_searches(name: str, tmp_path: Path) -> None:
-    """Field notes 7, no. 12: `date IS NULL` on a null partition gives 0 there."""
+    """Field notes 7, no. 12: `date IS NULL` on a null partition gives 0 with upstream."""
     table = it.open(located(name, tmp_path / "t"))
     assert {where: table.count(where) for where in COUNTS[name]} == COUNTS[name]
     assert {query: table.search(query, limit=100).num_rows for query in SEARCHES[name]} == SEARCHES[name]

@@ -1,4 +1,4 @@
-"""Tables that upstream's own programs wrote, where they lie beside the repository, and one of our making in the same shape."""
+"""Tables written by upstream, if these are available next to the repository, and one that the tests build in the same format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors"
 
 @dataclass(frozen=True)
 class Expected:
-    path: Path | None  # None: made by the test
+    path: Path | None  # None: built by the test
     version: int
     files: int
     rows: int
@@ -75,8 +75,8 @@ def test_history_has_every_version(table: tuple[Path, Expected]) -> None:
     assert it.open(path, timestamp=history.column("timestamp").to_pylist()[0]).version == expected.version
 
 
-def test_changes_are_told_where_the_log_has_them(table: tuple[Path, Expected]) -> None:
-    """Model B commits states alone: what changed with one is not guessed."""
+def test_changes_need_version_files(table: tuple[Path, Expected]) -> None:
+    """Model B commits states without version files, and their changes are not guessed."""
     path, expected = table
     opened = it.open(path)
     if (path / "_transaction_log" / f"{1:020d}.json").exists():
@@ -92,7 +92,7 @@ def test_every_version_opens_and_version_0_is_empty(table: tuple[Path, Expected]
     assert (sizes[0], sizes[-1]) == (0, expected.files)
 
 
-def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
+def test_every_doc_mapping_reference_is_registered(table: tuple[Path, Expected]) -> None:
     path, _ = table
     opened = it.open(path)
     registry = {key for key in opened.metadata.configuration if key.startswith("docMappingSchema.")}
@@ -100,13 +100,15 @@ def test_every_doc_mapping_is_known(table: tuple[Path, Expected]) -> None:
         assert add.doc_mapping_ref is None or add.doc_mapping_json or f"docMappingSchema.{add.doc_mapping_ref}" in registry
 
 
-def test_doctor_and_health_look_at_them_and_name_commands_that_work(table: tuple[Path, Expected], tmp_path: Path) -> None:
-    """What purge would do is no finding there: it refuses another program's table."""
+def test_doctor_and_health_report_fixes_that_work(table: tuple[Path, Expected], tmp_path: Path) -> None:
+    """Nothing that purge would do is reported, because purge refuses another program's table."""
     path, expected = table
     before = tree(path)
     found = it.open(path).doctor()
     codes = {finding.code for finding in found}
-    assert codes <= {"small-splits"} if expected.path else codes == {"missing-pointer", "missing-split"}  # it is a log alone
+    assert (
+        codes <= {"small-splits"} if expected.path else codes == {"missing-pointer", "missing-split"}
+    )  # the test table has no split files
     health = it.open(path).health()
     assert (health["version"], health["num_files"], health["num_records"]) == (expected.version, expected.files, expected.rows)
     assert health["status"] == ("error" if not expected.path else "warning" if found else "ok")
@@ -129,8 +131,8 @@ def test_writing_needs_a_take_over(table: tuple[Path, Expected]) -> None:
     assert tree(path / "_transaction_log") == before
 
 
-def test_a_checkpoint_is_one_that_upstream_reads_too(table: tuple[Path, Expected], tmp_path: Path) -> None:
-    """A-06 asks for a take-over before our splits, and a checkpoint brings none: the table stays as it was, with a state in both forms."""
+def test_a_checkpoint_stays_readable_for_upstream(table: tuple[Path, Expected], tmp_path: Path) -> None:
+    """A-06 requires take-over for our splits only: a checkpoint does not convert the table, and writes the state in both forms."""
     path, expected = table
     copy = tmp_path / "copy"
     shutil.copytree(path / "_transaction_log", copy / "_transaction_log", copy_function=shutil.copyfile)
@@ -148,5 +150,5 @@ def test_a_checkpoint_is_one_that_upstream_reads_too(table: tuple[Path, Expected
     assert after.checkpoint().status == "no_action"
 
 
-def test_the_vectors_were_found_where_they_exist() -> None:
+def test_all_available_vectors_are_used() -> None:
     assert len(EXPECTED) == (13 if VECTORS.is_dir() else 1)

@@ -1,4 +1,4 @@
-"""Avro states: paths, tombstones, registry, metadata found elsewhere, and what is refused (AVR-01 … AVR-09, C-28, C-38 … C-46)."""
+"""Reading Avro states: paths, tombstones, registry, metadata from older files, and refusals (AVR-01 … AVR-09, C-28, C-38 … C-46)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_versions_after_a_state_are_replayed(log: Path, tmp_path: Path) -> None:
     assert table.files().column("added_at_version").to_pylist() == [2]
 
 
-def test_a_version_file_below_the_newest_state_is_not_seen(log: Path, tmp_path: Path) -> None:
-    """What native writers leave on a table of states: 1.json under state 5."""
+def test_a_version_file_before_the_newest_state_is_ignored(log: Path, tmp_path: Path) -> None:
+    """Native writers leave such files on a table of states: version 1 next to state 5."""
     write_table_state(log, 5, ["a"])
     write_version(tmp_path, 1, add("lost"))
     assert (it.open(tmp_path).version, paths(it.open(tmp_path))) == (5, ["a"])
@@ -66,14 +66,14 @@ def test_manifest_paths_are_resolved(log: Path, tmp_path: Path, form: str, named
     assert paths(it.open(tmp_path)) == ["a", "b"]
 
 
-def test_live_is_entries_without_tombstones(log: Path, tmp_path: Path) -> None:
+def test_live_files_are_entries_without_tombstones(log: Path, tmp_path: Path) -> None:
     write_manifest(log, "manifests/m1.avro", [entry("a"), entry("b")])
     write_manifest(log, "manifests/m2.avro", [entry("c")])
     write_state(log, 2, {"manifests/m1.avro": 2, "manifests/m2.avro": 1}, tombstones=["b"])
     assert paths(it.open(tmp_path)) == ["a", "c"]
 
 
-def test_a_tombstone_without_an_entry_is_upstreams_miscount(log: Path, tmp_path: Path) -> None:
+def test_a_tombstone_without_an_entry_is_tolerated(log: Path, tmp_path: Path) -> None:
     write_manifest(log, "manifests/m1.avro", [entry("a"), entry("b")])
     write_state(log, 2, {"manifests/m1.avro": 2}, tombstones=["gone"])
     assert paths(it.open(tmp_path)) == ["a", "b"]
@@ -105,7 +105,7 @@ def test_metadata_is_searched_backward(log: Path, tmp_path: Path) -> None:
     assert it.open(tmp_path).metadata.name == "of version 4"
 
 
-def test_the_protocol_of_the_log_is_not_forgotten_under_a_state(log: Path, tmp_path: Path) -> None:
+def test_the_protocol_of_the_log_applies_to_a_state_without_one(log: Path, tmp_path: Path) -> None:
     write_version(tmp_path, 1, protocol(4, 4, readerFeatures=["fromTheFuture"]))
     write_table_state(log, 2, ["a"], metadata=json.dumps(metadata()))
     with pytest.raises(it.ProtocolUnsupported, match="fromTheFuture to read"):
@@ -128,7 +128,7 @@ def test_a_state_alone_is_a_table_if_it_has_metadata(tmp_path: Path) -> None:
         it.open(tmp_path)
 
 
-def test_our_own_additions_are_read(log: Path, tmp_path: Path) -> None:
+def test_our_extensions_are_read(log: Path, tmp_path: Path) -> None:
     own = protocol(4, 4, readerFeatures=["arrowRowStore"], writerFeatures=["arrowRowStore"])["protocol"]
     txn = [{"appId": "app", "version": 7, "lastUpdated": 1}]
     skips = [skip("a", retryAfter=99, skipCount=3)["mergeskip"]]
@@ -150,25 +150,25 @@ def test_other_field_sets_are_read_by_name(log: Path, tmp_path: Path, more: list
     assert next(iter(loaded(it.open(tmp_path)).adds())).tags == (extra.get("tags") or None)
 
 
-def test_a_state_folder_that_was_copied_is_noticed(log: Path, tmp_path: Path) -> None:
+def test_a_copied_state_folder_is_a_broken_state(log: Path, tmp_path: Path) -> None:
     write_manifest(log, "manifests/m.avro", [entry("a")])
     write_state(log, 1, {"manifests/m.avro": 1}, folder=2)
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 2"):
         it.open(tmp_path)
 
 
-@pytest.mark.parametrize("said", [0, 1, 3, 50_000])
-def test_entry_counts_are_compared(log: Path, tmp_path: Path, said: int) -> None:
+@pytest.mark.parametrize("declared", [0, 1, 3, 50_000])
+def test_a_wrong_entry_count_is_a_broken_state(log: Path, tmp_path: Path, declared: int) -> None:
     write_manifest(log, "manifests/m.avro", [entry("a"), entry("b")])
-    write_state(log, 1, {"manifests/m.avro": said})
+    write_state(log, 1, {"manifests/m.avro": declared})
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 1"):
         it.open(tmp_path)
 
 
-@pytest.mark.parametrize("said", [0, 1, 3])
-def test_live_counts_are_compared(log: Path, tmp_path: Path, said: int) -> None:
+@pytest.mark.parametrize("declared", [0, 1, 3])
+def test_a_wrong_file_count_is_a_broken_state(log: Path, tmp_path: Path, declared: int) -> None:
     write_manifest(log, "manifests/m.avro", [entry("a"), entry("b")])
-    write_state(log, 1, {"manifests/m.avro": 2}, numFiles=said)
+    write_state(log, 1, {"manifests/m.avro": 2}, numFiles=declared)
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 1"):
         it.open(tmp_path)
 
@@ -186,7 +186,7 @@ def test_live_counts_are_compared(log: Path, tmp_path: Path, said: int) -> None:
         ({"manifests/m.avro": 1}, {"mergeskip": "[1]"}),
     ],
 )
-def test_a_broken_newest_state_is_never_answered_with_an_older_one(
+def test_a_broken_newest_state_never_falls_back_to_an_older_version(
     log: Path, tmp_path: Path, manifests: dict[str, int], more: dict[str, Any]
 ) -> None:
     write_table_state(log, 1, ["old"])
@@ -199,7 +199,7 @@ def test_a_broken_newest_state_is_never_answered_with_an_older_one(
     assert paths(it.open(tmp_path, 1)) == ["old"]
 
 
-def test_a_broken_state_is_only_a_cache_where_the_versions_are_there(log: Path, tmp_path: Path) -> None:
+def test_a_broken_state_is_ignored_if_the_version_files_exist(log: Path, tmp_path: Path) -> None:
     for version in (1, 2, 3):
         write_version(tmp_path, version, add(f"f{version}"))
     write_state(log, 2, {"manifests/missing.avro": 1})
@@ -222,15 +222,15 @@ def _bad_schemas() -> list[Any]:
         return schema
 
     return [
-        with_field(["null", "FileEntry"]),  # a list without end
-        with_field({"type": "array", "items": "null"}),  # items without bytes
+        with_field(["null", "FileEntry"]),  # an endless list
+        with_field({"type": "array", "items": "null"}),  # zero-byte items
         with_field(["null", {"type": "fixed", "name": "f", "size": 4}]),
         with_field(["null", {"type": "enum", "name": "e", "symbols": ["A"]}]),
     ]
 
 
 @pytest.mark.parametrize("schema", _bad_schemas())
-def test_schemas_of_other_shapes_are_refused(log: Path, tmp_path: Path, schema: Any) -> None:
+def test_unsupported_schemas_are_refused(log: Path, tmp_path: Path, schema: Any) -> None:
     odd = [] if isinstance(schema["fields"][-1]["type"], dict) else None
     write_manifest(log, "manifests/m.avro", [entry("a", odd=odd)], schema=schema)
     write_state(log, 1, {"manifests/m.avro": 1})
@@ -260,11 +260,11 @@ def test_take_over_commits_after_the_newest_state(tmp_path: Path) -> None:
     again = it.open(tmp_path)
     assert again.append([{"id": 9}]).version == 17
     assert again.checkpoint().status == "success"
-    assert (it.open(tmp_path).version, len(paths(it.open(tmp_path)))) == (18, 3)  # our state says first that it is one
+    assert (it.open(tmp_path).version, len(paths(it.open(tmp_path)))) == (18, 3)  # the state was preceded by a protocol upgrade
     assert it.open(tmp_path).protocol.reader_features == ["arrowRowStore", "avroState", "schemaDeduplication"]
 
 
-def test_the_low_level_door_needs_no_take_over(log: Path, tmp_path: Path) -> None:
+def test_log_commit_needs_no_take_over(log: Path, tmp_path: Path) -> None:
     write_table_state(log, 15, ["part-a.split"])
     table = it.open(tmp_path)
     assert table.log.commit([add("part-b.split")]) == 16

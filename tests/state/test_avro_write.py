@@ -1,4 +1,4 @@
-"""Avro states as we write them: round trip, incremental writes, tombstones, adoption, repair, formats side by side (AVR, C-38 … C-46)."""
+"""Writing Avro states: round trips, incremental writes, tombstones, existing states, repair, mixed formats (AVR, C-38 … C-46)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ADDS = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ADDS, min_size=1, max_size=12, unique_by=lambda add: add.path), st.sampled_from(["zstandard", "snappy", "null"]))
-def test_nothing_an_add_holds_is_lost(given_adds: list[Add], codec: str) -> None:
+def test_every_field_of_an_add_survives_a_round_trip(given_adds: list[Add], codec: str) -> None:
     """C-38: add -> Avro -> add, by our own reader and by fastavro, which reads record by record."""
     packing = Packing(codec, 3)
     data = manifests.assemble(manifests.encode_blocks(encode(given_adds), packing), packing)
@@ -68,7 +68,7 @@ def test_nothing_an_add_holds_is_lost(given_adds: list[Add], codec: str) -> None
     assert list(columns.decode(slow)) == given_adds
 
 
-def test_every_field_of_an_add_has_a_place() -> None:
+def test_every_field_of_an_add_has_an_avro_field() -> None:
     from indextables.state.checkpoints.avro.entry import FIELDS
 
     assert len(FIELDS) == 26
@@ -81,7 +81,7 @@ def test_every_field_of_an_add_has_a_place() -> None:
     assert len({f.number for f in FIELDS}) == len(FIELDS)
 
 
-def test_a_state_holds_what_the_log_says(tmp_path: Path) -> None:
+def test_a_state_contains_everything_in_the_log(tmp_path: Path) -> None:
     """AVR-01 … AVR-03, AVR-09, AVR-14, A-03 … A-05."""
     table = start(tmp_path / "t")
     commit(table, file("a", 1), file("b", 10), {"txn": {"appId": "app", "version": 7}}, skip("b", retryAfter=2**60))
@@ -93,7 +93,7 @@ def test_a_state_holds_what_the_log_says(tmp_path: Path) -> None:
     assert [document[name] for name in numbers] == [1, 2, 2, 2, 2, 2, 4]
     (info,) = document["manifests"]
     assert (info["numEntries"], info["minAddedAtVersion"], info["maxAddedAtVersion"]) == (2, 1, 2)
-    assert info["partitionBounds"] == {"p": {"min": "9", "max": "10", "hasNull": False}}  # as numbers, not as texts
+    assert info["partitionBounds"] == {"p": {"min": "9", "max": "10", "hasNull": False}}  # compared as numbers, not as strings
     manifest = log_folder(table) / info["path"]
     assert info["path"] == manifests.path_of(manifest.read_bytes())
     assert info["sizeBytes"] == manifest.stat().st_size
@@ -107,7 +107,7 @@ def test_a_state_holds_what_the_log_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"state.manifestFormat": "avro"}, {"state.compression": "snappy"}, {"state.compression": "none"}])
 def test_incremental_equals_full(tmp_path: Path, options: dict[str, str]) -> None:
-    """AVR-05, AVR-07: after every checkpoint the table is what its version files say, and only what is new was written."""
+    """AVR-05, AVR-07: after every checkpoint the table equals its version files, and only new entries were written."""
     table = start(tmp_path / "t", **{"state.compaction.tombstoneThreshold": "100", **options})
     commit(table, *(file(f"base{n}", n % 3) for n in range(40)))
     it.open(table).checkpoint()
@@ -123,7 +123,7 @@ def test_incremental_equals_full(tmp_path: Path, options: dict[str, str]) -> Non
 
 
 def test_a_removed_path_that_is_added_again_is_live(tmp_path: Path) -> None:
-    """C-46: removed before the base, since the base, and in one go."""
+    """C-46: removed before the base, after the base, and in the same commit."""
     table = start(tmp_path / "t", **{"state.compaction.tombstoneThreshold": "100"})
     commit(table, file("a", 1), file("b", 1), file("c", 1))
     it.open(table).checkpoint()
@@ -140,7 +140,7 @@ def test_a_removed_path_that_is_added_again_is_live(tmp_path: Path) -> None:
 
 
 def test_large_manifests_are_split_by_partition(tmp_path: Path) -> None:
-    """AVR-11, CMP-06: entriesPerManifest, each from few partitions, so that one partition needs one manifest."""
+    """AVR-11, CMP-06: manifests of entriesPerManifest entries from few partitions, so that reading one partition needs few manifests."""
     table = start(tmp_path / "t", **{"state.entriesPerManifest": "50"})
     commit(table, *(file(f"f{n}", n % 10) for n in range(500)), file("null", None))
     it.open(table).checkpoint()
@@ -186,11 +186,11 @@ def test_opening_counting_and_appending_read_no_manifest(tmp_path: Path, monkeyp
     assert numbers_of(again) == (8, 40)
     assert again.checkpoint().metrics["manifests_reused"] == 1
     assert not [path for path in read if "manifests/" in path and read.count(path) > 1]
-    assert len([path for path in read if "manifests/" in path]) == 1  # the new one, read back
+    assert len([path for path in read if "manifests/" in path]) == 1  # the new manifest, verified after the write
 
 
-def test_compaction_rewrites_what_has_dead_entries_and_keeps_the_rest(tmp_path: Path) -> None:
-    """CMP-01, CMP-06: no live file lost, no tombstone left, whole manifests are the same files as before."""
+def test_compaction_rewrites_only_manifests_with_dead_entries(tmp_path: Path) -> None:
+    """CMP-01, CMP-06: no live file is lost, no tombstone remains, manifests without dead entries are kept."""
     table = start(tmp_path / "t", **{"state.entriesPerManifest": "100"})
     commit(table, *(file(f"f{n:04d}", n // 100) for n in range(1000)))
     it.open(table).checkpoint()
@@ -204,7 +204,7 @@ def test_compaction_rewrites_what_has_dead_entries_and_keeps_the_rest(tmp_path: 
     assert adds(table) == replayed(table, tmp_path)
 
 
-def test_clean_blocks_are_copied_as_they_are(tmp_path: Path) -> None:
+def test_blocks_without_dead_entries_are_copied(tmp_path: Path) -> None:
     table = start(tmp_path / "t", **{"state.compaction.tombstoneThreshold": "0.00001"})
     commit(table, *(file(f"f{n:05d}", 1) for n in range(40_000)))
     it.open(table).checkpoint()
@@ -222,7 +222,7 @@ def test_clean_blocks_are_copied_as_they_are(tmp_path: Path) -> None:
     assert len(adds(table)) == 39_999
 
 
-def test_many_small_manifests_become_one(tmp_path: Path) -> None:
+def test_many_small_manifests_are_merged(tmp_path: Path) -> None:
     """CMP-02."""
     table = start(tmp_path / "t", **{"state.compaction.maxManifests": "4"})
     counts = []
@@ -235,7 +235,7 @@ def test_many_small_manifests_become_one(tmp_path: Path) -> None:
 
 
 def test_compaction_on_demand(tmp_path: Path) -> None:
-    """CMP-04, CMP-05: the door that a merge uses."""
+    """CMP-04, CMP-05: as requested by a merge."""
     from indextables.operations.checkpoint import run as operation
 
     table = start(tmp_path / "t")
@@ -249,7 +249,7 @@ def test_compaction_on_demand(tmp_path: Path) -> None:
 
 
 def test_legacy_paths_are_normalised(tmp_path: Path) -> None:
-    """AVR-06: a manifest beside another program's state is named from the log's folder in ours."""
+    """AVR-06: a manifest in the folder of another program's state is referenced by its path in the log folder."""
     table = start(tmp_path / "t")
     folder = "state-v00000000000000000001"
     write_manifest(log_folder(table), f"{folder}/manifest-a.avro", [entry("a", partitionValues={"p": "1"})])
@@ -274,7 +274,7 @@ def _schema() -> str:
 
 
 def test_an_older_table_is_upgraded_first(tmp_path: Path) -> None:
-    """PRT-08, MIG-01, MIG-05: as a version of its own; no split is touched."""
+    """PRT-08, MIG-01, MIG-05: the upgrade is a version of its own, and no split is changed."""
     table = make(tmp_path / "t", appends=2, **{"state.format": "json", "checkpoint.enabled": "false"})
     assert table.protocol.min_reader_version == 2
     splits = {p: p.stat().st_mtime_ns for p in (tmp_path / "t").rglob("*.split")}
@@ -288,7 +288,7 @@ def test_an_older_table_is_upgraded_first(tmp_path: Path) -> None:
     assert len(ids(table)) == 20
 
 
-def test_new_tables_say_what_they_need(tmp_path: Path) -> None:
+def test_new_tables_have_the_protocol_of_their_checkpoint_format(tmp_path: Path) -> None:
     """C-23."""
     found = {form: make(tmp_path / form, **{"state.format": form}).protocol for form in ("avro", "json", "parquet")}
     assert {form: (p.min_reader_version, p.min_writer_version) for form, p in found.items()} == {
@@ -300,7 +300,7 @@ def test_new_tables_say_what_they_need(tmp_path: Path) -> None:
 
 
 def test_no_5_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
-    """Field-notes 7 no. 5 (10 of 30 rows there); MIG-03: json goes back, and avro comes again."""
+    """Field-notes 7 no. 5 (which lost 20 of 30 rows); MIG-03: back to json, and to avro again."""
     make(tmp_path / "t", **{"checkpoint.enabled": "false"})
     for number, form in enumerate(["avro", "json", "parquet", "avro", "json", "avro"]):
         table = it.open(tmp_path / "t", options={"state.format": form})
@@ -309,12 +309,12 @@ def test_no_5_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
         assert ids(it.open(tmp_path / "t")) == list(range(10 * (number + 1)))
     for name in list(log_folder(tmp_path / "t").glob("0*.json")):
         if len(name.name) == 25 and int(name.name[:20]) > 0:
-            name.unlink()  # the checkpoints stand alone now
+            name.unlink()  # only the checkpoints remain
     assert ids(it.open(tmp_path / "t")) == list(range(60))
 
 
-def test_an_append_on_version_files_only_hides_nothing(tmp_path: Path) -> None:
-    """Field-notes 7 no. 6: a table without a checkpoint gets one of all its rows."""
+def test_the_first_checkpoint_contains_all_rows(tmp_path: Path) -> None:
+    """Field-notes 7 no. 6: a table with version files only gets its first checkpoint."""
     make(tmp_path / "t", appends=3, **{"checkpoint.enabled": "false"})
     table = it.open(tmp_path / "t", options={"checkpoint.enabled": "true", "checkpoint.interval": "1"})
     table.append(rows(30, 10))
@@ -322,8 +322,8 @@ def test_an_append_on_version_files_only_hides_nothing(tmp_path: Path) -> None:
     assert it.open(tmp_path / "t")._snapshot.checkpoint == table.version
 
 
-def test_checkpoint_reports_the_version_it_is_of(tmp_path: Path) -> None:
-    """Field-notes 7 no. 19 (0 there)."""
+def test_a_checkpoint_reports_its_version(tmp_path: Path) -> None:
+    """Field-notes 7 no. 19 (which reported 0)."""
     table = make(tmp_path / "t", appends=2, **{"checkpoint.enabled": "false"})
     assert table.checkpoint().base_version == 2
     assert [p.name for p in log_folder(tmp_path / "t").glob("state-v*")] == [names.state_folder(2)]
@@ -332,8 +332,8 @@ def test_checkpoint_reports_the_version_it_is_of(tmp_path: Path) -> None:
 # ---- damage
 
 
-def _of_its_kind(file: Path) -> Path:
-    """Another state's manifest, or another manifest."""
+def _other_file_of_same_type(file: Path) -> Path:
+    """Another state manifest, or another manifest."""
     return next(other for other in sorted(file.parent.parent.rglob(file.name if file.suffix == ".json" else "manifest-*")) if other != file)
 
 
@@ -343,14 +343,14 @@ DAMAGES = {
     "cut": lambda f: f.write_bytes(f.read_bytes()[:-9]),
     "flipped": lambda f: f.write_bytes(f.read_bytes()[:-30] + bytes([f.read_bytes()[-30] ^ 4]) + f.read_bytes()[-29:]),
     "foreign": lambda f: f.write_bytes(b"x" * f.stat().st_size),
-    "another's": lambda f: f.write_bytes(_of_its_kind(f).read_bytes()),
+    "exchanged": lambda f: f.write_bytes(_other_file_of_same_type(f).read_bytes()),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("what", ["state", "manifest", "shared manifest"])
-def test_a_damaged_state_changes_no_answer_and_is_mended(tmp_path: Path, damage: str, what: str, caplog: pytest.LogCaptureFixture) -> None:
-    """R8: a state is only a cache of the log; the next checkpoint puts a good one in its place."""
+def test_a_damaged_state_loses_no_file_and_is_repaired(tmp_path: Path, damage: str, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    """R8: a state can be rebuilt from the log; the next checkpoint replaces a damaged one."""
     table = start(tmp_path / "t")
     commit(table, *(file(f"a{n}", n) for n in range(30)))
     it.open(table).checkpoint()
@@ -385,7 +385,7 @@ def _forget_caches(tmp_path: Path, table: Path) -> None:
         found.unlink()
 
 
-def test_damage_beyond_a_trimmed_log_is_named(tmp_path: Path) -> None:
+def test_a_damaged_state_after_expired_versions_is_an_error(tmp_path: Path) -> None:
     table = start(tmp_path / "t")
     commit(table, file("a", 1))
     it.open(table).checkpoint()
@@ -393,13 +393,15 @@ def test_damage_beyond_a_trimmed_log_is_named(tmp_path: Path) -> None:
     (manifest,) = manifest_files(table)
     DAMAGES["flipped"](manifest)
     opened = it.open(table)
-    what = r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(.*does not match the digest.*restore it.*indextables repair"
-    with pytest.raises(it.LogCorrupted, match=what):
+    message = (
+        r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(.*does not match the digest.*restore it.*indextables repair"
+    )
+    with pytest.raises(it.LogCorrupted, match=message):
         opened.files()
 
 
-def test_a_checkpoint_of_what_is_lost_says_so_too(tmp_path: Path) -> None:
-    """And so does the version where it is asked for by its number: it is there, and cannot be read."""
+def test_a_checkpoint_of_a_lost_version_fails_too(tmp_path: Path) -> None:
+    """Opening the version by its number fails with the same error: it exists, but is unreadable."""
     table = start(tmp_path / "t")
     commit(table, file("a", 1))
     it.open(table).checkpoint()
@@ -437,7 +439,7 @@ def test_a_hostile_path_is_refused_when_the_manifest_is_read(tmp_path: Path) -> 
         it.open(table).files()
 
 
-def test_a_valid_state_of_another_writer_is_adopted(tmp_path: Path) -> None:
+def test_a_valid_state_of_another_writer_is_kept(tmp_path: Path) -> None:
     """C-45, CON-08."""
     table = start(tmp_path / "t")
     commit(table, file("a", 1))
@@ -453,7 +455,7 @@ def test_a_valid_state_of_another_writer_is_adopted(tmp_path: Path) -> None:
 
 
 def test_slices_keep_the_order_of_the_log() -> None:
-    """Row numbers ascend within a slice, which `take` relies on."""
+    """Row numbers ascend within a slice, as `take` requires."""
     from indextables.state.checkpoints.avro.layout import slices
 
     table = encode(
@@ -464,8 +466,8 @@ def test_slices_keep_the_order_of_the_log() -> None:
     assert all((np.diff(s.column("size").to_numpy()) > 0).all() for s in found)
 
 
-def test_entries_say_with_which_commit_they_came(tmp_path: Path) -> None:
-    """AVR-09: version and time of the transaction, not of the file; kept by compaction and by every format, as another reader sees it."""
+def test_entries_have_the_version_and_time_of_their_commit(tmp_path: Path) -> None:
+    """AVR-09: of the transaction, not of the file; kept by compaction and by every format, and readable by fastavro."""
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options={"checkpoint.enabled": "false"})
     for number in range(4):
         table.log.commit([file(f"f{number}", modificationTime=7)], operation="append")
@@ -475,7 +477,7 @@ def test_entries_say_with_which_commit_they_came(tmp_path: Path) -> None:
         it.open(tmp_path / "t", options=options).checkpoint()
         opened = it.open(tmp_path / "t", options={"transaction.cache.enabled": "false"})
         assert {a.path: (a.added_at_version, a.added_at_timestamp) for a in loaded(opened).adds()} == expected
-    commit(tmp_path / "t", file("g"))  # whose commit says nothing of itself
+    commit(tmp_path / "t", file("g"))  # a commit without a commitInfo
     it.open(tmp_path / "t", options={"state.compaction.maxManifests": "1"}).checkpoint()
     (manifest,) = state(tmp_path / "t", 5).manifests
     with (log_folder(tmp_path / "t") / manifest.path).open("rb") as stream:

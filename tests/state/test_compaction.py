@@ -1,4 +1,4 @@
-"""When a state is compacted, and what that does to each manifest (CMP-01 … CMP-06, C-46, C-47)."""
+"""When a state is compacted, and which manifests are rewritten (CMP-01 … CMP-06, C-46, C-47)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_reasons(change: dict[str, int], compacts: bool) -> None:
     assert (compaction_reason(dataclasses.replace(CALM, **change), OPTIONS) is not None) is compacts
 
 
-def test_a_large_remove() -> None:
+def test_removing_many_files_compacts() -> None:
     options = dataclasses.replace(OPTIONS, large_remove_threshold=5)
     assert compaction_reason(dataclasses.replace(CALM, removed=5), options) is None
     assert compaction_reason(dataclasses.replace(CALM, removed=6), options) == "6 files were removed"
 
 
-def test_fates() -> None:
+def test_plan_manifests() -> None:
     keep, clean, merge, drop = ManifestAction.KEEP, ManifestAction.CLEAN, ManifestAction.MERGE, ManifestAction.DROP
     assert manifest_actions([(100, 0), (100, 10), (100, 80), (100, 100), (10, 0)], 100, 0) == [keep, clean, merge, drop, merge]
     assert manifest_actions([(100, 0), (10, 0)], 100, 0) == [keep, keep]

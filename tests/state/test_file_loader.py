@@ -1,4 +1,4 @@
-"""Files that lie in manifests are values without entries until somebody loads them, and are loaded once for all versions on a state."""
+"""File entries in manifests are loaded on demand, and only once for all versions that share a state."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_snapshot_holds_no_way_to_its_store(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a value holds can be pickled; a closure, a lock or a store cannot, or shows in its bytes."""
+def test_a_snapshot_has_no_reference_to_its_store(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot can be pickled; a closure or lock could not, and a store would show in the bytes."""
     snapshot = it.open(table)._snapshot
     for verb in ("read", "list", "read_many", "read_range"):
         monkeypatch.setattr(LocalStore, verb, lambda *_: pytest.fail("the store was read"))
@@ -60,7 +60,7 @@ def test_entries_are_loaded_once_for_all_versions_on_a_state(table: Path, monkey
     assert context.load(later) is context.load(later)
 
 
-def test_what_is_loaded_goes_with_the_last_snapshot_on_its_state(table: Path) -> None:
+def test_entries_are_freed_with_the_last_snapshot_on_their_state(table: Path) -> None:
     log = it.open(table)._context.log
     snapshot = load_snapshot(log, 1)
     assert snapshot.layers.base is not None
@@ -71,7 +71,7 @@ def test_what_is_loaded_goes_with_the_last_snapshot_on_its_state(table: Path) ->
     assert segment() is None
 
 
-def test_damage_is_an_error_of_the_loader_and_never_fewer_files(table: Path, tmp_path: Path) -> None:
+def test_a_damaged_manifest_raises_and_never_loses_files(table: Path, tmp_path: Path) -> None:
     (manifest,) = (log_folder(table) / "manifests").glob("*.avro")
     snapshot = it.open(table)._snapshot
     manifest.write_bytes(manifest.read_bytes()[:-1] + b"\0")
@@ -80,7 +80,7 @@ def test_damage_is_an_error_of_the_loader_and_never_fewer_files(table: Path, tmp
     context = it.open(table)._context
     with pytest.raises(ManifestDamaged, match="does not match the digest"):
         FileLoader(context.log).load(snapshot.layers)
-    assert len(context.load(snapshot).files) == 10  # from the versions
+    assert len(context.load(snapshot).files) == 10  # read from the version files
     (log_folder(table) / f"{1:020d}.json").unlink()
     fresh = it.open(table, options={"transaction.cache.enabled": "false"})
     with pytest.raises(LogCorrupted, match="does not reach back to a valid base"):

@@ -1,7 +1,7 @@
-"""R16: files of the Avro state as we wrote them once. They decode to the same, and the same encodes to these bytes.
+"""R16: golden files of Avro states decode to the expected values, and the same values encode to these bytes.
 
-A change that breaks this needs new golden files beside the old ones, which must still be read. zstd may pack differently in another
-release of Arrow, so the golden manifest is not packed.
+A change that breaks this needs new golden files in addition to the old ones, which must remain readable. The golden manifest is not
+compressed, because the output of zstd may differ between releases of Arrow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_manifest() -> None:
 
 
 def test_the_first_manifest() -> None:
-    """It has the times of the files where those of their commits should be (AVR-09)."""
+    """It contains the time of each file instead of the time of its commit (AVR-09)."""
     data = (GOLDEN / "manifest-v1.avro").read_bytes()
     expected = [structs.replace(add, added_at_timestamp=add.modification_time or None) for add in golden_adds()]
     assert read(data, len(expected)) == expected

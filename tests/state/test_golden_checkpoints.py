@@ -1,7 +1,7 @@
-"""R16: checkpoints as we wrote them once, of every format, read as they were meant and are written the same again.
+"""R16: golden checkpoints of every format are read correctly, and current writers produce the same files.
 
-Files of `tests/golden` are never changed; a new way to write gets a folder of its own. `json-1` is the first form of JSON checkpoints,
-`json-multipart-1` that of checkpoints in parts, `parquet-1` has no column for the time of a commit.
+Files in `tests/golden` are never changed; a new layout gets a new folder. `json-1` and `json-multipart-1` are the first layouts of JSON
+checkpoints, and `parquet-1` has no column for the commit time.
 """
 
 from __future__ import annotations
@@ -113,20 +113,20 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_golden_checkpoints_read_as_they_were_meant(name: str) -> None:
+def test_golden_checkpoints_are_read(name: str) -> None:
     kind = FOLDERS[name]
     log = log_of(stored(GOLDEN / name))
     replay, found = formats.read_checkpoint(log, log.listing(), VERSION)
-    meant = contents(kind)
+    expected = contents(kind)
     assert found is kind
-    assert (replay.protocol, replay.metadata) == (meant.protocol, meant.metadata)
-    assert (list(replay.txns.values()), list(replay.skips.values())) == (meant.txns, meant.skips)
+    assert (replay.protocol, replay.metadata) == (expected.protocol, expected.metadata)
+    assert (list(replay.txns.values()), list(replay.skips.values())) == (expected.txns, expected.skips)
     assert list(replay.files().complete.adds()) == ADDS
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_what_is_written_today_is_golden(kind: Format) -> None:
-    """Texts are compared unpacked, and Parquet by its rows: zlib and the Parquet library may change their bytes."""
+def test_current_writers_produce_the_golden_files(kind: Format) -> None:
+    """JSON is compared decompressed and Parquet by its rows, because zlib and the Parquet library may change their output."""
     golden, fresh = stored(GOLDEN / kind.value), write(kind)
     assert sorted(fresh.files) == sorted(golden.files)
     for path, data in fresh.files.items():
@@ -145,8 +145,8 @@ def test_golden_pointers_are_read() -> None:
         assert (pointer.version, pointer.format, pointer.num_files, pointer.created_time) == (VERSION, kind.value, len(ADDS), NOW_MS)
 
 
-def test_a_checkpoint_without_a_protocol_is_golden_too() -> None:
-    """Of a table that never had one (PRT-05)."""
+def test_a_checkpoint_without_a_protocol() -> None:
+    """For a table without a protocol action (PRT-05)."""
     store = MemoryStore()
     formats.write_checkpoint(log_of(store), replace(contents(Format.JSON), protocol=None), StateOptions.of(Config.of(OPTIONS[Format.JSON])))
     assert b'"protocol"' not in _text(store.files[names.checkpoint_path(VERSION)])

@@ -1,4 +1,4 @@
-"""JSON checkpoints as we write them: one object in bounded memory, or parts above a threshold (CKP, MPC)."""
+"""Writing JSON checkpoints: one object in bounded memory, or parts above a threshold (CKP, MPC)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def text_of(store: MemoryStore, version: int) -> Any:
     return json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
 
 
-def test_one_object_with_all_there_is() -> None:
+def test_a_checkpoint_is_one_object_with_everything() -> None:
     """CKP-01, CKP-02, CKP-03, CKP-09, A-03, A-05."""
     store = table()
     report = write_checkpoint(store, Format.JSON)
@@ -62,8 +62,8 @@ def test_one_object_with_all_there_is() -> None:
 
 
 @pytest.mark.parametrize("files", [0, 1, 999, 1000, 1001, 2500])
-def test_batches_join_without_a_seam(files: int) -> None:
-    """CKP-11: adds are encoded a thousand at a time."""
+def test_any_number_of_batches_gives_a_valid_checkpoint(files: int) -> None:
+    """CKP-11: adds are encoded in batches of a thousand."""
     store = table(max(files, 1)) if files else MemoryStore()
     if not files:
         begin(store)
@@ -75,7 +75,7 @@ def test_batches_join_without_a_seam(files: int) -> None:
 
 
 def test_parts_above_the_threshold(tmp_path: Path) -> None:
-    """MPC-01, MPC-02, MPC-03, PRT-08: the protocol is raised first, by a version of its own."""
+    """MPC-01, MPC-02, MPC-03, PRT-08: the protocol is upgraded first, in a version of its own."""
     plain = make(tmp_path / "t", 2, **{"checkpoint.actionsPerPart": 3, "state.format": "json"})
     before = paths(plain)
     report = plain.checkpoint()
@@ -94,8 +94,8 @@ def test_parts_above_the_threshold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("each", "parts"), [(2503, 1), (2502, 2), (1500, 2), (1000, 3), (999, 3), (626, 4)])
-def test_parts_are_as_large_as_they_may_be(each: int, parts: int) -> None:
-    """2,503 actions: 2,500 files, protocol, metadata and a txn; whatever the batches they are encoded in."""
+def test_parts_are_as_large_as_allowed(each: int, parts: int) -> None:
+    """2,503 actions (2,500 files, protocol, metadata and a txn), independent of the batch size."""
     store = MemoryStore()
     begin(store)
     commit(store, 1, *(add(f"f{number}") for number in range(2500)), {"txn": {"appId": "a", "version": 7}})
@@ -106,15 +106,15 @@ def test_parts_are_as_large_as_they_may_be(each: int, parts: int) -> None:
 
 
 @pytest.mark.parametrize(("options", "version"), [({"checkpoint.multiPart.enabled": False}, 1), ({"checkpoint.actionsPerPart": 7}, 1)])
-def test_one_file_below_the_threshold_or_where_parts_are_off(options: dict[str, Any], version: int) -> None:
+def test_one_file_below_the_threshold_or_without_multi_part(options: dict[str, Any], version: int) -> None:
     store = table()
     write_checkpoint(store, Format.JSON, **{"checkpoint.actionsPerPart": 3, **options})
     assert log_of(store).listing().bases == (version,)
     assert "add" in text_of(store, version)
 
 
-def test_what_another_writer_left_is_kept_if_it_is_valid() -> None:
-    """CKP-13: and of that format; several formats of one version may stand beside each other."""
+def test_a_valid_checkpoint_of_another_writer_is_kept() -> None:
+    """CKP-13: if it has the configured format; a version may have checkpoints in several formats."""
     store = table()
     snapshot = load_snapshot(log_of(store))
     write_checkpoint(store, Format.JSON)
@@ -129,7 +129,7 @@ def test_what_another_writer_left_is_kept_if_it_is_valid() -> None:
 
 
 @pytest.mark.parametrize("style", [{}, {"indent": 0, "separators": (",", ":")}, {"indent": 2}], ids=["one line", "lines", "indented"])
-def test_objects_of_other_programs_are_read_however_they_are_laid_out(style: dict[str, Any]) -> None:
+def test_objects_of_other_programs_are_read_in_any_json_layout(style: dict[str, Any]) -> None:
     """C-15: `{protocol, metaData, add}`, without version and digest."""
     store = MemoryStore()
     document = {**protocol(), **metadata(), "add": [add("a")["add"], add("b")["add"]], "txn": [{"appId": "x", "version": 1}]}
@@ -138,8 +138,8 @@ def test_objects_of_other_programs_are_read_however_they_are_laid_out(style: dic
     assert (snapshot.version, snapshot.files.paths(), snapshot.txns["x"].version) == (1, ["a", "b"], 1)
 
 
-class Forgetful(MemoryStore):
-    """Says that it wrote, and has something else; or fails."""
+class UnreliableStore(MemoryStore):
+    """Truncates checkpoint files, or fails to write them."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -162,9 +162,9 @@ class Forgetful(MemoryStore):
 
 @pytest.mark.parametrize("kind", [Format.JSON, Format.JSON_PARTS, Format.PARQUET])
 @pytest.mark.parametrize(("how", "error"), [("fails", CheckpointWriteError), ("cuts", CheckpointValidationError)])
-def test_what_does_not_read_back_is_an_error_and_no_pointer_names_it(kind: Format, how: str, error: type[CheckpointError]) -> None:
+def test_a_checkpoint_that_fails_verification_is_an_error_and_has_no_pointer(kind: Format, how: str, error: type[CheckpointError]) -> None:
     """PQC-14."""
-    store = Forgetful(how)
+    store = UnreliableStore(how)
     begin(store)
     commit(store, 1, *(add(f"f{number}") for number in range(5)))
     with pytest.raises(error) as caught:
@@ -172,7 +172,7 @@ def test_what_does_not_read_back_is_an_error_and_no_pointer_names_it(kind: Forma
     assert caught.value.version == (2 if kind is Format.JSON_PARTS else 1)  # type: ignore[attr-defined]
     assert caught.value.retryable is (how == "fails")
     assert names.pointer_path() not in store.files
-    if how == "cuts":  # parts go; where the list's own fate is unknown they stay, in case it is there
+    if how == "cuts":  # the parts are deleted; if it were unknown whether the list exists, they would be kept
         assert [path for path in store.files if path.endswith((".00001.json", ".00002.json"))] == []
     assert paths_of(store) == [f"f{number}" for number in range(5)]
 
@@ -181,8 +181,8 @@ def paths_of(store: MemoryStore) -> list[str]:
     return read_all(log_of(store)).files.paths()
 
 
-def test_checkpoint_errors_say_what_and_survive_a_pickle() -> None:
-    """PQC-14: they come back from executors."""
+def test_checkpoint_errors_have_messages_and_can_be_pickled() -> None:
+    """PQC-14: executors return them."""
     found = [
         CheckpointWriteError(3, StorageError("no answer")),
         CheckpointValidationError(3, "it is short"),
@@ -201,7 +201,7 @@ def test_checkpoint_errors_say_what_and_survive_a_pickle() -> None:
 
 
 def test_a_checkpoint_that_cannot_be_read_names_its_file() -> None:
-    """ERR-04, RD-05: and the versions are read instead."""
+    """ERR-04, RD-05: the version files are read instead."""
     store = table()
     write_checkpoint(store, Format.JSON)
     store.files[names.checkpoint_path(1)] = b"x"
@@ -236,7 +236,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_memory_does_not_grow_with_the_table() -> None:
-    """CKP-11: what writing adds to the peak is the packed file and a batch, not the adds: 150,000 of them would be 200 MB."""
+    """CKP-11: writing adds the compressed file and a batch to the peak, not all adds: 150,000 of them would take 200 MB."""
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", MEMORY, "150000"], cwd=root, capture_output=True, text=True, check=True, timeout=300)
     print(f"CKP-11: {int(done.stdout) / 1024:.0f} MiB more at the peak for 150,000 files")

@@ -1,4 +1,4 @@
-"""The local cache of decoded manifests: used when whole, thrown away when not, bounded, and never needed."""
+"""The local cache of decoded manifests: verified, bounded, and optional; damaged files are deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "manifests"
 
 
-def test_what_was_put_is_there() -> None:
+def test_cached_rows_are_returned() -> None:
     assert manifest_cache.get(DIGEST) is None
     assert manifest_cache.put(DIGEST, ROWS).equals(ROWS)
     found = manifest_cache.get(DIGEST)
@@ -33,8 +33,8 @@ def test_what_was_put_is_there() -> None:
     assert found.equals(ROWS)
 
 
-def test_a_damaged_file_is_thrown_away(folder: Path) -> None:
-    """Every page is touched by some flip, and every cut is noticed: 0 wrong answers."""
+def test_a_damaged_file_is_deleted(folder: Path) -> None:
+    """Bit flips in every page and truncation are detected."""
     manifest_cache.put(DIGEST, ROWS)
     (path,) = folder.glob("??/*.arrow")
     whole = path.read_bytes()
@@ -47,7 +47,7 @@ def test_a_damaged_file_is_thrown_away(folder: Path) -> None:
     assert len(cases) > 500
 
 
-def test_a_damaged_cache_changes_no_answer(tmp_path: Path, folder: Path) -> None:
+def test_a_damaged_cache_file_does_not_change_the_result(tmp_path: Path, folder: Path) -> None:
     table = start(tmp_path / "t")
     commit(table, *(file(f"f{n}", n) for n in range(100)))
     it.open(table).checkpoint()
@@ -56,17 +56,17 @@ def test_a_damaged_cache_changes_no_answer(tmp_path: Path, folder: Path) -> None
     path.write_bytes(path.read_bytes()[:-100] + bytes(100))
     it.open(table)._context.log.close()
     assert adds(table) == expected
-    assert path.exists()  # made again
+    assert path.exists()  # created again
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "blocked").write_text("a file")
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "blocked"))
     assert manifest_cache.put(DIGEST, ROWS) is ROWS
     assert manifest_cache.get(DIGEST) is None
 
 
-def test_the_least_used_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_files_are_evicted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest_cache.put(DIGEST, ROWS)
     (first,) = folder.glob("??/*.arrow")
     monkeypatch.setattr(limits, "MANIFEST_CACHE_BYTES", 2 * first.stat().st_size)
@@ -77,7 +77,7 @@ def test_the_least_used_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(list(folder.glob("??/*.arrow"))) == 2
 
 
-def test_many_at_once() -> None:
+def test_concurrent_reads_and_writes() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: manifest_cache.put(DIGEST, ROWS) if n % 2 else manifest_cache.get(DIGEST), range(40)))
     assert all(rows is None or rows.equals(ROWS) for rows in found)

@@ -1,4 +1,4 @@
-"""Tables of every protocol become V4 by a checkpoint, without touching data; `state.format=json` goes back (MIG-01, MIG-03, MIG-05)."""
+"""A checkpoint upgrades tables of every protocol to V4 without changing data; `state.format=json` goes back (MIG-01, MIG-03, MIG-05)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG = "_transaction_log"
 
 
 def json_table(path: Path, protocol: dict[str, object] | None) -> it.Table:
-    """Of this protocol, or none at all, as older programs left them."""
+    """A table with this protocol, or without one, as older programs wrote it."""
     make(path, appends=3, **{"state.format": "json", "checkpoint.enabled": "false"})
     zero = path / LOG / f"{0:020d}.json"
     _, metadata = gzip.decompress(zero.read_bytes()).splitlines(keepends=True)
@@ -40,7 +40,7 @@ PROTOCOLS = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_a_checkpoint_makes_it_v4_and_json_goes_back(tmp_path: Path, protocol: dict[str, object] | None) -> None:
+def test_a_checkpoint_upgrades_to_v4_and_json_goes_back(tmp_path: Path, protocol: dict[str, object] | None) -> None:
     table = json_table(tmp_path / "t", protocol)
     splits = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.split")}
     old = it.open(tmp_path / "t", options={"state.format": "json"})
@@ -54,18 +54,18 @@ def test_a_checkpoint_makes_it_v4_and_json_goes_back(tmp_path: Path, protocol: d
     assert (upgraded.protocol.min_reader_version, upgraded.protocol.min_writer_version) == (4, 4)
     assert "avroState" in (upgraded.protocol.reader_features or ())
     assert ids(upgraded) == before == list(range(30))
-    assert {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.split")} == splits, "no data was touched"
+    assert {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.split")} == splits, "no data was changed"
     back = it.open(tmp_path / "t", options={"state.format": "json"})
     back.append(rows(30, 5))
     back.checkpoint()
     assert json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())["format"] == "json"
     assert ids(it.open(tmp_path / "t")) == list(range(35))
-    assert ids(it.open(tmp_path / "t", 3)) == list(range(30)), "and every version before is still read"
+    assert ids(it.open(tmp_path / "t", 3)) == list(range(30)), "every earlier version is still readable"
 
 
 @pytest.mark.parametrize("name", ["V3 of others", "V3 without features"])
-def test_another_programs_table_stays_its_own_until_its_program_could_not_read_it(tmp_path: Path, name: str) -> None:
-    """Appendix C of seed 003: CHECKPOINT makes a V3 table V4. Its program knows Avro states, by `_manifest.avro`, and no JSON of ours."""
+def test_a_foreign_table_is_taken_over_only_when_its_program_cannot_read_it_any_more(tmp_path: Path, name: str) -> None:
+    """Appendix C of seed 003: CHECKPOINT upgrades a V3 table to V4. Its program reads `_manifest.avro`, but not our JSON checkpoints."""
     table = json_table(tmp_path / "t", PROTOCOLS[name])
     report = table.checkpoint()
     upgraded = it.open(tmp_path / "t")
@@ -76,14 +76,14 @@ def test_another_programs_table_stays_its_own_until_its_program_could_not_read_i
     assert (ids(upgraded), upgraded.checkpoint().status) == (list(range(30)), "no_action")
     back = it.open(tmp_path / "t", options={"state.format": "json"})
     assert back.checkpoint().status == "success"
-    assert "arrowRowStore" in (it.open(tmp_path / "t").protocol.reader_features or ()), "which would miss rows"
+    assert "arrowRowStore" in (it.open(tmp_path / "t").protocol.reader_features or ()), "its program would miss rows"
     assert json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())["format"] == "json"
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 
 @pytest.mark.parametrize("kind", EVERY_FORMAT)
-def test_a_pointer_that_was_lost_is_written_as_it_was(tmp_path: Path, kind: Format) -> None:
-    """LCP-02, MPC-02: with the parts, the id or the folder of a checkpoint that is there and is not written again."""
+def test_a_lost_pointer_is_restored(tmp_path: Path, kind: Format) -> None:
+    """LCP-02, MPC-02: with parts, id or folder of the existing checkpoint, which is not written again."""
     options = {"checkpoint.enabled": "false", **EVERY_FORMAT[kind]}
     make(tmp_path / "t", appends=3, **options).checkpoint()
     table, place = it.open(tmp_path / "t", options=options), tmp_path / "t" / LOG / "_last_checkpoint"
@@ -93,23 +93,23 @@ def test_a_pointer_that_was_lost_is_written_as_it_was(tmp_path: Path, kind: Form
     assert {**json.loads(place.read_bytes()), "createdTime": 0} == {**before, "createdTime": 0}
 
 
-def test_formats_follow_each_other_at_one_version(tmp_path: Path) -> None:
-    """MIG-01, MIG-03: what was asked for last is what the pointer and DESCRIBE say, also where the version has it from before."""
+def test_one_version_can_have_checkpoints_in_all_formats(tmp_path: Path) -> None:
+    """MIG-01, MIG-03: the pointer and DESCRIBE show the format that was requested last, even if that checkpoint existed before."""
     make(tmp_path / "t", appends=3)
-    said = []
+    formats = []
     for form in ("avro", "json", "parquet", "avro", "json"):
         it.open(tmp_path / "t", options={"state.format": form}).checkpoint()
         pointer = json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())
         described = it.sql(f"DESCRIBE INDEXTABLES STATE '{tmp_path / 't'}'").to_pylist()[0]
         assert (pointer["version"], pointer["format"]) == (described["version"], described["format"])
         assert ("stateDir" in pointer, described["num_manifests"]) == ((True, 1) if form == "avro" else (False, 0))
-        said.append(pointer["format"])
-    assert said == ["avro-state", "json", "parquet", "avro-state", "json"]
+        formats.append(pointer["format"])
+    assert formats == ["avro-state", "json", "parquet", "avro-state", "json"]
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "parquet"])
-def test_a_broken_checkpoint_is_mended_beside_a_good_one_of_another_format(tmp_path: Path, form: str) -> None:
+def test_a_broken_checkpoint_is_replaced_even_if_another_format_is_valid(tmp_path: Path, form: str) -> None:
     """PQC-15."""
     make(tmp_path / "t", appends=3)
     for one in ("avro", "json", "parquet", form):
@@ -130,8 +130,8 @@ def test_a_broken_checkpoint_is_mended_beside_a_good_one_of_another_format(tmp_p
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 
-def test_a_state_in_json_gets_one_in_avro_when_it_is_asked_for(tmp_path: Path) -> None:
-    """C-40: for upstream from 0.5 on. The manifests are shared, and asked again there is nothing to do."""
+def test_a_state_in_json_form_gets_the_avro_form_on_request(tmp_path: Path) -> None:
+    """C-40: for upstream 0.5 and later. Both share the manifests, and repeating the request does nothing."""
     make(tmp_path / "t", appends=3).checkpoint()
     asked = it.open(tmp_path / "t", options={"state.manifestFormat": "avro"})
     report = asked.checkpoint()

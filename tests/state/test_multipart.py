@@ -53,13 +53,13 @@ def test_parts_are_one_checkpoint(log: Path, tmp_path: Path, prefix: bytes) -> N
         [part_name(2)],  # has no metadata
     ],
 )
-def test_an_incomplete_one_is_no_checkpoint(log: Path, tmp_path: Path, names: list[str]) -> None:
+def test_a_list_of_wrong_parts_is_a_broken_checkpoint(log: Path, tmp_path: Path, names: list[str]) -> None:
     write_parts(log, names)
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 3"):
         it.open(tmp_path)
 
 
-def test_a_damaged_part_falls_back_to_the_versions(log: Path, tmp_path: Path) -> None:
+def test_with_a_damaged_part_the_version_files_are_read(log: Path, tmp_path: Path) -> None:
     for version in (1, 2, 3):
         write_version(tmp_path, version, add(f"f{version}"))
     write_parts(log, [part_name(1), part_name(2)])
@@ -67,7 +67,7 @@ def test_a_damaged_part_falls_back_to_the_versions(log: Path, tmp_path: Path) ->
     assert paths(it.open(tmp_path)) == ["d", "f1", "f2", "f3"]
 
 
-def test_parts_without_their_list_are_nothing(log: Path, tmp_path: Path) -> None:
+def test_parts_without_a_list_are_ignored(log: Path, tmp_path: Path) -> None:
     write_parts(log, [part_name(1), part_name(2)])
     (log / f"{3:020d}.checkpoint.json").unlink()
     (log / f"{4:020d}.json").unlink()

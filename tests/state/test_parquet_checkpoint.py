@@ -1,4 +1,4 @@
-"""Parquet checkpoints of seed 000 (PQC, A-07): ours, and those of a program that wrote exactly what the seed says."""
+"""Parquet checkpoints of seed 000 (PQC, A-07): ours, and those of a program that follows the seed exactly."""
 
 from __future__ import annotations
 
@@ -61,21 +61,21 @@ def seed_checkpoint(table: Path, found: list[dict[str, Any]], version: int = 3, 
     folder = log_folder(table) / "_checkpoints"
     seed_file(folder / f"{version:020d}.checkpoint.parquet", found)
     described = {"version": version, "size": len(found), "createdTime": 77, **more}
-    described["version"] = described.pop("said", version)
+    described["version"] = described.pop("declared_version", version)
     (folder / f"{version:020d}.checkpoint.json").write_text(json.dumps(described, separators=(",", ":")))
     return folder
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Its versions 1 to 3 have expired."""
+    """A table whose versions 1 to 3 have expired."""
     write_version(tmp_path, 0, protocol(), metadata())
     write_version(tmp_path, 4, add("d.split", partitionValues={"d": "2"}))
     return tmp_path
 
 
-def test_ours_begins_with_the_columns_of_the_seed(tmp_path: Path) -> None:
-    """PQC-01, PQC-02, PQC-03, PQC-04, PQC-08, A-07: and another library reads it."""
+def test_our_files_start_with_the_columns_of_the_seed(tmp_path: Path) -> None:
+    """PQC-01, PQC-02, PQC-03, PQC-04, PQC-08, A-07: DuckDB reads them."""
     made = make(tmp_path / "t", 2, **{"state.format": "parquet"})
     made.checkpoint()
     folder = tmp_path / "t" / "_transaction_log" / "_checkpoints"
@@ -96,7 +96,7 @@ def test_ours_begins_with_the_columns_of_the_seed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "none"])
 def test_parts_by_size(compression: str) -> None:
-    """PQC-09: nothing is lost between them."""
+    """PQC-09: no file is lost between parts."""
     store = MemoryStore()
     begin(store)
     commit(store, 1, *(add(f"f{number}", stats="x" * number) for number in range(40)))
@@ -112,8 +112,8 @@ def test_parts_by_size(compression: str) -> None:
 
 
 @pytest.mark.parametrize("most", [16_000, 40_000, 200_000])
-def test_no_part_is_larger_than_asked_for(most: int) -> None:
-    """CFG-05; a file without a row takes some 6 kB."""
+def test_no_part_is_larger_than_configured(most: int) -> None:
+    """CFG-05; a file without rows takes about 6 kB."""
     store = MemoryStore()
     begin(store)
     noise = Random(most)
@@ -121,7 +121,7 @@ def test_no_part_is_larger_than_asked_for(most: int) -> None:
     write_checkpoint(store, Format.PARQUET, **{"checkpoint.maxFileSize": most})
     sizes = [len(data) for path, data in store.files.items() if path.endswith(".parquet")]
     assert max(sizes) <= most
-    assert sum(sizes) > (len(sizes) - 1) * most / 2, "and none is much smaller"
+    assert sum(sizes) > (len(sizes) - 1) * most / 2, "no part is much smaller"
 
 
 def test_ten_versions_make_a_checkpoint_of_version_ten(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_ten_versions_make_a_checkpoint_of_version_ten(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_the_seed_is_read(table: Path) -> None:
-    """PQC-06: no extras, no digest; what it cannot say is as of its own time."""
+    """PQC-06: without extra columns and digest; the modification time is that of the checkpoint."""
     seed_checkpoint(table, [METADATA_ROW, entry("a.split"), entry("b.split", minValues=[("id", "1")], partitionValues=None)])
     found = it.open(table)
     assert (found.version, paths(found), found.partition_columns) == (4, ["a.split", "b.split", "d.split"], ["d"])
@@ -142,7 +142,7 @@ def test_a_checkpoint_of_the_seed_is_read(table: Path) -> None:
     assert found._snapshot.metadata.format.provider == "x"
 
 
-def test_a_folder_as_spark_leaves_it(table: Path) -> None:
+def test_a_folder_written_by_spark_is_read(table: Path) -> None:
     folder = seed_checkpoint(table, [METADATA_ROW, entry("a"), entry("b")], size=2)
     file = folder / f"{3:020d}.checkpoint.parquet"
     file.unlink()
@@ -152,7 +152,7 @@ def test_a_folder_as_spark_leaves_it(table: Path) -> None:
     assert paths(it.open(table)) == ["a", "b", "d.split"]
 
 
-def test_null_values_of_maps_have_no_key(table: Path) -> None:
+def test_map_entries_with_null_values_are_dropped(table: Path) -> None:
     seed_checkpoint(table, [METADATA_ROW, entry("a", partitionValues=[("d", None)], maxValues=[("x", None), ("y", "2")])])
     first = next(iter(loaded(it.open(table)).adds()))
     assert (first.partition_values, first.max_values) == ({}, {"y": "2"})
@@ -171,7 +171,7 @@ def test_null_values_of_maps_have_no_key(table: Path) -> None:
         ([METADATA_ROW, entry("a", actionType="mystery")], {}),
         ([{**METADATA_ROW, "schemaString": None}], {}),
         ([METADATA_ROW, entry("a")], {"size": 7}),
-        ([METADATA_ROW, entry("a")], {"said": 4}),
+        ([METADATA_ROW, entry("a")], {"declared_version": 4}),
         ([METADATA_ROW, entry("a")], {"parts": 0}),
         ([METADATA_ROW, entry("a")], {"parts": 2}),
         ([METADATA_ROW, entry("a")], {"parts": 10**12}),
@@ -179,7 +179,7 @@ def test_null_values_of_maps_have_no_key(table: Path) -> None:
         ([METADATA_ROW, entry("a")], {"digest": "0" * 64}),
     ],
 )
-def test_what_cannot_be_right_is_no_checkpoint(table: Path, found: list[dict[str, Any]], more: dict[str, Any]) -> None:
+def test_invalid_contents_are_a_broken_checkpoint(table: Path, found: list[dict[str, Any]], more: dict[str, Any]) -> None:
     seed_checkpoint(table, found, **more)
     with pytest.raises(LogCorrupted, match="broken checkpoints: 3"):
         it.open(table)
@@ -195,7 +195,7 @@ def test_what_cannot_be_right_is_no_checkpoint(table: Path, found: list[dict[str
         {"partitionValues": pa.map_(pa.string(), pa.list_(pa.string()))},
     ],
 )
-def test_columns_of_other_types_are_no_checkpoint(table: Path, kinds: dict[str, Any]) -> None:
+def test_columns_of_other_types_are_a_broken_checkpoint(table: Path, kinds: dict[str, Any]) -> None:
     folder = seed_checkpoint(table, [METADATA_ROW])
     schema = pa.schema([(name, kinds.get(name, kind)) for name, kind in ENTRY.items() if kinds.get(name, kind) is not None])
     values = {"path": 7, "size": "x", "partitionValues": "y" if kinds.get("partitionValues") == pa.string() else [("d", ["1"])]}
@@ -211,7 +211,7 @@ def test_a_path_out_of_the_table_is_refused(table: Path) -> None:
         it.open(table)
 
 
-def test_texts_that_are_not_utf8_are_no_checkpoint(table: Path) -> None:
+def test_invalid_utf8_is_a_broken_checkpoint(table: Path) -> None:
     folder = seed_checkpoint(table, [METADATA_ROW, entry("PATHPATH")])
     file = folder / f"{3:020d}.checkpoint.parquet"
     pq.write_table(pq.read_table(file), file, compression="none", use_dictionary=False)
@@ -221,7 +221,7 @@ def test_texts_that_are_not_utf8_are_no_checkpoint(table: Path) -> None:
 
 
 def test_more_rows_than_bytes_are_refused_before_they_are_read(table: Path) -> None:
-    """R14: nulls cost nothing in a file, and a lot in memory."""
+    """R14: nulls take no space in a file, but a lot of memory."""
     folder = seed_checkpoint(table, [METADATA_ROW])
     nulls = pa.Table.from_arrays([pa.nulls(3_000_000, kind) for kind in ENTRY.values()], schema=pa.schema(list(ENTRY.items())))
     pq.write_table(nulls, folder / f"{3:020d}.checkpoint.parquet", compression="zstd")
@@ -230,8 +230,8 @@ def test_more_rows_than_bytes_are_refused_before_they_are_read(table: Path) -> N
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["in each row", "in a dictionary"])
-def test_a_bomb_of_compressed_text_is_refused(repeated: bool) -> None:
-    """R14: with a digest of its own, as one who means harm would give it."""
+def test_a_decompression_bomb_is_refused(repeated: bool) -> None:
+    """R14: with a valid digest, as an attacker would add it."""
     sink = pa.BufferOutputStream()
     paths_ = ["x" * 1_000_000] * 50_000 if repeated else ["x" * 1_000_000 + str(number) for number in range(100)]
     text = pa.DictionaryArray.from_arrays(pa.array([0] * len(paths_), pa.int32()), pa.array(paths_[:1])) if repeated else pa.array(paths_)
@@ -247,7 +247,7 @@ def test_a_bomb_of_compressed_text_is_refused(repeated: bool) -> None:
         formats.read_checkpoint(log_of(store), log_of(store).listing(), 1)
 
 
-def test_parquet_without_its_metadata_is_nothing(table: Path) -> None:
+def test_parquet_files_without_metadata_are_ignored(table: Path) -> None:
     """PQC-07: the metadata is written last."""
     folder = seed_checkpoint(table, [METADATA_ROW, entry("a")])
     (folder / f"{3:020d}.checkpoint.json").unlink()

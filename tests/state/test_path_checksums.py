@@ -1,4 +1,4 @@
-"""What this machine knows of the paths in a manifest: a checkpoint of a few new files reads none of the old ones; and it is never wrong."""
+"""The local cache of path checksums: a checkpoint of a few new files reads no old manifest, and the result is always correct."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "manifests"
 
 
-def sums() -> PathChecksums:
-    made = PathChecksums(DIGEST, len(PATHS))
-    made.save(pa.chunked_array([PATHS[:100], PATHS[100:]]))
-    return made
+def saved_checksums() -> PathChecksums:
+    checksums = PathChecksums(DIGEST, len(PATHS))
+    checksums.save(pa.chunked_array([PATHS[:100], PATHS[100:]]))
+    return checksums
 
 
 def test_paths_of_the_manifest_are_found_and_others_are_not() -> None:
-    assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None  # nobody has read it here
-    assert sums().candidates(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
+    assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None  # nothing was saved
+    assert saved_checksums().candidates(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
     empty = PathChecksums("ef" * 16, 0)
     empty.save(pa.chunked_array([], pa.string()))
     assert empty.candidates(["f0"]) == []
 
 
-def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
-    sums()
+def test_a_damaged_file_is_deleted(folder: Path) -> None:
+    saved_checksums()
     (path,) = folder.glob("??/*.paths")
     whole = path.read_bytes()
     cases = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
@@ -52,16 +52,16 @@ def test_a_damaged_file_is_one_that_is_not_there(folder: Path) -> None:
     assert len(cases) > 1000
 
 
-def test_a_folder_that_cannot_be_looked_into_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / ("x" * 300)))  # as root, nothing else is refused
-    assert sums().candidates(["f0"]) is None
+def test_a_folder_that_cannot_be_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / ("x" * 300)))  # root may read every folder, but no name is that long
+    assert saved_checksums().candidates(["f0"]) is None
     table = start(tmp_path / "t")
     commit(table, *(file(path, 1) for path in PATHS))
     assert it.open(table).checkpoint().status == "success"
 
 
 def test_a_checkpoint_of_new_files_reads_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a commit that does not say whether its paths are new, as another program's."""
+    """Even for a commit that does not state that its paths are new, such as one of another program."""
     table = start(tmp_path / "t")
     commit(table, *(file(path, 1) for path in PATHS))
     it.open(table).checkpoint()
@@ -70,13 +70,13 @@ def test_a_checkpoint_of_new_files_reads_no_manifest(tmp_path: Path, monkeypatch
         patch.setattr(file_loader, "load_manifest", lambda *_: pytest.fail("a manifest was read"))
         report = it.open(table).checkpoint()
     assert (report.metrics["num_files"], report.metrics["manifests_reused"]) == (301, 1)
-    it.open(table)._context.log.close()  # what was opened under the patch goes
+    it.open(table)._context.log.close()  # discards what was cached while the function was patched
     assert {add.path for add in adds(table)} == {*PATHS, "new"}
 
 
 @pytest.mark.parametrize("known", ["known", "forgotten", "damaged"])
-def test_whatever_is_known_the_files_are_the_same(tmp_path: Path, folder: Path, known: str) -> None:
-    """Removed, removed and added again, added again as it is, and two paths of one sum: at each step, with and without a checkpoint."""
+def test_the_files_are_the_same_with_and_without_cached_checksums(tmp_path: Path, folder: Path, known: str) -> None:
+    """Paths that are removed, removed and added again, or replaced, and two paths with equal checksums; after every step."""
     twins = twin_paths()
     steps = [
         [file("f1", 1, numMergeOps=1)],
@@ -110,4 +110,4 @@ def twin_paths() -> tuple[str, str]:
         other = seen.setdefault(crc32(path.encode()), path)
         if other != path:
             return other, path
-    raise AssertionError("no two paths of one sum")
+    raise AssertionError("no two paths with equal checksums")

@@ -1,4 +1,4 @@
-"""Schema deduplication (SDD-01 to SDD-07): mappings are said once, and none is ever lost."""
+"""Schema deduplication (SDD-01 to SDD-07): mappings are stored once, and none is lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def mapping(name: str) -> str:
 
 
 @pytest.mark.parametrize(("expected", "fields"), OWN_VECTORS)
-def test_the_hash_is_that_of_the_other_programs(expected: str, fields: list[tuple[str, str, str | None]]) -> None:
+def test_the_hash_equals_that_of_other_programs(expected: str, fields: list[tuple[str, str, str | None]]) -> None:
     """SDD-01, SDD-04, C-42."""
     assert schema_hash(json.dumps(spelt(fields))) == expected
     first = random_seed(0)
@@ -62,7 +62,7 @@ def test_the_hash_is_that_of_the_other_programs(expected: str, fields: list[tupl
 
 
 def test_the_hashes_of_the_vectors() -> None:
-    """SDD-01: where the golden data of upstream's tables lies beside this repository; its three cases stand above as well."""
+    """SDD-01: with upstream's golden data, if it is available next to this repository; OWN_VECTORS has the same three cases."""
     found = json.loads(VECTORS.read_text()) if VECTORS.is_file() else []
     assert [schema_hash(case["docMappingJson"]) for case in found] == [case["hash"] for case in found]
     assert {schema_hash(json.dumps(spelt(fields))) for _, fields in OWN_VECTORS} >= {case["hash"] for case in found}
@@ -73,18 +73,18 @@ def test_the_hashes_of_the_vectors() -> None:
     [
         ('{"a":1}', '{"a":2}'),
         ("[1,2]", "[2,1]"),
-        ('[{"n":1},{"n":2}]', '[{"n":2},{"n":1}]'),  # without a name their order counts
+        ('[{"n":1},{"n":2}]', '[{"n":2},{"n":1}]'),  # the order of unnamed items matters
         ('[{"name":"a"},{"x":1}]', '[{"x":1},{"name":"a"}]'),
         ('{"a":"ü"}', '{"a":"u"}'),
         ("[]", "{}"),
     ],
 )
-def test_what_differs_has_another_hash(one: str, other: str) -> None:
+def test_different_mappings_have_different_hashes(one: str, other: str) -> None:
     assert schema_hash(one) != schema_hash(other)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "NaN", '{"a":NaN}', "\ud800"])
-def test_what_is_not_json_has_no_hash_and_stays_spelt_out(text: str) -> None:
+def test_invalid_json_has_no_hash_and_is_not_replaced(text: str) -> None:
     assert schema_hash(text) is None
     told, refers = deduplicated([one_add("a", text)], Metadata(id="x", schema_string="{}"))
     assert (told, refers) == ([one_add("a", text)], False)
@@ -98,8 +98,8 @@ def said(table: Path, version: int) -> list[Any]:
     return decode_actions(files.unpack(version_file(table, version).read_bytes(), "x"), "x").actions
 
 
-def test_from_protocol_three_on_a_commit_refers(tmp_path: Path) -> None:
-    """SDD-02, SDD-03, SDD-07, C-23: older tables keep theirs spelt out, and all of them read."""
+def test_from_protocol_three_on_commits_use_references(tmp_path: Path) -> None:
+    """SDD-02, SDD-03, SDD-07, C-23: adds of older protocols keep their mapping, and all of them are readable."""
     table = make(tmp_path / "t", 1, partition_by=(), **{"state.format": "json"})
     table.log.upgrade_protocol(3, 3)
     table.append(rows(10, 5))
@@ -118,7 +118,7 @@ def test_from_protocol_three_on_a_commit_refers(tmp_path: Path) -> None:
 
 
 def test_concurrent_appends_keep_each_others_mappings(tmp_path: Path) -> None:
-    """Neither conflicts because of the registry, nor takes an entry away."""
+    """They neither conflict because of the registry nor remove each other's entries."""
     table = make(tmp_path / "t", 0, partition_by=())
     table.log.upgrade_protocol(3, 3)
 
@@ -134,8 +134,8 @@ def test_concurrent_appends_keep_each_others_mappings(tmp_path: Path) -> None:
     assert sum(key.startswith(PREFIX) for key in snapshot.metadata.configuration) == 6
 
 
-def test_a_metadata_that_forgets_the_registry_loses_nothing() -> None:
-    """Whoever writes it: files still refer to the mappings."""
+def test_metadata_without_the_registry_loses_no_mapping() -> None:
+    """Whichever program writes it: files still reference the mappings."""
     store = three()
     text = mapping("a")
     known = {f"{PREFIX}{schema_hash(text)}": text}
@@ -154,8 +154,8 @@ def three() -> MemoryStore:
 
 
 @pytest.mark.parametrize("kind", [Format.JSON, Format.JSON_PARTS, Format.PARQUET])
-def test_a_checkpoint_turns_texts_into_references(kind: Format) -> None:
-    """SDD-06: said in the log first, so that readers with and without the checkpoint agree."""
+def test_a_checkpoint_replaces_mappings_by_references(kind: Format) -> None:
+    """SDD-06: the mappings are committed to the log first, so that readers with and without the checkpoint agree."""
     store = three()
     commit(store, 1, *(add(f"f{number}", docMappingJson=mapping(f"c{number % 2}")) for number in range(6)), add("none"))
     before = [found.doc_mapping_json for found in read_all(log_of(store)).adds()]
@@ -169,7 +169,7 @@ def test_a_checkpoint_turns_texts_into_references(kind: Format) -> None:
     assert [found.doc_mapping_json for found in read_all(log_of(store)).adds()] == before
 
 
-def test_tables_of_an_older_protocol_keep_their_mappings_spelt_out() -> None:
+def test_tables_of_an_older_protocol_keep_mappings_in_their_adds() -> None:
     store = MemoryStore()
     commit(store, 0, protocol(), metadata())
     commit(store, 1, add("f", docMappingJson=mapping("a")))
@@ -180,8 +180,8 @@ def test_tables_of_an_older_protocol_keep_their_mappings_spelt_out() -> None:
 
 
 @pytest.mark.parametrize(("refs", "renormalised"), [(5, False), (6, True)])
-def test_many_references_are_made_anew(refs: int, renormalised: bool) -> None:
-    """SDD-05, C-43: above five of them, equal mappings get one hash again; the old entries stay for those who read the log alone."""
+def test_many_references_are_renormalised(refs: int, renormalised: bool) -> None:
+    """SDD-05, C-43: with more than five, equal mappings get one hash again; old entries stay for readers of the log alone."""
     store = three()
     texts = [json.dumps(shuffled(json.loads(mapping("a")), random.Random(number)), indent=number) for number in range(refs)]
     registry = {f"{PREFIX}old{number}": text for number, text in enumerate(texts)}
@@ -196,8 +196,8 @@ def test_many_references_are_made_anew(refs: int, renormalised: bool) -> None:
     assert all(schema_hash(one.doc_mapping_json or "") == schema_hash(texts[0]) for one in read_all(log_of(store)).adds())
 
 
-def test_references_in_the_state_before_count_and_are_made_anew_too(tmp_path: Path) -> None:
-    """SDD-05: four before the first state and four after it are more than five. Once they are hashes, the state is continued again."""
+def test_references_of_the_base_state_count_and_are_renormalised_too(tmp_path: Path) -> None:
+    """SDD-05: four before the first state and four after it are more than five. Once they are hashes, the state is extended again."""
     table = start(tmp_path / "t")
     texts = [json.dumps(shuffled(json.loads(mapping("a")), random.Random(number)), indent=number) for number in range(8)]
     registry = {f"{PREFIX}old{number}": text for number, text in enumerate(texts)}
@@ -213,7 +213,7 @@ def test_references_in_the_state_before_count_and_are_made_anew_too(tmp_path: Pa
 
 
 @pytest.mark.parametrize("key", ["h", f"{PREFIX}h"])
-def test_both_spellings_of_a_key_are_understood(key: str) -> None:
+def test_registry_keys_with_and_without_prefix_are_read(key: str) -> None:
     """C-41."""
     assert Registry({key: "[1]"}).restored(one_add("a", None, "h")).doc_mapping_json == "[1]"
     assert Registry({key: "[1]"}).restored(one_add("a", None, "x")).doc_mapping_json is None

@@ -1,4 +1,4 @@
-"""What of a log may go, as a pure plan: the gates of RET-01 to RET-10, C-19, C-20, C-48 to C-50, one by one."""
+"""The plan of what may be deleted from a log: the conditions of RET-01 to RET-10, C-19, C-20, C-48 to C-50."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def state(number: int, form: str = "json") -> str:
 
 
 def facts(ages: Mapping[str, float], *, valid: Iterable[int] | None = None, **more: Any) -> LogFacts:
-    """From the ages in days of files of the log; None as an age is one the store does not know."""
+    """From the ages of log files in days; None is an age that the store does not know."""
     inventory = Inventory.of({name: (10, round(NOW - age * DAY) if age is not None else UNKNOWN_MS) for name, age in ages.items()})
     usable = set(inventory.bases if valid is None else valid)
     current = max([*inventory.versions, *inventory.bases])
@@ -64,7 +64,7 @@ def test_the_defaults_are_those_of_the_seeds() -> None:
 
 
 def test_the_worked_example() -> None:
-    """RET-05: now 2024-02-01, current 100, checkpoint 90: version 50 of 47 days ago goes, 85 of 7 days ago and 95 stay."""
+    """RET-05: today 2024-02-01, current 100, checkpoint 90: version 50 (47 days old) expires, 85 (7 days old) and 95 are kept."""
     now = int(datetime(2024, 2, 1, tzinfo=UTC).timestamp() * 1000)
     ages = {50: 47, 85: 7}
     days = {number: 47 - (number - 50) * 40 / 35 for number in range(101)} | ages
@@ -81,19 +81,19 @@ def test_the_worked_example() -> None:
         assert gone == list(range(1, oldest_retained // 10 * 10))
 
 
-def test_a_version_goes_only_behind_every_gate() -> None:
-    """RET-01, C-19: age AND below the checkpoint AND below the current version AND beyond those that are kept in any case."""
+def test_a_version_expires_only_if_every_condition_holds() -> None:
+    """RET-01, C-19: old, before the checkpoint, before the current version, and not among the versions that are always kept."""
     old = {version(number): 100.0 for number in range(41)}
     assert numbers(plan(facts(old), POLICY, NOW), FileKind.VERSION) == [], "there is no checkpoint"
     with_base = old | {checkpoint(35): 100}
     assert numbers(plan(facts(with_base), POLICY, NOW), FileKind.VERSION) == list(range(1, 35))
     floor = Policy(30 * DAY, 20, 2 * HOUR, 2, 168 * HOUR, HOUR)
-    assert numbers(plan(facts(with_base), floor, NOW), FileKind.VERSION) == [], "15 is retained, and its base is the log's beginning"
+    assert numbers(plan(facts(with_base), floor, NOW), FileKind.VERSION) == [], "15 is retained, and its base is version 0"
     assert numbers(plan(facts(with_base | {checkpoint(12): 100}), floor, NOW), FileKind.VERSION) == list(range(1, 12))
     young = with_base | {version(number): 30.0 for number in range(20, 41)} | {checkpoint(20): 30}
     assert numbers(plan(facts(young), POLICY, NOW), FileKind.VERSION) == list(range(1, 20)), "exactly 30 days is not older"
     unknown = {**with_base, version(7): None}
-    assert numbers(plan(facts(unknown), POLICY, NOW), FileKind.VERSION) == [], "7 may be of today, and is read from 0"
+    assert numbers(plan(facts(unknown), POLICY, NOW), FileKind.VERSION) == [], "7 may be of today, and its base is version 0"
 
 
 def test_version_0_is_never_deleted() -> None:
@@ -103,25 +103,25 @@ def test_version_0_is_never_deleted() -> None:
     assert version(1) in paths(found)
 
 
-def test_story_4_the_newest_checkpoint_stays_however_old() -> None:
+def test_story_4_the_newest_checkpoint_is_kept_at_any_age() -> None:
     found = plan(facts({version(0): 900, version(1): 900, version(2): 900, checkpoint(2): 900, checkpoint(1): 900}), POLICY, NOW)
     assert paths(found) == {version(1), checkpoint(1)}
     broken = facts({version(0): 900, version(1): 900, version(2): 900, checkpoint(2): 900, checkpoint(1): 900}, valid=[1])
-    assert paths(plan(broken, POLICY, NOW)) == set(), "the newest that can be read is 1"
+    assert paths(plan(broken, POLICY, NOW)) == set(), "the newest valid checkpoint is 1"
     assert plan(facts({version(0): 900, checkpoint(0): 900}, valid=[]), POLICY, NOW).deletions == []
 
 
-def test_the_base_of_the_oldest_retained_version_stays() -> None:
+def test_the_base_of_the_oldest_retained_version_is_kept() -> None:
     """C-50: checkpoints are kept for 2 hours, versions for 30 days."""
     ages = history(100) | {checkpoint(number): 100.0 - number for number in range(10, 101, 10)}
     found = plan(facts(ages), POLICY, NOW)
     assert numbers(found, FileKind.VERSION) == list(range(1, 70)), "70 is 30 days old"
-    # 90 is a step of the ladder: when 80 is 30 days old, something must be there to be read from.
+    # 90 is kept as a future base: versions after 80 will need it when 80 is 30 days old.
     assert numbers(found, FileKind.CHECKPOINT) == [10, 20, 30, 40, 50, 60, 80]
 
 
-def test_the_ladder_lets_a_table_that_is_written_to_every_day_forget() -> None:
-    """Without old checkpoints here and there the base of the oldest retained version would be the same for ever."""
+def test_spaced_checkpoints_let_versions_of_a_busy_table_expire() -> None:
+    """Without old checkpoints at intervals, the base of the oldest retained version would never change."""
     there: dict[str, int] = {version(0): 0}
     most = longest = 0
     for day in range(1, 200):
@@ -137,8 +137,8 @@ def test_the_ladder_lets_a_table_that_is_written_to_every_day_forget() -> None:
     assert (most, longest) == (4, 45)
 
 
-def test_old_checkpoints_go_with_all_their_files() -> None:
-    """RET-03, RET-08: JSON, its parts, Parquet, and what Hadoop leaves beside them; a file that is young or of unknown age keeps all."""
+def test_old_checkpoints_are_deleted_with_all_their_files() -> None:
+    """RET-03, RET-08: JSON, its parts, Parquet, and Hadoop's checksums; one file that is young or of unknown age keeps all of them."""
     third = {
         checkpoint(3): 5.0,
         f"{3:020d}.checkpoint.0123456789ab.00001.json": 5.0,
@@ -152,7 +152,7 @@ def test_old_checkpoints_go_with_all_their_files() -> None:
     ages = history(6, 0.01) | third | foreign | {checkpoint(6): 0.0}
     (deletion,) = plan(facts(ages), POLICY, NOW).deletions
     assert (deletion.kind, deletion.version, paths([deletion])) == (FileKind.CHECKPOINT, 3, set(third))
-    assert deletion.files[0].path == LOG + checkpoint(3), "without its head the rest is nothing"
+    assert deletion.files[0].path == LOG + checkpoint(3), "the head is deleted first"
     assert len(deletion.describe()) == len(third)
     assert {line["kind"] for line in deletion.describe()} == {"checkpoint"}
     for name in third:
@@ -161,7 +161,7 @@ def test_old_checkpoints_go_with_all_their_files() -> None:
             assert paths(plan(facts({**ages, name: None}), POLICY, NOW)) == set()
 
 
-def test_parts_of_a_checkpoint_that_was_never_finished() -> None:
+def test_old_parts_of_an_unfinished_checkpoint_are_deleted() -> None:
     part = f"{9:020d}.checkpoint.0123456789ab.00001.json"
     parquet = f"_checkpoints/{8:020d}.checkpoint.00001.parquet"
     for age, expected in ((0.99, set()), (1.01, {part, parquet})):
@@ -174,17 +174,17 @@ def states(ages: Mapping[int, float], references: Mapping[int, Collection[str]] 
     return facts(files, references=named, **more)
 
 
-def test_states_go_by_count_and_age() -> None:
-    """RET-09, C-48; both, and the newest ones stay whatever their age."""
+def test_states_expire_by_count_and_age() -> None:
+    """RET-09, C-48: both conditions must hold, and the newest states are kept at any age."""
     assert numbers(plan(states({5: 8, 10: 8, 15: 8, 20: 8}), POLICY, NOW), FileKind.STATE) == [5, 10]
     assert numbers(plan(states({5: 8, 10: 7, 15: 0, 20: 0}), POLICY, NOW), FileKind.STATE) == [5]
     assert numbers(plan(states({5: 8, 10: 8}), POLICY, NOW), FileKind.STATE) == []
     unreadable = states({5: 8, 10: 8, 15: 8, 20: 8}, unreadable={20: "cut"}, valid=[5, 10, 15])
-    assert numbers(plan(unreadable, POLICY, NOW), FileKind.STATE) == [5], "20 is none of the two that are kept"
+    assert numbers(plan(unreadable, POLICY, NOW), FileKind.STATE) == [5], "20 does not count as one of the two that are kept"
 
 
 def test_story_2_an_unknown_age_is_not_54_years() -> None:
-    """What a store knows no age of stays."""
+    """Files of unknown age are kept."""
     ages = {**history(20, 50), **{state(number): None for number in (5, 10, 15, 20)}, "_last_checkpoint": 0.0}
     ages |= {f"manifests/manifest-{number:032x}.avro": None for number in range(4)}
     found = plan(facts(ages, references=dict.fromkeys((5, 10, 15, 20), ())), POLICY, NOW)
@@ -192,39 +192,39 @@ def test_story_2_an_unknown_age_is_not_54_years() -> None:
     assert plan(facts({**dict.fromkeys(ages, None)}, references=dict.fromkeys((5, 10, 15, 20), ())), POLICY, NOW).deletions == []
 
 
-def test_a_state_whose_folder_holds_a_manifest_in_use_stays() -> None:
-    """C-48: older writers keep manifests in the folder of a state, and newer states name them there."""
+def test_a_state_with_a_manifest_in_use_in_its_folder_is_kept() -> None:
+    """C-48: older writers put manifests into the folder of a state, and newer states reference them there."""
     inside = f"state-v{5:020d}/manifest-00112233.avro"
     used = states({5: 8, 10: 8, 15: 8, 20: 8}, {5: [inside], 10: [], 15: [inside], 20: []}, files={inside: 8.0})
     assert paths(plan(used, POLICY, NOW)) == {state(10)}
     unused = states({5: 8, 10: 8, 15: 8, 20: 8}, {5: [inside], 10: [inside], 15: [], 20: []}, files={inside: 8.0})
     assert paths(plan(unused, POLICY, NOW)) == {state(5), state(10), inside}
-    nobody_looked = LogFacts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
-    assert paths(plan(nobody_looked, POLICY, NOW)) == {state(10)}
+    not_gathered = LogFacts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
+    assert paths(plan(not_gathered, POLICY, NOW)) == {state(10)}
 
 
 NAMES = [f"manifests/manifest-{number:032x}.avro" for number in range(4)]
 
 
 def manifests(**more: Any) -> LogFacts:
-    """0 is named by a state that goes, 1 and 2 by those that stay, 3 by none."""
+    """Manifest 0 is referenced by a state that expires, 1 and 2 by retained states, 3 by none."""
     named = {5: NAMES[:2], 15: NAMES[1:3], 20: [NAMES[2]]}
     files = dict.fromkeys(NAMES, 2.0) | {"manifests/notes.avro": 900.0} | more.pop("files", {})
     return states({5: 8, 15: 0, 20: 0}, named, files=files, **more)
 
 
-def test_manifests_that_no_retained_state_names_go() -> None:
+def test_manifests_that_no_retained_state_references_are_deleted() -> None:
     """GC-01, GC-03."""
     assert paths(plan(manifests(), POLICY, NOW)) == {state(5), NAMES[0], NAMES[3]}
 
 
-def test_young_manifests_stay() -> None:
-    """GC-02: a state that will name them may be on its way."""
+def test_young_manifests_are_kept() -> None:
+    """GC-02: a state that references them may be about to be written."""
     assert paths(plan(manifests(files={NAMES[3]: 0.5 / 24}), POLICY, NOW)) == {state(5), NAMES[0]}
 
 
-def test_any_doubt_stops_the_collection_of_manifests() -> None:
-    """C-49, with the reason."""
+def test_manifests_are_kept_if_a_state_or_the_pointer_is_unreadable() -> None:
+    """C-49: the plan gives the reason."""
     unread = manifests()
     references = {number: paths for number, paths in (unread.references or {}).items() if number != 15}
     files = ("inventory", "current", "latest", "times", "is_base")
@@ -242,15 +242,15 @@ def test_any_doubt_stops_the_collection_of_manifests() -> None:
     )
 
 
-def test_states_that_lean_on_older_files_keep_them() -> None:
-    """Other writers' states leave the metadata to the log: the newest of it may be in a version that would expire."""
+def test_states_without_metadata_keep_older_files() -> None:
+    """Other writers' states omit the metadata: its newest action may be in a version that would expire."""
     found = plan(facts(history(50, 10) | {checkpoint(50): 0, state(50): 0, state(49): 10}, incomplete_states=[49]), POLICY, NOW)
     assert numbers(found, FileKind.VERSION) == numbers(found, FileKind.STATE) == []
     assert "state 49 has no metadata or no protocol" in found.kept_reasons[0]
 
 
-def test_a_gap_that_another_program_left_has_a_base_of_its_own() -> None:
-    """Versions of two runs are read from two bases."""
+def test_versions_before_and_after_a_gap_keep_a_base_each() -> None:
+    """Gaps are left by other programs."""
     ages = {version(0): 100, **{version(number): 10.0 for number in (*range(8, 12), *range(20, 31))}}
     ages |= {checkpoint(7): 5, checkpoint(9): 5, checkpoint(20): 5, checkpoint(25): 5, checkpoint(30): 0}
     assert numbers(plan(facts(ages), POLICY, NOW), FileKind.CHECKPOINT) == [9, 25]
@@ -275,7 +275,7 @@ def test_a_gap_that_another_program_left_has_a_base_of_its_own() -> None:
         "_last_checkpoint",
     ],
 )
-def test_what_has_another_name_is_nobodys(name: str) -> None:
+def test_files_with_unknown_names_are_never_deleted(name: str) -> None:
     ages = history(50, 31) | {checkpoint(50): 0, state(49): 0, state(50): 0, "_last_checkpoint": 0, name: 900}
     found = plan(facts(ages, references={49: (), 50: ()}), POLICY, NOW)
     assert paths(found) == {version(number) for number in range(1, 50)}

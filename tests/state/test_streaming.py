@@ -1,4 +1,4 @@
-"""Checkpoints are made piece by piece (CKP-11, issue 5 point 3): memory does not grow with the table beyond one manifest's worth."""
+"""Checkpoints are written in pieces (CKP-11, issue 5 point 3): memory use is bounded by one manifest, whatever the size of the table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def growth(form: str, files: int) -> int:
 
 @pytest.mark.parametrize("form", ["avro", "parquet"])
 def test_memory_does_not_grow_with_the_table(form: str) -> None:
-    """Four times the files, whose columns take 100 MiB more: what writing adds at the peak stays."""
+    """With four times the files, whose columns take 100 MiB more, writing adds about the same to the peak."""
     few, many = growth(form, 100_000), growth(form, 400_000)
     print(f"CKP-11, {form}: {few / MIB:.0f} MiB more at the peak for 100,000 files, {many / MIB:.0f} MiB for 400,000")
     assert many - few < 64 * MIB

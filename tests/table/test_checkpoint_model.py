@@ -1,4 +1,4 @@
-"""R7 for every format: at each version, checkpoint + tail = the log alone, whatever an add holds."""
+"""R7 for every format: at each version, checkpoint and tail equal the log alone, whatever fields an add has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def newest(store: MemoryStore) -> int:
 
 
 def alone(store: MemoryStore) -> MemoryStore:
-    """The version files and nothing else."""
+    """A store with the version files only."""
     other = MemoryStore()
     versions = {names.version_path(version) for version in log_of(store).listing().versions}
     other.files = {path: data for path, data in store.files.items() if path in versions}
@@ -32,7 +32,7 @@ def alone(store: MemoryStore) -> MemoryStore:
 
 
 def unordered(said: dict[str, Any], kind: Format) -> dict[str, Any]:
-    """A state that was compacted has another order of files."""
+    """Without the order of files for Avro, because compaction changes it."""
     if kind is Format.AVRO:
         said |= {"adds": sorted(said["adds"], key=lambda add: str(add["path"])), "paths": sorted(said["paths"])}
     return said

@@ -1,4 +1,4 @@
-"""What a filter reads, and what left the rest out (RD-11, STA-03, STA-04, STA-05; field-notes 7 no. 12 and 13)."""
+"""`explain`: how many files a filter leaves, and which step prunes the others (RD-11, STA-03 to STA-05; field-notes 7 no. 12 and 13)."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_to_dict_has_every_step(table: it.Table) -> None:
     assert found["query"] == "refused"
 
 
-def test_manifests_are_counted_by_who_read_them(table: it.Table) -> None:
+def test_pruned_manifests_are_those_not_read(table: it.Table) -> None:
     found = explain_all(1, Totals(2, 3, 4), manifests=ManifestCounts(total=20, read=3))
     assert (found.manifests_total, found.manifests_read, found.manifests_pruned) == (20, 3, 17)
 
 
-def test_arguments_are_checked_as_elsewhere(table: it.Table) -> None:
+def test_invalid_predicates_and_queries_are_refused(table: it.Table) -> None:
     with pytest.raises(it.InvalidPredicate, match="nosuch"):
         table.explain("nosuch = 1")
     with pytest.raises(it.InvalidQuery, match="nosuch"):
@@ -84,7 +84,7 @@ def test_empty_files_are_skipped(tmp_path: Path) -> None:
     assert counts(table, "id = 1 OR TRUE") == (2, 0, 1, 1)
 
 
-def test_null_partitions_are_found(tmp_path: Path) -> None:
+def test_is_null_finds_null_partitions(tmp_path: Path) -> None:
     """Field-notes 7 no. 12."""
     table = it.create(tmp_path / "t", SCHEMA, partition_by=["date"])
     table.append([row | {"date": None if row["id"] < 6 else row["date"]} for row in rows(0, 12)])
@@ -93,16 +93,16 @@ def test_null_partitions_are_found(tmp_path: Path) -> None:
     assert table.count("date IS NOT NULL") == 6
 
 
-def test_a_removed_file_is_in_no_step(table: it.Table) -> None:
-    """Also where its segment keeps it as a dead row, and what was derived before it was removed is used again."""
+def test_a_removed_file_is_not_counted(table: it.Table) -> None:
+    """Even if its segment keeps it as a dead row and reuses ranges that were computed before the removal."""
     table.explain("id >= 0")
     gone = table.files("id < 10").column("path").to_pylist()
     table.log.commit([{"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}} for path in gone])
     assert counts(table, "id < 20") == (8, 0, 6, 2)
 
 
-def test_partitions_to_rewrite_are_known_exactly(tmp_path: Path) -> None:
-    """A filter for reading may keep too much; one that chooses what is replaced must not."""
+def test_partitions_to_rewrite_are_chosen_exactly(tmp_path: Path) -> None:
+    """A filter for reading may keep too many files; one that selects files to replace must be exact."""
     schema = pa.schema([("day", pa.date32()), ("n", pa.int64())])
     table = it.create(tmp_path / "t", schema, partition_by=["day"])
     table.append([{"day": date(2024, 1, 1 + n % 3), "n": n} for n in range(6)] + [{"day": None, "n": 6}])
@@ -119,7 +119,7 @@ def test_partitions_to_rewrite_are_known_exactly(tmp_path: Path) -> None:
         rows_of_partitions(loaded(table), parse_predicate("day IS NULL", schema))
 
 
-# ---- statistics of long texts ------------------------------------------------------------------------------------------------------
+# ---- statistics of long strings ----------------------------------------------------------------------------------------------------
 
 SHARED = "connection refused by the server at " * 2  # more than 32 characters
 LAST = "\U0010ffff"
@@ -139,7 +139,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("length", [None, 1, 2, 31, 33, 1000])
-def test_statistics_of_long_texts_hide_no_row(tmp_path: Path, length: int | None) -> None:
+def test_truncated_statistics_hide_no_row(tmp_path: Path, length: int | None) -> None:
     """Field-notes 7 no. 13: statistics truncated to 32 characters prune live files. STA-02, STA-03, C-51."""
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     options: dict[str, Any] = {} if length is None else {"stats.truncation.maxLength": str(length)}
@@ -167,7 +167,7 @@ def test_statistics_of_long_texts_hide_no_row(tmp_path: Path, length: int | None
 
 
 def test_another_writers_truncated_statistics_hide_no_row(tmp_path: Path) -> None:
-    """Field-notes 7 no. 13, from the other side: 0.5.3 cuts both at 32 characters."""
+    """Field-notes 7 no. 13: upstream 0.5.3 truncates both bounds to 32 characters."""
     table = it.create(tmp_path / "t", pa.schema([("text", pa.string())]))
     cut = {"minValues": {"text": SHARED[:32]}, "maxValues": {"text": SHARED[:32]}}
     add = {"path": "part-0.split", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, "numRecords": 2, **cut}
@@ -177,7 +177,7 @@ def test_another_writers_truncated_statistics_hide_no_row(tmp_path: Path) -> Non
     assert table.files("text < 'b'").num_rows == 0
 
 
-def test_partition_values_are_never_cut(tmp_path: Path) -> None:
+def test_partition_values_are_never_truncated(tmp_path: Path) -> None:
     """STA-02."""
     table = it.create(
         tmp_path / "t", pa.schema([("p", pa.string()), ("n", pa.int64())]), partition_by=["p"], options={"stats.truncation.maxLength": "3"}

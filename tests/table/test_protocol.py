@@ -1,4 +1,4 @@
-"""What protocol versions and features allow (PRT-01 … PRT-08, C-23, C-26, A-06)."""
+"""Protocol versions and features: what may be read and written, and upgrades (PRT-01 … PRT-08, C-23, C-26, A-06)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.tables import make, rows, tree, write_version
 
 @pytest.fixture(autouse=True)
 def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here holds for every format; files are looked at where JSON checkpoints lie."""
+    """The tests hold for every format, but look at the files of JSON checkpoints."""
     monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
 
 
@@ -26,7 +26,7 @@ def table_with(path: Path, *first: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize(("reader", "writer"), [(r, w) for r in (1, 2, 3, 4) for w in (1, 2, 3, 4)])
-def test_up_to_4_is_read(tmp_path: Path, reader: int, writer: int) -> None:
+def test_versions_up_to_4_are_readable(tmp_path: Path, reader: int, writer: int) -> None:
     assert paths(it.open(table_with(tmp_path, protocol(reader, writer)))) == ["a"]
 
 
@@ -45,19 +45,19 @@ def test_a_newer_writer_version_is_readable_only(tmp_path: Path) -> None:
     assert (paths(table), tree(tmp_path)) == (["a"], before)
 
 
-def test_every_known_feature_is_read(tmp_path: Path) -> None:
+def test_every_known_feature_is_supported(tmp_path: Path) -> None:
     assert {"avroState", "multiPartCheckpoint", "schemaDeduplication", "footerOffsets", "conditionalWrites", "skippedFiles"} <= FEATURES
     everything = {"readerFeatures": sorted(FEATURES), "writerFeatures": sorted(FEATURES)}
     table = it.open(table_with(tmp_path, protocol(4, 4, **everything)))
     assert (paths(table), table.log.commit([add("b")])) == (["a"], 2)
 
 
-def test_an_unknown_reader_feature_refuses_reading(tmp_path: Path) -> None:
+def test_an_unknown_reader_feature_prevents_reading(tmp_path: Path) -> None:
     with pytest.raises(it.ProtocolUnsupported, match="needs the features deletionVectors to read"):
         it.open(table_with(tmp_path, protocol(3, 3, readerFeatures=["avroState", "deletionVectors"])))
 
 
-def test_an_unknown_writer_feature_refuses_writing_only(tmp_path: Path) -> None:
+def test_an_unknown_writer_feature_prevents_only_writing(tmp_path: Path) -> None:
     table = it.open(table_with(tmp_path, protocol(3, 3, writerFeatures=["rowIds"])))
     assert paths(table) == ["a"]
     with pytest.raises(it.ProtocolUnsupported, match="needs the features rowIds to write"):
@@ -80,7 +80,7 @@ def test_a_table_without_protocol_is_readable_and_gets_one_with_the_first_write(
 
 @pytest.mark.parametrize("start", [(1, 1), (2, 2), (1, 2)])
 @pytest.mark.parametrize("to", [(1, 1), (2, 2), (1, 2), (2, 1)])
-def test_upgrade_never_goes_down(tmp_path: Path, start: tuple[int, int], to: tuple[int, int]) -> None:
+def test_an_upgrade_never_lowers_a_version(tmp_path: Path, start: tuple[int, int], to: tuple[int, int]) -> None:
     table = it.open(table_with(tmp_path, protocol(*start)))
     version = table.log.upgrade_protocol(*to)
     expected = (max(start[0], to[0]), max(start[1], to[1]))
@@ -89,14 +89,14 @@ def test_upgrade_never_goes_down(tmp_path: Path, start: tuple[int, int], to: tup
     assert it.open(tmp_path).protocol == table.protocol
 
 
-def test_upgrade_commits_alone(tmp_path: Path) -> None:
+def test_an_upgrade_is_a_commit_of_its_own(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     assert table.log.upgrade_protocol(2, 3) == 2
     assert [list(action) for action in table.log.actions(2)] == [["commitInfo"], ["protocol"]]
     assert table.history().column("operation").to_pylist()[0] == "upgrade_protocol"
 
 
-def test_our_table_stays_ours_when_upgraded(tmp_path: Path) -> None:
+def test_an_upgrade_keeps_the_feature_that_marks_our_splits(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     table.log.upgrade_protocol(4, 4)
     assert table.protocol.reader_features == table.protocol.writer_features == ["arrowRowStore"]
@@ -107,14 +107,14 @@ def test_our_table_stays_ours_when_upgraded(tmp_path: Path) -> None:
     assert it.open(tmp_path / "t").count() == 15
 
 
-def test_a_foreign_table_does_not_become_ours_by_an_upgrade(tmp_path: Path) -> None:
+def test_an_upgrade_does_not_take_over_a_foreign_table(tmp_path: Path) -> None:
     table = it.open(table_with(tmp_path, protocol(2, 2)))
     table.log.upgrade_protocol(3, 3)
     assert table.protocol.reader_features is None
 
 
 @pytest.mark.parametrize("bad", [(0, 2), (2, 0), (5, 5), (-1, 2), ("3", 3), (True, 2), (2.0, 2), (None, 2)])
-def test_bad_versions_are_named(tmp_path: Path, bad: tuple[Any, Any]) -> None:
+def test_an_invalid_version_is_refused(tmp_path: Path, bad: tuple[Any, Any]) -> None:
     table = it.open(table_with(tmp_path, protocol()))
     before = tree(tmp_path)
     with pytest.raises(it.IndexTablesError, match="is not a whole number from 1 to 4"):
@@ -122,9 +122,9 @@ def test_bad_versions_are_named(tmp_path: Path, bad: tuple[Any, Any]) -> None:
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("pointed", [(3, 3), (4, 4), (2, 3), (3, 2)])
-def test_other_programs_tables_are_written_only_after_a_take_over(tmp_path: Path, pointed: tuple[int, int]) -> None:
-    path = table_with(tmp_path, protocol(*pointed, writerFeatures=["footerOffsets"]))
+@pytest.mark.parametrize("versions", [(3, 3), (4, 4), (2, 3), (3, 2)])
+def test_a_foreign_table_is_written_only_with_take_over(tmp_path: Path, versions: tuple[int, int]) -> None:
+    path = table_with(tmp_path, protocol(*versions, writerFeatures=["footerOffsets"]))
     before = tree(path)
     with pytest.raises(it.ProtocolUnsupported, match=r"storage\.takeOver"):
         it.open(path).append([{"id": 1}])

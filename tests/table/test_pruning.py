@@ -44,7 +44,7 @@ def add_of(stats: Stats, ours: bool) -> Add:
 
 
 def live(adds: list[Add], dead: frozenset[int] = frozenset(), parts: int = 1) -> LiveFiles:
-    """In segments of about the same size, with rows of the first one dead, and the last few outside of segments."""
+    """The adds in segments of similar size, with dead rows in the first segment and the last quarter outside of segments."""
     recent = adds[len(adds) - len(adds) // 4 :]
     old = adds[: len(adds) - len(recent)]
     size = max(1, -(-len(old) // parts))
@@ -119,7 +119,7 @@ JUNK += [
 
 
 def random_stats(seed: int, count: int) -> list[tuple[Stats, bool]]:
-    """True and false statistics alike, in usual and in strange spellings."""
+    """Random statistics, valid and invalid, in usual and unusual notation."""
     choose = random.Random(seed)
 
     def text(name: str) -> str:
@@ -136,8 +136,8 @@ def random_stats(seed: int, count: int) -> list[tuple[Stats, bool]]:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=SEEDS, condition=PREDICATES, parts=st.integers(1, 3), dead=st.frozensets(st.integers(0, 4)))
-def test_all_files_at_once_are_judged_as_one_by_one(seed: int, condition: Both, parts: int, dead: frozenset[int]) -> None:
-    """STA-03, against the model in tests/support/outcomes_model.py; the second time from what was kept of the first."""
+def test_pruning_all_files_at_once_equals_pruning_each_file(seed: int, condition: Both, parts: int, dead: frozenset[int]) -> None:
+    """STA-03, against the model in tests/support/outcomes_model.py; the second run uses what the first one cached."""
     predicate = parse_predicate(condition.ours, SCHEMA)
     given_files = random_stats(seed, 24)
     adds = [add_of(stats, ours) for stats, ours in given_files]
@@ -201,7 +201,7 @@ def test_prunes(condition: str) -> None:
     "condition",
     ["l = 10", "l <> 10", "l IS NULL", "l IN (15)", "l NOT IN (15)", "s LIKE '%x'", "s LIKE 'cb_'", "s LIKE 'c%'", "s NOT LIKE 'ca%'"],
 )
-def test_keeps_what_lies_within(condition: str) -> None:
+def test_keeps_values_within_the_bounds(condition: str) -> None:
     assert may(condition, SMALL)
 
 
@@ -227,21 +227,21 @@ def test_one_sided_statistics_prune_on_their_side() -> None:
     assert not may("l > 5", Stats(max_values={"l": "5"}))
 
 
-def test_foreign_string_maxima_of_32_characters_are_no_bounds() -> None:
+def test_foreign_string_maxima_of_32_characters_are_ignored() -> None:
     cut = Stats(min_values={"s": "a"}, max_values={"s": "m" * 32})
     assert may("s > 'z'", cut, trusted=False)
     assert not may("s > 'z'", cut)
     assert not may("s > 'z'", Stats(min_values={"s": "a"}, max_values={"s": "m" * 31}), trusted=False)
 
 
-def test_foreign_bounds_of_strings_may_be_in_the_order_of_utf16() -> None:
+def test_foreign_string_bounds_may_be_in_utf16_order() -> None:
     assert may("s = '\U0001d11e'", Stats(max_values={"s": "\uffee"}), trusted=False)
     assert may("s = '\uffee'", Stats(min_values={"s": "\U0001d11e"}), trusted=False)
     assert not may("s = '\U0001d11e'", Stats(max_values={"s": "\uffee"}))
     assert may_bounds("s = '\U0001d11e'", {"s": ("a", "\uffee")}, by_type=False)
 
 
-def test_foreign_float_maxima_may_leave_nan_out() -> None:
+def test_foreign_float_maxima_may_ignore_nan() -> None:
     assert may("d > 5", Stats(min_values={"d": "1.0"}, max_values={"d": "2.0"}), trusted=False)
     assert not may("d < 1", Stats(min_values={"d": "1.0"}, max_values={"d": "2.0"}), trusted=False)
 
@@ -251,24 +251,24 @@ def test_foreign_float_maxima_may_leave_nan_out() -> None:
     [("x", "y"), ("", ""), ("10", "9"), ("9" * 5000, "9" * 5000), ("1.5", "2.5")],
     ids=["words", "empty", "order", "huge", "floats"],
 )
-def test_statistics_that_make_no_sense_are_ignored(low: str, high: str) -> None:
+def test_invalid_statistics_are_ignored(low: str, high: str) -> None:
     assert may("l = 77", Stats(min_values={"l": low}, max_values={"l": high}))
 
 
-def test_nan_is_no_bound() -> None:
+def test_a_bound_of_nan_is_ignored() -> None:
     assert may("d = 77", Stats(min_values={"d": "nan"}, max_values={"d": "nan"}))
 
 
-def test_milliseconds_are_no_timestamp() -> None:
+def test_a_timestamp_bound_in_milliseconds_is_ignored() -> None:
     assert may("nt > '2020-01-01'", Stats(max_values={"nt": "1612010112345"}))
 
 
-def test_a_partition_value_that_does_not_decode_may_be_anything() -> None:
+def test_an_undecodable_partition_value_may_be_any_value() -> None:
     assert may("y = 1", Stats({"y": "x"}))
     assert may("y IS NULL", Stats({"y": "x"}))
 
 
-def test_single_precision_statistics_are_as_wide_as_the_column() -> None:
+def test_float32_statistics_are_compared_as_float32() -> None:
     point = Stats(min_values={"f": "0.1"}, max_values={"f": "0.1"})
     assert may("f > 0.1", point)  # the float32 nearest to 0.1 is larger
     assert not may("f = 0.1", point)
@@ -281,17 +281,17 @@ def test_a_column_that_changed_its_type_prunes_nothing() -> None:
     assert may_match_bounds(parse_predicate("l = 1", SCHEMA), {"l": ("5", "5")}, later, ["l"])
 
 
-def test_decided_by_partition() -> None:
+def test_uses_only_partitions() -> None:
     assert uses_only_partitions(parse_predicate("b AND y = 1", SCHEMA), PARTITIONS)
     assert not uses_only_partitions(parse_predicate("b AND l = 1", SCHEMA), PARTITIONS)
 
 
-def test_no_files_no_rows() -> None:
+def test_pruning_no_files() -> None:
     assert prune(LiveFiles(), parse_predicate("l = 1", SCHEMA), SCHEMA, []).remaining.tolist() == []
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(10, 2), pa.binary(), pa.list_(pa.int64()), pa.struct([("a", pa.int64())])], ids=str)
-def test_columns_whose_type_has_no_order_here_prune_nothing(kind: pa.DataType) -> None:
+def test_columns_whose_type_has_no_order_prune_nothing(kind: pa.DataType) -> None:
     schema = pa.schema([("c", kind), ("l", pa.int64())])
     adds = [add_of(Stats({"c": "1"}, {"c": "5", "l": "5"}, {"c": "5", "l": "5"}), True)]
     assert prune(live(adds), parse_predicate("l = 5", schema), schema, ["c"]).remaining.tolist() == [True]
@@ -309,7 +309,7 @@ def may_bounds(condition: str, bounds: dict[str, tuple[str | None, str | None]] 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=SEEDS, condition=PREDICATES, dropped=DROPPED)
 def test_a_manifest_with_a_matching_file_is_never_pruned(seed: int, condition: Both, dropped: set[str]) -> None:
-    """AVR-13, STA-04: bounds as our writer makes them, of manifests of three files with null partition values among them."""
+    """AVR-13, STA-04: bounds as our writer computes them, for manifests of three files, some with null partition values."""
     predicate = parse_predicate(condition.ours, SCHEMA)
     rows = make_rows(seed, 24)
     matching = predicate.mask(table(rows)).to_pylist()
@@ -325,7 +325,7 @@ def test_a_manifest_with_a_matching_file_is_never_pruned(seed: int, condition: B
         assert may or not any(matching[start : start + 3]), (condition.ours, bounds)
 
 
-def test_manifests_without_nulls_are_not_read_for_them(tmp_path: Path) -> None:
+def test_is_null_does_not_read_manifests_without_nulls(tmp_path: Path) -> None:
     path = avro_tables.start(tmp_path / "t", **{"state.entriesPerManifest": "2"})
     avro_tables.commit(path, *(avro_tables.file(f"f{p}", p) for p in (None, 1, 2, 3, 4, 5)))
     it.open(path).checkpoint()
@@ -347,7 +347,7 @@ def test_manifests_without_nulls_are_not_read_for_them(tmp_path: Path) -> None:
     ],
 )
 def test_bounds_prune_manifests(condition: str, bounds: dict[str, tuple[str | None, str | None]]) -> None:
-    """AVR-13, by type: 10 is above 9."""
+    """AVR-13: bounds are compared by type, 10 is above 9."""
     assert not may_bounds(condition, bounds)
     assert may_bounds(condition, None)
     assert may_bounds(condition, {})
@@ -355,12 +355,12 @@ def test_bounds_prune_manifests(condition: str, bounds: dict[str, tuple[str | No
 
 
 @pytest.mark.parametrize("condition", ["y IS NULL", "NOT (y > 50) OR y IS NULL", "(y = 1) IS NULL", "y <=> NULL", "l = 1", "i = 7"])
-def test_bounds_say_nothing_of_nulls_and_of_other_columns(condition: str) -> None:
+def test_bounds_do_not_exclude_nulls_or_other_columns(condition: str) -> None:
     assert may_bounds(condition, {"y": ("60", "100"), "i": ("1", "2")})
 
 
-def test_bounds_in_the_order_of_texts_prune_only_where_that_is_the_columns_order() -> None:
-    """Another writer's bounds of 2, 10 and 30 are 10 and 30."""
+def test_bounds_in_string_order_prune_only_if_the_type_has_that_order() -> None:
+    """For 2, 10 and 30, another writer's bounds are 10 and 30."""
     assert may_bounds("y = 2", {"y": ("10", "30")}, by_type=False)
     assert not may_bounds("y = 2", {"y": ("10", "30")})
     assert not may_bounds("y = 2", {"y": ("10", "10")}, by_type=False)
@@ -369,7 +369,7 @@ def test_bounds_in_the_order_of_texts_prune_only_where_that_is_the_columns_order
     assert may_bounds("nt = '2024-02-01'", {"nt": ("2024-01-01", "2024-01-31")}, by_type=False)
 
 
-def test_bounds_are_the_ends_in_the_order_of_the_type() -> None:
+def test_bounds_follow_the_order_of_the_type() -> None:
     assert bounds_of(pa.array(["9", "10", None, "-1"]), pa.int8()) == ("-1", "10")
     assert bounds_of(pa.array(["1e3", "99.5"]), pa.float64()) == ("99.5", "1e3")
     assert bounds_of(pa.array(["b", "a", "\U0001d11e", "\ue000"]), pa.string()) == ("a", "\U0001d11e")

@@ -1,4 +1,4 @@
-"""Stories that other systems told of their checkpoints (field notes 6 and 7), with the ending they should have had."""
+"""Checkpoint failures that other systems reported (field notes 6 and 7), which must not lose data here."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.tables import ids, make, rows
 POINTERS = {
     "gone": None,
     "empty": b"",
-    "half": b'{"version":',
-    "another's": b"[]",
+    "truncated": b'{"version":',
+    "not an object": b"[]",
     "without a version": b'{"size":3}',
     "minimal": b'{"version":4}',  # LCP-04
     "stale": b'{"version":1,"size":1}',
     "negative": b'{"version":-1}',
     "beyond": b'{"version":99,"size":1}',
-    "of no number": b'{"version":"4"}',
+    "version is a string": b'{"version":"4"}',
     "of an avro state": json.dumps(  # LCP-05
         {
             "version": 42,
@@ -41,15 +41,15 @@ POINTERS = {
             "stateDir": "state-v00000000000000000042",
         }
     ).encode(),
-    "of parts that are not there": b'{"version":4,"size":9,"parts":7,"checkpointId":"0123456789ab","format":"json-multipart"}',
-    "of a format nobody knows": b'{"version":4,"format":"hologram"}',
+    "of missing parts": b'{"version":4,"size":9,"parts":7,"checkpointId":"0123456789ab","format":"json-multipart"}',
+    "of an unknown format": b'{"version":4,"format":"hologram"}',
     "not text": bytes(range(128, 256)),
     "deep": b"[" * 100_000,
 }
 
 
 def six_versions(kind: Format) -> MemoryStore:
-    """Of which the fourth has a checkpoint."""
+    """A table with six versions, of which the fourth has a checkpoint."""
     store = MemoryStore()
     begin(store)
     for number in range(1, 7):
@@ -61,8 +61,8 @@ def six_versions(kind: Format) -> MemoryStore:
 
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("name", POINTERS)
-def test_story_5_no_pointer_ever_hurts(kind: Format, name: str) -> None:
-    """LCP-01 to LCP-05, delta-rs 2258, trino 22748: a crash between checkpoint and pointer, an empty pointer, a wrong one."""
+def test_story_5_a_bad_pointer_is_ignored(kind: Format, name: str) -> None:
+    """LCP-01 to LCP-05, delta-rs 2258, trino 22748: a crash between checkpoint and pointer, an empty or wrong pointer."""
     store = six_versions(kind)
     pointer = POINTERS[name]
     store.files.pop(names.pointer_path())
@@ -71,13 +71,13 @@ def test_story_5_no_pointer_ever_hurts(kind: Format, name: str) -> None:
     snapshot = read_all(log_of(store))
     base = 5 if kind is Format.JSON_PARTS else 4
     assert (snapshot.version, snapshot.checkpoint, len(snapshot.files)) == (base + 2, base, 12)
-    write_checkpoint(store, kind)  # mends it
+    write_checkpoint(store, kind)  # repairs the pointer
     assert json.loads(store.files[names.pointer_path()])["version"] == load_snapshot(log_of(store)).version
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_story_6_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path: Path) -> None:
-    """Delta 5458, delta-kernel-rs 497: the log is complete, so every answer is; and the next checkpoint heals the table."""
+    """Delta 5458, delta-kernel-rs 497: the log is complete, so nothing is lost, and the next checkpoint replaces the corrupt one."""
     options = {**OPTIONS[kind], "checkpoint.enabled": False}
     table = make(tmp_path / "t", 3, **options)
     table.checkpoint()
@@ -95,13 +95,13 @@ def test_story_6_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_story_6_an_incomplete_checkpoint_is_none(kind: Format) -> None:
-    """What is written last makes it one; without it, or with it alone, the log is read."""
+def test_story_6_an_incomplete_checkpoint_is_ignored(kind: Format) -> None:
+    """If any file of a checkpoint is missing, the log is read instead."""
     store = six_versions(kind)
     version = log_of(store).listing().bases[0]
-    held = formats.files_of(log_of(store).listing(), version)
-    assert len(held) == {Format.JSON: 1, Format.PARQUET: 2}.get(kind, len(held))
-    for missing in held:
+    files = formats.files_of(log_of(store).listing(), version)
+    assert len(files) == {Format.JSON: 1, Format.PARQUET: 2}.get(kind, len(files))
+    for missing in files:
         other = MemoryStore()
         other.files = {path: data for path, data in store.files.items() if path != missing}
         snapshot = read_all(log_of(other))
@@ -109,8 +109,8 @@ def test_story_6_an_incomplete_checkpoint_is_none(kind: Format) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_story_4_the_newest_checkpoint_is_never_cleaned_away(kind: Format, tmp_path: Path) -> None:
-    """Delta-rs 2174: however old everything is, what the newest version stands on stays."""
+def test_story_4_the_newest_checkpoint_is_never_deleted(kind: Format, tmp_path: Path) -> None:
+    """Delta-rs 2174: the base of the newest version is kept at any age."""
     table = make(tmp_path / "t", 4, **OPTIONS[kind], **{"checkpoint.enabled": False})
     table.checkpoint()
     for _ in range(2):
@@ -122,8 +122,8 @@ def test_story_4_the_newest_checkpoint_is_never_cleaned_away(kind: Format, tmp_p
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_a_trimmed_log_without_a_valid_checkpoint_says_what_is_missing(kind: Format) -> None:
-    """ERR-01, and never an older answer: it names the broken checkpoint and what to do."""
+def test_an_expired_log_without_a_valid_checkpoint_names_what_is_missing(kind: Format) -> None:
+    """ERR-01: the error names the broken checkpoint and what to do; an older version is never returned."""
     store = six_versions(kind)
     version = log_of(store).listing().bases[0]
     for number in range(1, version + 1):
@@ -138,8 +138,8 @@ def test_a_trimmed_log_without_a_valid_checkpoint_says_what_is_missing(kind: For
     assert "restore it or a checkpoint, or build a new log from the remaining splits with `indextables repair`" in message
 
 
-def test_no_6_an_append_to_version_files_alone_hides_nothing(tmp_path: Path) -> None:
-    """Field notes 7 no. 6: a table that never had a checkpoint, and gets one of each kind later."""
+def test_no_6_the_first_checkpoint_of_a_table_hides_nothing(tmp_path: Path) -> None:
+    """Field notes 7 no. 6: a table without checkpoints gets one of each format later."""
     table = make(tmp_path / "t", 3, **{"checkpoint.enabled": False})
     assert [path.name for path in log_folder(tmp_path / "t").iterdir() if "checkpoint" in path.name] == []
     for number, options in enumerate(OPTIONS.values()):

@@ -1,6 +1,6 @@
-"""R7: replay(log) = checkpoint + tail = a plain model, at every version, with and without the cache, by new and old handles.
+"""R7: replay(log) = checkpoint + tail = a plain model, at every version, with and without the cache, with new and old handles.
 
-Checkpoints are of one of the four formats, or of all of them in turn; any file of them may be lost or changed.
+Checkpoints have one of the four formats, or a random one each time; any of their files may be lost or changed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from tests.support.memory_store import MemoryStore
 from tests.support.reference_replay import State
 from tests.support.seeds import random_seed
 
-TABLES, STEPS = 100, 40  # for each way of making checkpoints: 500 in all
+TABLES, STEPS = 100, 40  # per checkpoint format: 500 in all
 LONG_TABLES, LONG_STEPS = 10_000, 60
-EXHAUSTIVE = 8  # every so many tables all versions are compared, and not only some on the way
+EXHAUSTIVE = 8  # every eighth table, all versions are compared instead of a sample
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 
 
@@ -70,7 +70,7 @@ FORMS = [*OPTIONS, "mixed"]
 
 
 def files_of(store: MemoryStore, version: int) -> list[list[str]]:
-    """What each checkpoint of a version needs, told from the names alone and from what they say: one list for each that is there."""
+    """The files that each checkpoint of a version needs, independent of the product code: one list per checkpoint."""
     head = names.checkpoint_path(version)
     found = []
     if head in store.files:
@@ -79,7 +79,7 @@ def files_of(store: MemoryStore, version: int) -> list[list[str]]:
     folder, place = "_transaction_log/_checkpoints/", f"_transaction_log/state-v{version:020d}/"
     described = f"{folder}{version:020d}.checkpoint.json"
     if described in store.files:
-        # Parts of an earlier checkpoint of the version may lie beside it: it has those that it counts.
+        # The folder may also contain parts of an earlier checkpoint of this version; only those that are counted belong to it.
         count = re.search(rb'"parts":([0-9]+)', store.files[described])
         parts = [f".{number:05d}" for number in range(1, int(count[1]) + 1)] if count else [""]
         found.append([described, *(f"{folder}{version:020d}.checkpoint{part}.parquet" for part in parts)])
@@ -90,41 +90,41 @@ def files_of(store: MemoryStore, version: int) -> list[list[str]]:
 
 
 def _text(data: bytes) -> bytes:
-    """A state manifest; one in Avro is packed, and its names are looked for in what it expands to."""
+    """The text of a state manifest; an Avro manifest is decompressed, so that paths can be searched for."""
     if not data.startswith(b"Obj"):
         return data
     return b"".join(block for _, block in avro.expanded(avro.parse(data, "state"), 10_000_000, "state"))
 
 
 class Driver:
-    """One table, what happens to it, and what it must amount to."""
+    """A table, random operations on it, and its expected states."""
 
     def __init__(self, seed: int, form: str, *, keeps_manifests: bool) -> None:
         self.form = form
-        self.keeps_manifests = keeps_manifests  # on this machine: damage of one that was read before does not show
+        self.keeps_manifests = keeps_manifests  # in the local cache: damage to a manifest that was read before is not noticed
         self.random = random.Random(seed)
         self.store = MemoryStore()
         self.handles: list[Snapshot] = []
         self.checked = self.broken = 0
-        self.is_blind = False  # a manifest broke that this process had read before: it leans on it without looking again
+        self.is_blind = False  # a manifest was damaged that this process had verified and does not read again
         self.create()
 
     def log(self, **reading: Any) -> TransactionLog:
         return TransactionLog(self.store, Reading(manifests=1, **reading))  # type: ignore[arg-type]
 
     def create(self) -> None:
-        """A new table takes the place of what was there."""
+        """Replaces the table by a new one."""
         self.store.files.clear()
         self.states: list[State] = []
         self.damaged: dict[str, str] = {}
-        self.written: dict[int, list[dict[str, str]]] = {}  # the files of each checkpoint, with their digests
+        self.written: dict[int, list[dict[str, str]]] = {}  # version -> files of each checkpoint, with their digests
         self.commit([{"protocol": self.random.choice(PROTOCOLS)}, metadata(self.random.getrandbits(64))])
 
-    # ---- what happens
+    # ---- operations
 
     def commit(self, actions: list[dict[str, Any]]) -> None:
         version = len(self.states)
-        separators = self.random.choice([None, (",", ":"), (",", ":")])  # as other programs spell it, and as we do
+        separators = self.random.choice([None, (",", ":"), (",", ":")])  # as other programs write it, and as we do
         text = "".join(json.dumps(action, separators=separators) + "\n" for action in actions).encode()
         data = gzip.compress(text, mtime=0) if self.random.random() < 0.5 else text
         assert self.store.create(names.version_path(version), data)
@@ -158,7 +158,7 @@ class Driver:
         sources = self.random.sample(list(self.states[-1].files), min(2, len(self.states[-1].files)))
         self.commit([*({"remove": {"path": path}} for path in sources), self.add(), {"remove": {"path": "never/was"}}, {"mystery": {}}])
 
-    def say(self) -> None:
+    def commit_txn(self) -> None:
         txn = {"txn": {"appId": self.random.choice("ab"), "version": self.random.randrange(9)}}
         self.commit([txn, *([metadata(self.random.getrandbits(64))] if self.random.random() < 0.3 else [])])
 
@@ -169,7 +169,7 @@ class Driver:
         options = {key: self.random.choice(values) for key, values in OPTIONS[form].items()}
         checkpoint(TableContext(self.log(), Config.of(options), SYSTEM_CLOCK))
         version = len(self.states)
-        if names.version_path(version) in self.store.files:  # it said first what it needs (PRT-08)
+        if names.version_path(version) in self.store.files:  # a protocol upgrade was committed first (PRT-08)
             self.states.append(self.states[-1].after(version, []))
         kept = [files for files in self.written.get(len(self.states) - 1, []) if self.is_whole(files)]
         made = [{path: self.digest(path) for path in files} for files in files_of(self.store, len(self.states) - 1)]
@@ -183,7 +183,7 @@ class Driver:
         return all(self.digest(path) == digest for path, digest in files.items())
 
     def is_right(self, files: dict[str, str]) -> bool:
-        """Of files that are there now: manifests are what their names say, and what was broken before is not taken for new."""
+        """Whether manifests match the digests in their names, and no file still has the contents of an earlier damage."""
         wrong = any("/manifest-" in path and digest[:32] not in path for path, digest in files.items())
         return not wrong and not any(self.damaged.get(path) == digest for path, digest in files.items())
 
@@ -192,7 +192,7 @@ class Driver:
         return {version for version, found in self.written.items() if any(map(self.is_whole, found))}
 
     def break_checkpoint(self) -> None:
-        """One file of one, whichever: empty, cut, changed, another's, or gone."""
+        """Damages a random file of a checkpoint: empty, truncated, changed, exchanged, or deleted."""
         files = sorted({path for version in self.valid for one in self.written[version] for path in one if self.store.files.get(path)})
         if not files:
             return
@@ -209,7 +209,7 @@ class Driver:
             self.damaged[path] = self.digest(path)
         self.broken += 1
         if self.random.random() < 0.7:
-            state_check._VERIFIED.clear()  # another process goes on
+            state_check._VERIFIED.clear()  # as in a new process
             self.is_blind = False
         else:
             self.is_blind |= "/manifest-" in path
@@ -225,7 +225,7 @@ class Driver:
             for _ in range(self.random.randrange(6)):
                 self.append()
 
-    # ---- what must hold
+    # ---- checks
 
     def is_readable(self, version: int) -> bool:
         there = [names.version_path(v) in self.store.files for v in range(version + 1)]
@@ -240,7 +240,7 @@ class Driver:
             except LogCorrupted:
                 assert not self.is_readable(newest)
             else:
-                # Damage that changes neither size nor time of a checkpoint is not seen by those who have read it before.
+                # Damage that changes neither size nor time of a checkpoint is not noticed by a process that has read it before.
                 assert self.is_readable(newest) or log.cache() is not None or self.keeps_manifests
         version = self.random.randint(0, newest)
         if self.is_readable(version):
@@ -260,7 +260,7 @@ class Driver:
             self.handles = [*self.handles[-1:], load_snapshot(self.log())]
 
     def check_every_version(self) -> None:
-        """In one direction with the cache, in the other without."""
+        """Ascending with the cache, descending without."""
         versions = [version for version in range(len(self.states)) if self.is_readable(version)]
         for version in versions:
             self.equal(load_snapshot(self.log(), version), version)
@@ -274,7 +274,7 @@ class Driver:
         found = {add.path: msgspec.to_builtins(add) for add in snapshot.adds()}
         assert found == expected.files
         paths = snapshot.files_table().column("path").to_pylist()
-        assert sorted(paths) == sorted(expected.files)  # a state that was compacted has another order
+        assert sorted(paths) == sorted(expected.files)  # compaction of a state changes the order
         assert self.form in ("avro", "mixed") or paths == list(found) == list(expected.files)
         assert totals(self.log(), unloaded) == snapshot.files.totals
         assert len(snapshot.files) == len(expected.files)
@@ -287,14 +287,14 @@ class Driver:
         self.checked += 1
 
     def step(self) -> None:
-        happenings = [self.append] * 5 + [self.merge] * 4 + [self.overwrite, self.say, self.checkpoint, self.checkpoint]
-        self.random.choice([*happenings, self.break_checkpoint, self.expire, self.make_again])()
+        operations = [self.append] * 5 + [self.merge] * 4 + [self.overwrite, self.commit_txn, self.checkpoint, self.checkpoint]
+        self.random.choice([*operations, self.break_checkpoint, self.expire, self.make_again])()
         if self.random.random() < 0.1:
             self.check()
 
 
 def model(monkeypatch: pytest.MonkeyPatch, cache: Path, form: str, tables: int, first: int, steps: int = STEPS) -> None:
-    """Small segments, so that a few files go through everything that happens to a million."""
+    """Runs random histories with small segments, so that a few files exercise the code paths of a million."""
     for module, name, value in ((edit, "RECENT", 5), (edit, "BATCH", 12), (segments, "SMALL", 40)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(codec, "ADD_PATTERNS", AddPatterns(patience=10))

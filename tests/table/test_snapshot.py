@@ -29,7 +29,7 @@ PROTOCOL = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 2}}
 
 @pytest.fixture(autouse=True)
 def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here holds for every format; files are looked at where JSON checkpoints lie."""
+    """The tests hold for every format, but look at the files of JSON checkpoints."""
     monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
 
 
@@ -69,7 +69,7 @@ def test_versions_that_never_existed(log: Path, version: int) -> None:
         it.open(log, version)
 
 
-def test_a_checkpoint_stands_for_what_went_before(log: Path) -> None:
+def test_a_checkpoint_replaces_the_versions_before_it(log: Path) -> None:
     it.open(log, options={}).checkpoint()
     write_version(log, 6, add("f6"))
     for version in range(1, 6):
@@ -90,19 +90,19 @@ def test_a_broken_checkpoint_is_ignored(log: Path, damage: bytes, caplog: pytest
     assert paths(table) == LIVE[5]
     assert "failed to read checkpoint at version 5" in table.warnings[0]
     assert table.warnings[0] in caplog.text
-    # The next checkpoint mends it.
+    # The next checkpoint repairs it.
     assert table.checkpoint().status == "success"
     assert it.open(log).warnings == []
 
 
-def test_a_checkpoint_under_anothers_name_is_noticed(log: Path) -> None:
+def test_a_checkpoint_with_the_name_of_another_version_is_ignored(log: Path) -> None:
     it.open(log).checkpoint()
     write_version(log, 6, {"remove": {"path": "f5"}})
     shutil.copy(checkpoint_file(log, 5), checkpoint_file(log, 6))
     assert paths(it.open(log)) == LIVE[4]
 
 
-def test_every_flip_in_a_plain_checkpoint_is_noticed(log: Path) -> None:
+def test_every_bit_flip_in_an_uncompressed_checkpoint_is_detected(log: Path) -> None:
     it.open(log, options={"transaction.compression.enabled": "false"}).checkpoint()
     file = checkpoint_file(log, 5)
     good = file.read_bytes()
@@ -117,7 +117,7 @@ def test_every_flip_in_a_plain_checkpoint_is_noticed(log: Path) -> None:
 
 
 @pytest.mark.parametrize("pointer", [b"", b"{", b'{"version":99}', b'{"version":"x"}', b"[]"])
-def test_a_bad_pointer_never_hurts(log: Path, pointer: bytes) -> None:
+def test_a_bad_pointer_is_ignored(log: Path, pointer: bytes) -> None:
     it.open(log).checkpoint()
     (log / "_transaction_log" / "_last_checkpoint").write_bytes(pointer)
     assert paths(it.open(log)) == LIVE[5]
@@ -127,7 +127,7 @@ def test_a_bad_pointer_never_hurts(log: Path, pointer: bytes) -> None:
     assert (written["version"], written["numFiles"], written["format"]) == (6, 5, "json")
 
 
-def test_reading_stops_before_a_gap_and_writers_refuse(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_stops_at_a_gap_and_writers_refuse(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path / "t", appends=3)
     version_file(tmp_path / "t", 2).unlink()
     before = tree(tmp_path)
@@ -147,8 +147,8 @@ def test_reading_stops_before_a_gap_and_writers_refuse(tmp_path: Path, caplog: p
 FAR_AHEAD = "2099-01-01"
 
 
-def test_what_is_missing_behind_a_checkpoint_hides_nothing_after_it(log: Path) -> None:
-    """The newest version is read in full, so history and times know it too."""
+def test_a_gap_before_a_checkpoint_does_not_hide_later_versions(log: Path) -> None:
+    """The newest version is readable, so history and time travel include it."""
     it.open(log).checkpoint()
     it.open(log).log.commit([add("late.split")])
     version_file(log, 3).unlink()
@@ -157,8 +157,8 @@ def test_what_is_missing_behind_a_checkpoint_hides_nothing_after_it(log: Path) -
     assert (newest.version, it.open(log, timestamp=FAR_AHEAD).version) == (6, 6)
 
 
-def test_a_time_after_a_loss_is_answered_like_the_newest_version(log: Path) -> None:
-    """Which of the lost ones it means is not known: never silently an older one."""
+def test_a_timestamp_after_lost_versions_behaves_like_the_newest_version(log: Path) -> None:
+    """Which lost version it means is unknown, so an older version is never returned silently."""
     version_file(log, 4).unlink()
     gapped = it.open(log, timestamp=FAR_AHEAD)
     assert (gapped.version, len(gapped.warnings)) == (3, 1)
@@ -168,22 +168,22 @@ def test_a_time_after_a_loss_is_answered_like_the_newest_version(log: Path) -> N
         with pytest.raises(it.LogCorrupted, match="version 4 is missing"):
             it.open(log, timestamp=timestamp)
     os.utime(version_file(log, 0), (1, 1))
-    assert it.open(log, timestamp=1000).version == 0  # what is known for sure is told
+    assert it.open(log, timestamp=1000).version == 0  # a time before the loss is unambiguous
 
 
-def test_loss_is_never_an_older_answer(log: Path) -> None:
+def test_lost_versions_are_an_error_and_never_an_older_version(log: Path) -> None:
     it.open(log).checkpoint()
     for version in range(1, 4):
         version_file(log, version).unlink()
     checkpoint_file(log, 5).write_bytes(b"broken")
     with pytest.raises(it.LogCorrupted, match="version 1 is missing; broken checkpoints: 5"):
         it.open(log)
-    checkpoint_file(log, 5).unlink()  # the pointer still says that there was one
+    checkpoint_file(log, 5).unlink()  # the pointer still names it
     with pytest.raises(it.LogCorrupted, match="version 1 is missing"):
         it.open(log)
 
 
-def test_a_pointer_alone_tells_of_a_table_that_was_lost(log: Path) -> None:
+def test_a_pointer_without_any_other_file_is_a_lost_table(log: Path) -> None:
     it.open(log).checkpoint()
     for file in (log / "_transaction_log").iterdir():
         if file.name != "_last_checkpoint":
@@ -196,7 +196,7 @@ def test_a_pointer_alone_tells_of_a_table_that_was_lost(log: Path) -> None:
     assert tree(log) == before
 
 
-def test_a_checkpoint_beyond_the_log_is_a_sign_of_loss(log: Path) -> None:
+def test_a_broken_checkpoint_beyond_the_log_is_a_sign_of_loss(log: Path) -> None:
     checkpoint_file(log, 9).write_bytes(b"broken")
     with pytest.raises(it.LogCorrupted, match="broken checkpoints: 9"):
         it.open(log)
@@ -224,13 +224,13 @@ def test_no_metadata(tmp_path: Path) -> None:
     "protocol",
     [{"minReaderVersion": 5, "minWriterVersion": 2}, {"minReaderVersion": 2, "minWriterVersion": 2, "readerFeatures": ["deletionVectors"]}],
 )
-def test_newer_readers_are_asked_for(tmp_path: Path, protocol: dict[str, object]) -> None:
+def test_an_unsupported_reader_protocol_is_refused(tmp_path: Path, protocol: dict[str, object]) -> None:
     write_version(tmp_path, 0, {"protocol": protocol}, METADATA)
     with pytest.raises(it.ProtocolUnsupported, match="to read"):
         it.open(tmp_path)
 
 
-def test_newer_writers_are_asked_for(tmp_path: Path) -> None:
+def test_an_unsupported_writer_protocol_refuses_writes(tmp_path: Path) -> None:
     write_version(tmp_path, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 9}}, METADATA)
     table = it.open(tmp_path)
     for act in (lambda: table.append([{"id": 1}]), table.checkpoint, table.purge):
@@ -285,8 +285,8 @@ def test_timestamps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", [2**62, -(2**62), 253_402_300_800_000])
-def test_a_time_that_no_calendar_has_is_none(tmp_path: Path, moment: int) -> None:
-    """The file's own stands for it: a log may say anything, and no program could show it."""
+def test_a_commit_time_outside_the_calendar_is_ignored(tmp_path: Path, moment: int) -> None:
+    """The time of the file is used instead."""
     table = make(tmp_path / "t", appends=1)
     path = version_file(tmp_path / "t", 1)
     actions = table.log.actions(1)

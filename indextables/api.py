@@ -15,7 +15,7 @@ from indextables import limits
 from indextables.actions import MAPPING_PREFIX, Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument
-from indextables.operations import Executor, Finding, Report, in_threads
+from indextables.operations import Executor, Finding, Report, verbs
 from indextables.operations.aggregate import aggregate
 from indextables.operations.alter import commit_actions, drop_partitions, record_skipped_file, upgrade_protocol
 from indextables.operations.checkpoint import checkpoint
@@ -165,11 +165,11 @@ class Table:
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
         """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""
-        return self._write(data, mode="append", txn=txn)
+        return self._write(data, verbs.Write(**verbs.txn_options(txn)))
 
     def overwrite(self, data: Any, where: str | None = None, *, txn: tuple[str, int] | None = None) -> Report:
         """Replaces all rows, or those of the partitions that `where` names."""
-        return self._write(data, mode="overwrite", where=where, txn=txn)
+        return self._write(data, verbs.Write(mode="overwrite", where=where, **verbs.txn_options(txn)))
 
     def merge_splits(
         self,
@@ -183,15 +183,15 @@ class Table:
 
         Without `target_size` and `max_source_splits` they are `merge.targetSize` (5G) and `merge.maxSourceSplitsPerMerge` (1000).
         """
-        newest = self._context.newest(self._snapshot)
-        report, snapshot = merge_splits(self._context, newest, target_size, where, max_dest_splits, max_source_splits, dry_run)
+        request = verbs.MergeSplits(target_size, where, max_dest_splits, max_source_splits, dry_run)
+        report, snapshot = merge_splits(request, self._context, self._context.newest(self._snapshot))
         if not dry_run:
             self._snapshot = snapshot
         return report
 
     def checkpoint(self, dry_run: bool = False) -> Report:
         """Writes the newest version's state into one file. With `dry_run` it only reports what would be written and deleted."""
-        report = checkpoint(self._context, dry_run=dry_run)
+        report = checkpoint(verbs.Checkpoint(dry_run=dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.snapshot()
         return report
@@ -201,7 +201,7 @@ class Table:
 
         Without `log_retention` those are kept for `purge.txLogRetentionHours`, 30 days by default.
         """
-        return purge(self._context, older_than, log_retention, dry_run)
+        return purge(verbs.Purge(older_than, log_retention, dry_run), self._context)
 
     def metrics(self) -> dict[str, int | float | None]:
         """What this process did with the table, how often its cache served, and how many versions there are since which checkpoint."""
@@ -218,19 +218,19 @@ class Table:
 
     def drop_partitions(self, where: str) -> Report:
         """Removes the partitions that `where` names from the table; purge deletes their files later."""
-        report, self._snapshot = drop_partitions(self._context, self._snapshot, where)
+        report, self._snapshot = drop_partitions(verbs.DropPartitions(where), self._context, self._snapshot)
         return report
 
     def truncate_history(self, dry_run: bool = False) -> Report:
         """Leaves nothing of the log but its newest version, in a checkpoint, and version 0; splits stay for purge to judge."""
-        report = truncate_history(self._context, dry_run)
+        report = truncate_history(verbs.TruncateHistory(dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.newest(self._snapshot)
         return report
 
-    def verify(self, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
+    def verify(self, deep: bool = False, executor: Executor = verbs.Verify.workload.threads) -> list[Finding]:
         """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
-        return verify(self._context, self._snapshot, deep=deep, executor=executor)
+        return verify(verbs.Verify(deep), self._context, self._snapshot, executor)
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""
@@ -264,8 +264,8 @@ class Table:
         """The actions of the newest checkpoint and the versions after it; with `include_all` of every version that is retained."""
         return describe_log(self._context, include_all=include_all)
 
-    def _write(self, data: Any, **arguments: Any) -> Report:
-        report, self._snapshot = write_rows(prepare_write(self._context, known=self._snapshot, **arguments), data)
+    def _write(self, data: Any, request: verbs.Write) -> Report:
+        report, self._snapshot = write_rows(prepare_write(request, self._context, known=self._snapshot), data)
         return report
 
     def __repr__(self) -> str:
@@ -336,10 +336,9 @@ def create_table(
         raise InvalidArgument(
             f"a table is made from a pyarrow.Schema, not from {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"
         )
-    if isinstance(partition_by, str):
-        raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
+    request = verbs.Create(partition_by=partition_by)
     context = TableContext.at(path, options, clock)
-    return Table(context, write_version_zero(context, new_metadata(context, schema, list(partition_by), options or {})))
+    return Table(context, write_version_zero(context, new_metadata(context, schema, list(request.partition_by or ()), options or {})))
 
 
 def open_table(
@@ -366,12 +365,12 @@ def open_table(
 
 def drop_table(path: Path, *, confirm: bool = False, options: Options | None = None) -> Report:
     """Deletes the table for good, with its log and splits; asks for `confirm=True`."""
-    return drop(TableContext.at(path, options), confirm=confirm)
+    return drop(verbs.Drop(confirm), TableContext.at(path, options))
 
 
 def repair_log(source: Path, destination: Path, options: Options | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
     """Writes a new log of the splits that are valid into the folder `destination`; nothing of the source changes."""
-    return repair(source, destination, options, clock)
+    return repair(verbs.Repair(str(destination)), source, options, clock)
 
 
 def exists(path: Path, options: Options | None = None) -> bool:

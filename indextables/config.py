@@ -262,6 +262,11 @@ KEYS: tuple[Key, ...] = (
 _BY_NAME = {key.name.lower(): key for key in KEYS}
 
 
+def default_of(name: str) -> str:
+    """The default of an option, as it is written."""
+    return _BY_NAME[name.lower()].default
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """Checked options of one call; what is not set comes from the environment, the table, the default."""

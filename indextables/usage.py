@@ -1,14 +1,18 @@
-"""Arguments that commands and jobs share, and how the terminal reports wrong ones."""
+"""Command lines of verbs, for the terminal and for jobs: arguments from the options of a request, and the request from the arguments."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Collection, Sequence
+from dataclasses import fields
+from typing import Any, NoReturn, TypeVar
+
+from indextables.operations.request import FLAG, Interface, Option, Request
 
 USAGE = 2
+AnyRequest = TypeVar("AnyRequest", bound=Request)
 _DASHED = re.compile(r"-[^-0-9=]")
 
 
@@ -51,6 +55,30 @@ def options_of(arguments: argparse.Namespace) -> dict[str, str]:
     return dict(arguments.option)
 
 
-def names_of(text: str | None) -> list[str] | None:
-    """The column names of `a,b`."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def add_arguments(parser: argparse.ArgumentParser, verb: type[Request], interface: Interface, without: Collection[str] = ()) -> None:
+    """An argument for each option that the interface offers."""
+    for option in verb.options(interface):
+        if option.name not in without:
+            _add_argument(parser, option, interface)
+
+
+def _add_argument(parser: argparse.ArgumentParser, option: Option, interface: Interface) -> None:
+    help_text = option.help.replace("%", "%%")
+    if option.type is FLAG:
+        parser.add_argument(option.flag(interface), dest=option.name, action="store_true", help=help_text)
+        return
+    given: dict[str, Any] = {"type": option.type.from_text, "metavar": option.type.metavar, "help": help_text}
+    if option.type.choices:
+        given |= {"choices": option.type.choices, "metavar": None}
+    if option.repeats:
+        given |= {"action": "append"}
+    if option.is_positional and interface is Interface.TERMINAL:
+        parser.add_argument(option.name, **given)
+    else:
+        parser.add_argument(option.flag(interface), dest=option.name, default=option.default, required=option.required, **given)
+
+
+def request_of(verb: type[AnyRequest], arguments: argparse.Namespace, **settled: Any) -> AnyRequest:
+    """The request of a command line; InvalidArgument for a value that is not well formed. `settled` are not taken from the arguments."""
+    given = {field.name: getattr(arguments, field.name) for field in fields(verb) if hasattr(arguments, field.name)}
+    return verb(**given | settled)

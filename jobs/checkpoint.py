@@ -7,29 +7,24 @@ if __name__ == "__main__":  # before the other imports, which take a while
 
     exit_on_interrupt()
 
-import argparse
 from typing import TYPE_CHECKING
 
+from indextables.operations.verbs import Checkpoint
 from indextables.spark.job import Job, main
 from indextables.spark.session import LazySession
-from indextables.usage import options_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
-def run(arguments: argparse.Namespace, session: LazySession) -> Report:
-    from indextables.operations.checkpoint import checkpoint
     from indextables.table import TableContext
 
-    return checkpoint(TableContext.at(arguments.table, options_of(arguments)), dry_run=arguments.dry_run)
+
+def run(request: Checkpoint, context: TableContext, session: LazySession) -> Report:
+    from indextables.operations.checkpoint import checkpoint
+
+    return checkpoint(request, context)
 
 
-JOB = Job("checkpoint", "Write the newest version's state into one file.", add_arguments, run)
+JOB = Job(Checkpoint, run)
 
 if __name__ == "__main__":
     leave(main(JOB))

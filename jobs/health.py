@@ -7,29 +7,24 @@ if __name__ == "__main__":  # before the other imports, which take a while
 
     exit_on_interrupt()
 
-import argparse
 from typing import TYPE_CHECKING
 
+from indextables.operations.verbs import Health
 from indextables.spark.job import Job, main
 from indextables.spark.session import LazySession
-from indextables.usage import options_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
-
-
-def run(arguments: argparse.Namespace, session: LazySession) -> Report:
-    from indextables.operations.inspect import health_report
     from indextables.table import TableContext
 
-    return health_report(TableContext.at(arguments.table, options_of(arguments)))
+
+def run(request: Health, context: TableContext, session: LazySession) -> Report:
+    from indextables.operations.inspect import health_report
+
+    return health_report(context)
 
 
-JOB = Job("health", "Say what is wrong with a table, and its figures; the document is the report's `health`.", add_arguments, run)
+JOB = Job(Health, run)
 
 if __name__ == "__main__":
     leave(main(JOB))

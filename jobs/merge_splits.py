@@ -7,45 +7,26 @@ if __name__ == "__main__":  # before the other imports, which take a while
 
     exit_on_interrupt()
 
-import argparse
 from typing import TYPE_CHECKING
 
+from indextables.operations.verbs import MergeSplits
 from indextables.spark.job import Job, main
 from indextables.spark.session import LazySession, SparkExecutor
-from indextables.usage import options_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target-size", metavar="SIZE", help="how large a merged split may be, such as 100M (5G)")
-    parser.add_argument("--where", metavar="P", help="only these partitions")
-    parser.add_argument("--max-dest-splits", type=int, metavar="N", help="make at most this many splits")
-    parser.add_argument("--max-source-splits", type=int, metavar="N", help="merge at most this many splits into one (1000)")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
-def run(arguments: argparse.Namespace, session: LazySession) -> Report:
-    """Planned here; Spark starts only for groups that are there to merge."""
-    from indextables.operations.merge import merge_splits
     from indextables.table import TableContext
 
-    context = TableContext.at(arguments.table, options_of(arguments))
-    report, _ = merge_splits(
-        context,
-        context.snapshot(),
-        arguments.target_size,
-        arguments.where,
-        arguments.max_dest_splits,
-        arguments.max_source_splits,
-        dry_run=arguments.dry_run,
-        executor=SparkExecutor(session),
-    )
+
+def run(request: MergeSplits, context: TableContext, session: LazySession) -> Report:
+    """Plans here; Spark starts only if there are groups to merge."""
+    from indextables.operations.merge import merge_splits
+
+    report, _ = merge_splits(request, context, context.snapshot(), SparkExecutor(session, request.workload))
     return report
 
 
-JOB = Job("merge_splits", "Turn small splits of a table into large ones, partition by partition.", add_arguments, run)
+JOB = Job(MergeSplits, run)
 
 if __name__ == "__main__":
     leave(main(JOB))

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from indextables.airflow.command import plain_text, public_key, scalar
-from indextables.config import parse_duration, parse_size
+from indextables.config import parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
-from indextables.limits import MIB, PATH_CHARACTERS
+from indextables.limits import PATH_CHARACTERS
+from indextables.operations.request import Option
 
 T = TypeVar("T")
 
@@ -115,15 +116,14 @@ def path(value: Any) -> str:
     return checked
 
 
-def size(value: Any) -> str:
-    """A size of 1M or more, as the jobs read it."""
-    try:
-        too_small = parse_size(value) < MIB
-    except InvalidArgument:
-        raise Problem(f"{value!r} is not a size such as 100M or 1G") from None
-    if too_small:
-        raise Problem(f"{value!r} is less than 1M")
-    return str(value)
+def option(given: Option) -> Callable[[Any], Any]:
+    """The check of an option of a verb, for a value that stands in this file."""
+
+    def check(value: Any) -> Any:
+        given.check(value)
+        return text(str(value)) if given.type.form["type"] == "string" else value
+
+    return check
 
 
 def duration(value: Any) -> str:

@@ -14,9 +14,11 @@ from indextables.airflow import texts
 from indextables.airflow.command import Value
 from indextables.airflow.operator import IndexTablesJobOperator
 from indextables.airflow.tables import Table, Write, load
-from indextables.config import DURATION_PATTERN, SIZE_PATTERN
 from indextables.errors import ConfigError
-from indextables.limits import OLDER_THAN, PATH_CHARACTERS, PREDICATE_CHARACTERS
+from indextables.limits import PATH_CHARACTERS
+from indextables.operations.request import FLAG, Interface, Option, Request
+from indextables.operations.verbs import MAINTENANCE
+from indextables.operations.verbs import Write as WriteRequest
 
 # One transaction for each run: every try of it, also after it was cleared, commits at most once. The run is part of the application's id
 # because runs need not come in the order of a number they carry (a manual one before a late scheduled one, an old one cleared), and an
@@ -87,23 +89,10 @@ def _write_dag(table: Table, write: Write) -> DAG:
 
 def _maintain_dag(table: Table) -> DAG:
     dag = _dag(table, "maintain", schedule=[table_asset(table)], doc_md=texts.maintain_doc(table), params=_maintain_params(table))
-    merge: dict[str, Value] = {
-        "target-size": "{{ params.target_size or '' }}",
-        "where": "{{ params.where or '' }}",
-        "max-dest-splits": "{{ params.max_dest_splits or '' }}",
-        "max-source-splits": "{{ params.max_source_splits or '' }}",
-    }
-    dry_run: dict[str, Value] = {"dry-run": "{{ params.dry_run }}"}  # of every step: each would change the table
-    purge: dict[str, Value] = {
-        "older-than": "{{ params.older_than or '' }}",
-        "log-retention": "{{ params.log_retention or '' }}",
-    }
-    # none_failed: a step that was skipped for want of work does not hold up the next one, a failed one does.
-    chain(
-        _task(dag, table, "merge_splits", merge | dry_run),
-        _task(dag, table, "checkpoint", dry_run, trigger_rule="none_failed"),
-        _task(dag, table, "purge", purge | dry_run, trigger_rule="none_failed"),
-    )
+    # none_failed: a step that was skipped because there was nothing to do does not stop the next one, a failed step does.
+    first, *others = MAINTENANCE
+    steps = [_task(dag, table, verb.verb(), _arguments(verb), trigger_rule="none_failed") for verb in others]
+    chain(_task(dag, table, first.verb(), _arguments(first)), *steps)
     return dag
 
 
@@ -155,53 +144,40 @@ def _write_params(write: Write) -> dict[str, Param]:
             title="Source",
             description_md="File or folder to load; a relative path is taken against the project's folder.",
         ),
-        "mode": Param(
-            write.mode, type=["null", "string"], enum=[None, "append", "overwrite"], title="Mode", description_md="Empty: append."
-        ),
+        "mode": _param(WriteRequest.option("mode"), write.mode),
     }
+
+
+def _arguments(verb: type[Request]) -> dict[str, Value]:
+    """The arguments of a job, filled in from the form of the run. Empty ones are not passed."""
+    arguments: dict[str, Value] = {}
+    for option in verb.options(Interface.AIRFLOW):
+        value = f"params.{option.name}" if option.type is FLAG else f"params.{option.name} or ''"
+        arguments[option.flag(Interface.JOB).removeprefix("--")] = f"{{{{ {value} }}}}"
+    return arguments
 
 
 def _maintain_params(table: Table) -> dict[str, Param]:
-    options = table.maintain
-    size: dict[str, Any] = {"type": ["null", "string"], "pattern": SIZE_PATTERN}
-    duration: dict[str, Any] = {"type": ["null", "string"], "pattern": DURATION_PATTERN}
-    return {
-        "target_size": Param(
-            options.target_size,
-            **size,
-            title="Target size",
-            description_md="Merge small splits up to this size; empty: the table's `merge.targetSize`.",
-            section="Merge",
-        ),
-        "where": Param(
-            options.where,
-            type=["null", "string"],
-            maxLength=PREDICATE_CHARACTERS,
-            title="Only partitions where",
-            description_md="SQL predicate on partition columns, e.g. `date >= '2024-01-01'`; empty: all.",
-            section="Merge",
-        ),
-        "max_dest_splits": Param(
-            options.max_dest_splits, type=["null", "integer"], minimum=1, title="Maximum number of merged splits", section="Merge"
-        ),
-        "max_source_splits": Param(
-            options.max_source_splits, type=["null", "integer"], minimum=2, title="Maximum number of splits per merge", section="Merge"
-        ),
-        "older_than": Param(
-            options.older_than,
-            **duration,
-            title="Purge splits removed longer ago than",
-            description_md=f"Versions younger than this stay readable in full; empty: {OLDER_THAN}.",
-            section="Purge",
-        ),
-        "log_retention": Param(
-            options.log_retention,
-            **duration,
-            title="Keep history for",
-            description_md="Empty: the table's `purge.txLogRetentionHours`.",
-            section="Purge",
-        ),
-        "dry_run": Param(
-            False, type="boolean", title="Dry run", description_md="Every step only reports what it would do and changes nothing."
-        ),
+    """A field for each option of the steps; the dry run, which all of them have, holds for the whole run."""
+    params = {
+        option.name: _param(option, table.maintain.get(option.name), verb.verb())
+        for verb in MAINTENANCE
+        for option in verb.options(Interface.AIRFLOW)
+        if option.type is not FLAG
     }
+    dry_run = Param(False, type="boolean", title="Dry run", description_md="Every step only reports what it would do and changes nothing.")
+    return {**params, "dry_run": dry_run}
+
+
+def _param(option: Option, value: Any, verb: str | None = None) -> Param:
+    """A field that may be empty: then the table's own option holds, or the default. Fields of one verb stand together."""
+    form = {**option.type.form, "type": ["null", option.type.form["type"]]}
+    if option.type.choices:
+        form["enum"] = [None, *option.type.choices]
+    if verb is not None:
+        form["section"] = _words(verb)
+    return Param(value, **form, title=_words(option.name), description_md=option.help)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()

@@ -18,6 +18,9 @@ import yaml
 from indextables.airflow import checks
 from indextables.airflow.checks import Fields
 from indextables.errors import ConfigError
+from indextables.operations.request import Interface, Option
+from indextables.operations.verbs import MAINTENANCE
+from indextables.operations.verbs import Write as WriteRequest
 
 FILE_BYTES = 4 * 1024 * 1024
 _SHARED = ("owner", "paused", "retries", "retry_delay", "max_retry_delay", "timeout")
@@ -35,18 +38,6 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Maintain:
-    """What the maintenance DAG's form starts from. None: not passed to the job, so that the table's own option or the default holds."""
-
-    target_size: str | None
-    where: str | None
-    max_dest_splits: int | None
-    max_source_splits: int | None
-    older_than: str | None
-    log_retention: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """One valid entry: names, sizes, durations and settings are well-formed, local paths absolute."""
 
@@ -61,7 +52,7 @@ class Table:
     max_retry_delay: float  # seconds
     timeout: float  # seconds, of one try of one task
     write: Write | None
-    maintain: Maintain
+    maintain: Mapping[str, str | int]  # options of the maintenance verbs; what is left out is the table's own option, or the default
     conn_id: str
     conf: Mapping[str, str]
     options: Mapping[str, str]
@@ -214,8 +205,8 @@ def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
         source=fields.need("source", checks.path, ""),
-        format=fields.take("format", checks.one_of("parquet", "csv", "json")),
-        mode=fields.take("mode", checks.one_of("append", "overwrite")),
+        format=fields.take("format", checks.option(WriteRequest.option("format"))),
+        mode=fields.take("mode", checks.option(WriteRequest.option("mode"))),
         partition_by=fields.take("partition_by", checks.columns, ()) or (),
         schedule=fields.take("schedule", checks.schedule),
     )
@@ -223,18 +214,17 @@ def _write(value: Any, problems: list[str]) -> Write:
     return write
 
 
-def _maintain(value: Any, place: str, problems: list[str]) -> Maintain:
+def maintain_options() -> list[Option]:
+    """The options of the maintenance verbs that a table may set; a dry run is for single runs only."""
+    offered = [option for verb in MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
+    return [option for option in offered if option.name != "dry_run"]
+
+
+def _maintain(value: Any, place: str, problems: list[str]) -> dict[str, Any]:
     fields = Fields({} if value is None else value, place, problems)
-    maintain = Maintain(
-        target_size=fields.take("target_size", checks.size),
-        where=fields.take("where", checks.text),
-        max_dest_splits=fields.take("max_dest_splits", checks.between(1, 1_000_000)),
-        max_source_splits=fields.take("max_source_splits", checks.between(2, 1_000_000)),
-        older_than=fields.take("older_than", checks.duration),
-        log_retention=fields.take("log_retention", checks.duration),
-    )
+    taken = {option.name: fields.take(option.name, checks.option(option)) for option in maintain_options()}
     fields.rest()
-    return maintain
+    return {name: given for name, given in taken.items() if given is not None}
 
 
 def _spark(value: Any, place: str, problems: list[str]) -> tuple[str, dict[str, str]]:

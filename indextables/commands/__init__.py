@@ -1,7 +1,6 @@
-"""SQL commands as text: a grammar, the commands it gives, and what each of them does and shows.
+"""SQL commands: text to request, and report to rows.
 
-`grammar` is the syntax, `parse` turns a text into one of the values of `model`, `run` carries it out by the verbs of `operations`, and
-`results` holds the columns that are shown.
+`grammar` is the syntax, `parse` turns a text into the request of a verb, `run` runs it, and `results` has the columns of the result.
 """
 
 from __future__ import annotations

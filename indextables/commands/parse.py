@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Any
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from indextables import limits
-from indextables.commands import model
 from indextables.commands.grammar import GRAMMAR, NAMES
-from indextables.commands.model import Command, Where
+from indextables.commands.model import Command
 from indextables.config import parse_size
 from indextables.errors import InvalidArgument, InvalidCommand
+from indextables.operations import verbs
+from indextables.operations.request import Option
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text is a word, too
@@ -22,7 +24,8 @@ _TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"}
 _OURS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
 _CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_MERGE"})  # single terminals of several words
 _UNSAID = frozenset({"COMMENT", "PRECOMMIT"})  # what no error says it expected
-_LARGEST = 2**31 - 1  # of a number in a command
+_MOST_HOURS = 2**31 - 1
+_DIGITS = 18  # of a number: more than any disk holds
 
 
 def is_ours(text: str) -> bool:
@@ -104,42 +107,43 @@ class _Reader:
         if "precommit" in given:
             at = self._place(given["precommit"])
             raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they were committed", self._text, at)
-        where = given.get("where")
-        return model.MergeSplits(
-            _path(tree),
-            None if where is None else self._where(where),
-            self._size(given["target_size"]) if "target_size" in given else None,
-            self._number(given["max_dest"], 1) if "max_dest" in given else None,
-            self._number(given["max_source"], 2) if "max_source" in given else None,
+        where, where_at = self._where(given.get("where"))
+        request = verbs.MergeSplits(
+            self._size(given.get("target_size")),
+            where,
+            self._number(given.get("max_dest"), verbs.MergeSplits.option("max_dest_splits")),
+            self._number(given.get("max_source"), verbs.MergeSplits.option("max_source_splits")),
         )
+        return Command(request, _path(tree), where_at)
 
     def _purge(self, tree: Tree[Token]) -> Command:
         given = self._clauses(tree)
-        age, log = given.get("older_than"), given.get("log_retention")
-        hours = {} if age is None else {"older_than_hours": self._hours(age)}
-        return model.Purge(_path(tree), log_retention_hours=None if log is None else self._hours(log), dry_run="dry_run" in given, **hours)
+        age, log = (self._hours(given.get(name)) for name in ("older_than", "log_retention"))
+        return Command(verbs.Purge(age or limits.OLDER_THAN, log, dry_run="dry_run" in given), _path(tree))
 
     def _drop_partitions(self, tree: Tree[Token]) -> Command:
-        return model.DropPartitions(_path(tree), self._where(self._clauses(tree)["where"]))
+        where, at = self._where(self._clauses(tree)["where"])
+        return Command(verbs.DropPartitions(where or ""), _path(tree), at)
 
     def _checkpoint(self, tree: Tree[Token]) -> Command:
-        return model.Checkpoint(_path(tree), compact=_tokens(tree)[0].type == "COMPACT")
+        return Command(verbs.Checkpoint(compact=_tokens(tree)[0].type == "COMPACT"), _path(tree))
 
     def _truncate(self, tree: Tree[Token]) -> Command:
-        return model.TruncateHistory(_path(tree), dry_run="dry_run" in self._clauses(tree))
+        return Command(verbs.TruncateHistory("dry_run" in self._clauses(tree)), _path(tree))
 
     def _repair(self, tree: Tree[Token]) -> Command:
-        return model.Repair(*_paths(tree))
+        source, destination = _paths(tree)
+        return Command(verbs.Repair(destination), source)
 
     def _describe_state(self, tree: Tree[Token]) -> Command:
-        return model.DescribeState(_path(tree))
+        return Command(verbs.DescribeState(), _path(tree))
 
     def _describe_log(self, tree: Tree[Token]) -> Command:
-        return model.DescribeLog(_path(tree), include_all="include_all" in self._clauses(tree))
+        return Command(verbs.DescribeLog("include_all" in self._clauses(tree)), _path(tree))
 
     def _invalidate(self, tree: Tree[Token]) -> Command:
         table = self._clauses(tree).get("for_table")
-        return model.InvalidateCache(None if table is None else _path(table))
+        return Command(verbs.InvalidateCache(), None if table is None else _path(table))
 
     def _clauses(self, tree: Tree[Token]) -> dict[str, Tree[Token]]:
         """By name; each may be said once."""
@@ -154,33 +158,48 @@ class _Reader:
     def _place(self, clause: Tree[Token]) -> int:
         return _tokens(clause)[0].start_pos or 0
 
-    def _where(self, clause: Tree[Token]) -> Where:
+    def _where(self, clause: Tree[Token] | None) -> tuple[str | None, int | None]:
+        """The predicate as it is written, and where it begins."""
+        if clause is None:
+            return None, None
         (predicate,) = (child for child in clause.children if isinstance(child, Tree))
         tokens = _tokens(predicate)
         start, end = tokens[0].start_pos or 0, tokens[-1].end_pos
-        return Where(self._text[start:end], start)
+        return self._text[start:end], start
 
-    def _size(self, clause: Tree[Token]) -> int:
+    def _size(self, clause: Tree[Token] | None) -> int | None:
+        if clause is None:
+            return None
         token = _tokens(clause)[-1]
-        if len(token) > 18:  # more than any disk holds
+        if len(token) > _DIGITS:
             raise InvalidCommand(f"{token[:40]!r} is not a size; write it like 100M, 1.5G or 4096", self._text, token.start_pos)
-        try:
-            size = parse_size(str(token))
-        except InvalidArgument as error:
-            raise InvalidCommand(str(error), self._text, token.start_pos) from None
-        if size < limits.MIB:
-            raise InvalidCommand(f"target size {str(token)!r} is below the minimum of 1M", self._text, token.start_pos)
-        return size
+        self._check("target size", str(token), verbs.MergeSplits.option("target_size"), token)
+        return parse_size(str(token))
 
-    def _number(self, clause: Tree[Token], least: int = 0) -> int:
+    def _number(self, clause: Tree[Token] | None, option: Option) -> int | None:
+        if clause is None:
+            return None
         (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
-        if len(token) > 18 or not least <= int(token) <= _LARGEST:
-            raise InvalidCommand(f"{token[:40]} is not a whole number from {least} to {_LARGEST}", self._text, token.start_pos)
+        if len(token) > _DIGITS:
+            raise InvalidCommand(f"{token[:40]} has too many digits", self._text, token.start_pos)
+        self._check(option.name.replace("_", " "), int(token), option, token)
         return int(token)
 
-    def _hours(self, clause: Tree[Token]) -> int:
-        days = any(token.type == "DAYS" for token in _tokens(clause))
-        return self._number(clause) * (24 if days else 1)
+    def _hours(self, clause: Tree[Token] | None) -> str | None:
+        if clause is None:
+            return None
+        (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
+        days = any(other.type == "DAYS" for other in _tokens(clause))
+        if int(token[:_DIGITS]) > _MOST_HOURS or len(token) > _DIGITS:
+            raise InvalidCommand(f"{token[:40]} is more than {_MOST_HOURS}", self._text, token.start_pos)
+        return f"{int(token) * (24 if days else 1)}h"
+
+    def _check(self, name: str, value: Any, option: Option, token: Token) -> None:
+        """An error points at the token."""
+        try:
+            option.type.check(name, value)
+        except InvalidArgument as error:
+            raise InvalidCommand(str(error), self._text, token.start_pos) from None
 
 
 def _tokens(tree: Tree[Token]) -> Sequence[Token]:

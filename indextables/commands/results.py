@@ -105,17 +105,17 @@ INVALIDATE = pa.schema(
 )
 
 
-def quiet(report: Report) -> str:
+def merge_status(report: Report) -> str:
     """The word for a merge or a drop: success, partial_success or no_action."""
     return "partial_success" if report.status is Status.PARTIAL else str(report.status)
 
 
-def loud(report: Report) -> str:
+def command_status(report: Report) -> str:
     """The word for the others, which do not say whether there was anything to do."""
     if report.dry_run:
         return "DRY_RUN"
     return "PARTIAL_SUCCESS" if report.status is Status.PARTIAL else "SUCCESS"
 
 
-def said(report: Report) -> str | None:
+def warnings_of(report: Report) -> str | None:
     return "; ".join(report.warnings) or None

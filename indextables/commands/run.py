@@ -10,13 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.commands import model, results
-from indextables.commands.model import Where
+from indextables import limits
+from indextables.commands import results
+from indextables.commands.model import Command
 from indextables.commands.parse import parse_command
-from indextables.commands.results import loud, quiet, said
+from indextables.commands.results import command_status, merge_status, warnings_of
+from indextables.config import parse_duration
 from indextables.errors import PointedError
 from indextables.log import cache
-from indextables.operations import Executor, in_threads
+from indextables.operations import Executor, Workload, verbs
 from indextables.operations.alter import drop_partitions
 from indextables.operations.checkpoint import checkpoint, version_of
 from indextables.operations.expire import purge, truncate_history
@@ -40,72 +42,62 @@ def sql(text: str, options: Mapping[str, Any] | None = None) -> pa.Table:
 @dataclass(frozen=True, slots=True)
 class Runner:
     options: Mapping[str, Any] = field(repr=False)
-    merging: Executor = in_threads  # who does the heavy part
-    deleting: Executor = in_threads
+    executor_for: Callable[[Workload], Executor] = lambda workload: workload.threads  # who does the heavy part
 
     def run(self, text: str) -> pa.Table:
         command = parse_command(text)
-        show: Callable[[Any], pa.Table] = _VERBS[type(command)].__get__(self)
-        where: Where | None = getattr(command, "where", None)
-        with _pointing(text, where):
-            return show(command)
+        request = command.request
+        with _pointing(text, command):
+            if isinstance(request, verbs.InvalidateCache):
+                return self._invalidate(command.path)
+            assert command.path is not None  # every other command names a table
+            if isinstance(request, verbs.Repair):
+                return self._repair(request, command.path)
+            show: Callable[[Any, TableContext], pa.Table] = _VERBS[type(request)].__get__(self)
+            return show(request, TableContext.at(command.path, self.options))
 
-    def _at(self, path: str) -> TableContext:
-        return TableContext.at(path, self.options)
-
-    def _merge(self, command: model.MergeSplits) -> pa.Table:
-        context = self._at(command.path)
-        report, _ = merge_splits(
-            context,
-            context.snapshot(),
-            command.target_size,
-            None if command.where is None else command.where.text,
-            command.max_dest_splits,
-            command.max_source_splits,
-            executor=self.merging,
-        )
+    def _merge(self, request: verbs.MergeSplits, context: TableContext) -> pa.Table:
+        report, _ = merge_splits(request, context, context.snapshot(), self.executor_for(request.workload))
         counts = report.metrics
         metrics = {
-            "status": quiet(report),
+            "status": merge_status(report),
             "merged_files": counts["files_removed"],
             "merge_groups": counts["groups"],
             "original_size_bytes": counts["bytes_removed"],
             "merged_size_bytes": counts["bytes_added"],
-            "message": said(report),
+            "message": warnings_of(report),
         }
         return _row(results.MERGE, str(context.root), metrics, tempfile.gettempdir(), None)
 
-    def _purge(self, command: model.Purge) -> pa.Table:
-        context = self._at(command.path)
-        log = None if command.log_retention_hours is None else f"{command.log_retention_hours}h"
-        report = purge(context, f"{command.older_than_hours}h", log, command.dry_run, executor=self.deleting)
+    def _purge(self, request: verbs.Purge, context: TableContext) -> pa.Table:
+        report = purge(request, context, self.executor_for(request.workload))
         counts = dict(report.metrics)
-        done = dict.fromkeys(counts, 0) if command.dry_run else counts
-        planned = f"would delete {counts['files_deleted']} splits and {counts['bytes_deleted']} bytes in all" if command.dry_run else None
+        done = dict.fromkeys(counts, 0) if request.dry_run else counts
+        planned = f"would delete {counts['files_deleted']} splits and {counts['bytes_deleted']} bytes in all" if request.dry_run else None
         metrics = {
-            "status": loud(report),
-            "orphaned_files_found": counts["files_deleted"] if loud(report) != "PARTIAL_SUCCESS" else None,  # more than were deleted
+            "status": command_status(report),
+            "orphaned_files_found": counts["files_deleted"]
+            if command_status(report) != "PARTIAL_SUCCESS"
+            else None,  # more than were deleted
             "orphaned_files_deleted": done["files_deleted"],
             "size_mb_deleted": done["bytes_deleted"] / _MIB,
-            "retention_hours": command.older_than_hours,
+            "retention_hours": parse_duration(request.older_than or limits.OLDER_THAN) // 3_600_000,
             "tx_log_files_deleted": done["versions_deleted"] + done["checkpoints_deleted"],
             "expired_states_found": counts["states_deleted"],
             "expired_states_deleted": done["states_deleted"],
-            "dry_run": command.dry_run,
+            "dry_run": request.dry_run,
             "duration_ms": report.duration_ms,
-            "message": "; ".join(text for text in (planned, said(report)) if text) or None,
+            "message": "; ".join(text for text in (planned, warnings_of(report)) if text) or None,
         }
         return _row(results.PURGE, str(context.root), metrics)
 
-    def _drop_partitions(self, command: model.DropPartitions) -> pa.Table:
-        context = self._at(command.path)
-        report, _ = drop_partitions(context, context.snapshot(), command.where.text)
+    def _drop_partitions(self, request: verbs.DropPartitions, context: TableContext) -> pa.Table:
+        report, _ = drop_partitions(request, context, context.snapshot())
         counts = (report.metrics[name] for name in ("partitions_dropped", "files_removed", "bytes_removed"))
-        return _row(results.DROP_PARTITIONS, str(context.root), quiet(report), *counts, said(report))
+        return _row(results.DROP_PARTITIONS, str(context.root), merge_status(report), *counts, warnings_of(report))
 
-    def _checkpoint(self, command: model.Checkpoint) -> pa.Table:
-        context = self._at(command.path)
-        report = checkpoint(context, compact=command.compact)
+    def _checkpoint(self, request: verbs.Checkpoint, context: TableContext) -> pa.Table:
+        report = checkpoint(request, context)
         snapshot = context.snapshot(version_of(report))
         pointer = read_pointer(context.store)
         known = pointer if pointer is not None and pointer.version == snapshot.version else None
@@ -114,7 +106,7 @@ class Runner:
         return _row(
             results.CHECKPOINT,
             str(context.root),
-            loud(report),
+            command_status(report),
             snapshot.version,
             actions,
             live,
@@ -122,34 +114,33 @@ class Runner:
             known is not None and known.format == Format.JSON_PARTS.value,
         )
 
-    def _truncate(self, command: model.TruncateHistory) -> pa.Table:
-        context = self._at(command.path)
-        report = truncate_history(context, command.dry_run)
+    def _truncate(self, request: verbs.TruncateHistory, context: TableContext) -> pa.Table:
+        report = truncate_history(request, context)
         counts = report.metrics
         return _row(
             results.TRUNCATE,
             str(context.root),
-            loud(report),
+            command_status(report),
             counts["checkpoint_version"],
             counts["versions_deleted"],
             counts["checkpoints_deleted"] + counts["states_deleted"],
             counts["files_preserved"],
-            said(report),
+            warnings_of(report),
         )
 
-    def _repair(self, command: model.Repair) -> pa.Table:
-        report = repair(command.source, command.destination, self.options)
+    def _repair(self, request: verbs.Repair, source: str) -> pa.Table:
+        report = repair(request, source, self.options)
         counts = (report.metrics[name] for name in ("source_version", "total_splits", "valid_splits", "missing_splits"))
-        return _row(results.REPAIR, command.source, command.destination, *counts, loud(report))
+        return _row(results.REPAIR, source, request.destination, *counts, command_status(report))
 
-    def _describe_state(self, command: model.DescribeState) -> pa.Table:
-        return pa.Table.from_pylist([describe_state(self._at(command.path))], schema=SCHEMA)
+    def _describe_state(self, request: verbs.DescribeState, context: TableContext) -> pa.Table:
+        return pa.Table.from_pylist([describe_state(context)], schema=SCHEMA)
 
-    def _describe_log(self, command: model.DescribeLog) -> pa.Table:
-        return describe_log(self._at(command.path), include_all=command.include_all)
+    def _describe_log(self, request: verbs.DescribeLog, context: TableContext) -> pa.Table:
+        return describe_log(context, include_all=request.include_all)
 
-    def _invalidate(self, command: model.InvalidateCache) -> pa.Table:
-        context = None if command.path is None else self._at(command.path)
+    def _invalidate(self, path: str | None) -> pa.Table:
+        context = None if path is None else TableContext.at(path, self.options)
         if context is not None:
             context.snapshot()  # TableNotFound, where there is none
         found = cache.counts(None if context is None else context.store.spec)
@@ -160,15 +151,13 @@ class Runner:
 
 
 _VERBS: dict[type, Any] = {
-    model.MergeSplits: Runner._merge,
-    model.Purge: Runner._purge,
-    model.DropPartitions: Runner._drop_partitions,
-    model.Checkpoint: Runner._checkpoint,
-    model.TruncateHistory: Runner._truncate,
-    model.Repair: Runner._repair,
-    model.DescribeState: Runner._describe_state,
-    model.DescribeLog: Runner._describe_log,
-    model.InvalidateCache: Runner._invalidate,
+    verbs.MergeSplits: Runner._merge,
+    verbs.Purge: Runner._purge,
+    verbs.DropPartitions: Runner._drop_partitions,
+    verbs.Checkpoint: Runner._checkpoint,
+    verbs.TruncateHistory: Runner._truncate,
+    verbs.DescribeState: Runner._describe_state,
+    verbs.DescribeLog: Runner._describe_log,
 }
 
 
@@ -177,11 +166,11 @@ def _row(schema: pa.Schema, *values: Any) -> pa.Table:
 
 
 @contextmanager
-def _pointing(text: str, where: Where | None) -> Iterator[None]:
+def _pointing(text: str, command: Command) -> Iterator[None]:
     """An error in the predicate points into the whole command."""
     try:
         yield
     except PointedError as error:
-        if where is not None and error.position is not None and error.text == where.text:
-            error.text, error.position = text, where.position + error.position
+        if command.where_at is not None and error.position is not None and error.text == getattr(command.request, "where", None):
+            error.text, error.position = text, command.where_at + error.position
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indextables.operations.executor import Counted, Executor, Threads, in_many_threads, in_threads
+from indextables.operations.executor import Counted, Executor, Threads, Workload, in_many_threads, in_threads
 from indextables.operations.findings import Finding
 from indextables.operations.report import Report, Status, reporter
 
@@ -13,6 +13,7 @@ __all__ = [
     "Report",
     "Status",
     "Threads",
+    "Workload",
     "in_many_threads",
     "in_threads",
     "reporter",

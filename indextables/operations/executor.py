@@ -54,8 +54,21 @@ in_many_threads = Threads(limits.PARALLEL_READS)  # for work that waits for a st
 
 
 @dataclass(frozen=True, slots=True)
+class Workload:
+    """How the work of a verb is spread, whichever interface runs it."""
+
+    threads: Threads
+    items_per_task: int = 1  # of Spark
+    spark_from: int = 1  # items; fewer are worked on in threads, without Spark
+
+
+IN_THREADS = Workload(in_threads)
+DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # 5,000 files are deleted before Spark has started
+
+
+@dataclass(frozen=True, slots=True)
 class Counted:
-    """Threads that tell, after each item, how many are done and how many there are, also over several calls."""
+    """Threads that report progress after each item: how many are done and how many there are, over all calls."""
 
     threads: Threads
     tell: Callable[[int, int], None]

@@ -35,7 +35,7 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
     if source != "-" and os.path.isdir(source):  # pathlib raises where a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = _Stdin.open() if source == "-" else None
-    kind = form or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
+    kind = ("jsonl" if form == "json" else form) or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; say which with --format")
     if source != "-" and not os.path.isfile(source):

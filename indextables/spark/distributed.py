@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.utils import is_remote
 
 from indextables.actions import Add, decode_action, encode_action
-from indextables.errors import InvalidArgument
 from indextables.operations import Report, in_threads, reporter
+from indextables.operations.verbs import MergeSplits, Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
 from indextables.rows import SplitTask, described, found, tell
 from indextables.spark.failures import translated
@@ -39,19 +39,8 @@ def write(
     Every partition of the frame writes splits of its own, one per combination of partition values; one whose rows take `target_split_size`
     is finished and the next begun. What can be checked is checked before a row is computed, and bad rows leave the table as it was.
     """
-    if isinstance(partition_by, str):
-        raise InvalidArgument(f"partition_by {partition_by!r} is not a list of column names")
-    context = TableContext.at(path, options)
-    prepared = prepare_write(
-        context,
-        nullable(arrow_schema(df.schema)),
-        mode=mode,
-        where=replace_where,
-        txn=txn,
-        create=True,
-        partition_by=partition_by,
-        table_options=options,
-    )
+    request = Write(mode=mode, where=replace_where, partition_by=partition_by, create=True, **txn_options(txn))
+    prepared = prepare_write(request, TableContext.at(path, options), nullable(arrow_schema(df.schema)), table_options=options)
     return run(df, sized(prepared, split_size(target_split_size)))
 
 
@@ -66,7 +55,8 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
         if left := found(store, prepared.task.mark):
             tell(error, described(left))
         raise
-    executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession)  # Connect gives out no tasks but those of frames
+    # A Connect session runs no tasks but those of frames.
+    executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession, MergeSplits.workload)
     report, _ = commit_write(prepared, adds, started, executor)
     left = [] if is_clean else found(store, prepared.task.mark, [add.path for add in adds])
     return replace(report, warnings=[*report.warnings, described(left)]) if left else report

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from indextables import interrupts, logs
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError, InvalidArgument, PointedError
+from indextables.operations.request import Interface, Request
 from indextables.spark.session import LazySession, under_spark_submit
 from indextables.startup import INTERRUPTED
-from indextables.usage import add_option
+from indextables.usage import add_arguments, add_option, options_of, request_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report
+    from indextables.table import TableContext
 
 FAILED = 1
 _PR_SET_PDEATHSIG = 1
@@ -34,10 +36,12 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    name: str  # the verb: as reports call it
-    about: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace, LazySession], Report]
+    verb: type[Request]
+    run: Callable[[Any, TableContext, LazySession], Report]  # takes a request of the verb
+
+    @property
+    def name(self) -> str:
+        return self.verb.verb()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,7 +65,7 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
             arguments = _parser(job).parse_args(given)
             logs.configure(sys.stderr, verbose=False)
             check_report_path(arguments.report)
-            report = job.run(arguments, session).to_dict()
+            report = _run(job, arguments, session).to_dict()
             session.stop()
     except (Exception, KeyboardInterrupt) as error:
         arguments = arguments or _leniently(known, given)
@@ -69,10 +73,17 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     return _tell(report, arguments.report, 0)
 
 
+def _run(job: Job, arguments: argparse.Namespace, session: LazySession) -> Report:
+    request = request_of(job.verb, arguments)
+    from indextables.table import TableContext
+
+    return job.run(request, TableContext.at(arguments.table, options_of(arguments)), session)
+
+
 def _parser(job: Job) -> argparse.ArgumentParser:
-    parser = _Parser(prog=f"jobs/{job.name}.py", description=job.about, allow_abbrev=False)
+    parser = _Parser(prog=f"jobs/{job.name}.py", description=f"{job.verb.summary()}.", allow_abbrev=False)
     parser.add_argument("--table", required=True, metavar="T", help="the table's folder")
-    job.add_arguments(parser)
+    add_arguments(parser, job.verb, Interface.JOB)
     add_option(parser, "--option")
     parser.add_argument("--report", metavar="FILE", help="write the report there too")
     parser.add_argument("--debug", action="store_true", help="show the trace of an error")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from indextables.environment import spark_environment
-from indextables.operations import in_threads
+from indextables.operations import Workload
 from indextables.spark.failures import translated
 
 Item = TypeVar("Item")
@@ -72,11 +72,10 @@ def _start(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """Work on Spark's executors, results in the order of the items. Fewer than `fewest` are worked on here, without Spark."""
+    """Work on Spark's executors, with results in the order of the items. Few items are worked on here, without Spark."""
 
     session: Callable[[], Any]
-    items_per_task: int = 1
-    fewest: int = 1
+    workload: Workload
 
     @property
     def workers(self) -> int:
@@ -88,9 +87,9 @@ class SparkExecutor:
         return False
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        if len(items) < self.fewest:
-            return in_threads(work, items)
-        tasks = -(-len(items) // self.items_per_task)
+        if len(items) < self.workload.spark_from:
+            return self.workload.threads(work, items)
+        tasks = -(-len(items) // self.workload.items_per_task)
         with translated():
             results: list[Result] = self.session().sparkContext.parallelize(list(items), tasks).map(work).collect()
         return results

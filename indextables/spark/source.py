@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from indextables.actions import Add
 from indextables.errors import ConcurrentConflict
 from indextables.operations.search import bind
+from indextables.operations.verbs import Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
 from indextables.rows import described, found, named_on_failure
 from indextables.spark.options import READING, WRITING, SourceOptions
@@ -143,16 +144,10 @@ class TableWriter(DataSourceArrowWriter):
     def _prepare(self) -> PreparedWrite:
         options = self.options
         config = options.config_for(self.schema)
-        prepared = prepare_write(
-            TableContext.at(options.path, config),
-            self.schema,
-            mode=self.mode,
-            where=options.replace_where,
-            txn=options.txn,
-            create=True,
-            partition_by=options.partition_by,
-            table_options=config,
+        request = Write(
+            mode=self.mode, where=options.replace_where, partition_by=options.partition_by, create=True, **txn_options(options.txn)
         )
+        prepared = prepare_write(request, TableContext.at(options.path, config), self.schema, table_options=config)
         return sized(prepared, options.target_split_size)
 
 

@@ -27,7 +27,7 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 def format_of(source: str, given: str | None) -> str:
     """By the name's ending where it is not given; parquet by default."""
     if given is not None:
-        return given
+        return "json" if given == "jsonl" else given
     name = PurePosixPath(source.rstrip("/"))
     bare = name.with_suffix("") if name.suffix in _COMPRESSED else name
     return _SUFFIXES.get(bare.suffix.lower(), "parquet")

@@ -11,14 +11,11 @@ from indextables.commands import Runner, is_ours
 from indextables.spark.failures import translated
 from indextables.spark.session import SparkExecutor
 
-FILES_PER_TASK = 500  # that a purge deletes
-
 
 def sql(spark: SparkSession, text: str, options: Mapping[str, Any] | None = None) -> DataFrame:
     """What the command shows. A text that is none of ours goes to `spark.sql` unchanged. `options` are ours, as everywhere."""
     if not is_ours(text):
         return spark.sql(text)
-    runner = Runner(options or {}, SparkExecutor(lambda: spark), SparkExecutor(lambda: spark, items_per_task=FILES_PER_TASK))
-    found = runner.run(text)
+    found = Runner(options or {}, lambda workload: SparkExecutor(lambda: spark, workload)).run(text)
     with translated():
         return spark.createDataFrame(found)

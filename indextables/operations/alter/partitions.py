@@ -8,6 +8,7 @@ from indextables.actions import Remove
 from indextables.errors import InvalidArgument
 from indextables.operations.checkpoint import after_commit
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import DropPartitions
 from indextables.predicates import Predicate, parse_predicate
 from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_of_partitions, transact
 
@@ -33,8 +34,9 @@ class _Drop:
         return Draft([Remove.of(add, now, data_change=True) for add in adds], metrics)
 
 
-def drop_partitions(context: TableContext, known: Snapshot, where: str) -> tuple[Report, Snapshot]:
-    """Removes every split of the partitions that `where` names. InvalidArgument, InvalidPredicate if it is missing or names others."""
+def drop_partitions(request: DropPartitions, context: TableContext, known: Snapshot) -> tuple[Report, Snapshot]:
+    """Removes every split of the partitions that match. InvalidPredicate if `where` does not fit the table."""
+    where = request.where
     report = reporter("drop_partitions", str(context.root), context.clock)
     if not isinstance(where, str) or not where.strip():
         raise InvalidArgument(f"drop_partitions needs a predicate on partition columns, not {where!r}")

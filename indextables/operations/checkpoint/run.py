@@ -13,6 +13,7 @@ from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, co
 from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
 from indextables.operations.deletion import Deleted
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Checkpoint
 from indextables.state import (
     NEEDED,
     Contents,
@@ -216,7 +217,7 @@ def _is_pointed_to(context: TableContext, version: int) -> bool:
     return pointer is not None and pointer.version == version and pointer.family == context.config.get("state.format")
 
 
-def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = True, dry_run: bool = False) -> Report:
+def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True) -> Report:
     """Of the newest version, read afresh: a broken checkpoint of it, a broken state that the new one would lean on, and a pointer that is
     missing, broken or names another version or format are mended.
 
@@ -236,13 +237,13 @@ def checkpoint(context: TableContext, *, compact: bool = False, clean: bool = Tr
         whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
     if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
         whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
-    if compact and bound.config.get("state.format") == "avro":
+    if request.compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
-    if dry_run:
+    if request.dry_run:
         return _foreseen(bound, whole, alone=is_broken, clean=clean)
     ready, before = prepare(bound, whole, alone=is_broken)
     clean = clean and not is_foreign(ready.protocol)
-    return run(bound, ready, contents_of(bound, ready), compact=compact, clean=clean, before=before)
+    return run(bound, ready, contents_of(bound, ready), compact=request.compact, clean=clean, before=before)
 
 
 def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:

@@ -9,15 +9,16 @@ from indextables.log import LogListing, names
 from indextables.operations.executor import in_many_threads
 from indextables.operations.expire.folder_listing import FolderListing
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Drop
 from indextables.paths import LOG_FOLDER, is_our_split
 from indextables.state import File
 from indextables.table import TableContext
 
 
-def drop(context: TableContext, *, confirm: bool) -> Report:
+def drop(request: Drop, context: TableContext) -> Report:
     """InvalidArgument unless `confirm` is True. One that was interrupted can be repeated, and leaves no table of which parts are gone."""
     report = reporter("drop", str(context.root), context.clock)
-    if confirm is not True:
+    if not request.confirm:
         raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")

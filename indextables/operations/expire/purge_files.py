@@ -9,21 +9,21 @@ the report says why.
 from __future__ import annotations
 
 from indextables import limits
-from indextables.config import parse_duration
+from indextables.config import Config, parse_duration
 from indextables.errors import InvalidArgument
 from indextables.operations.deletion import Deleted, delete, still_unused
-from indextables.operations.executor import Executor, in_many_threads
+from indextables.operations.executor import Executor
 from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Purge
 from indextables.state import HOUR, FileKind, Plan, Policy
 from indextables.table import TableContext, check_owned
 
 
-def purge_options(context: TableContext, older_than: str | None, log_retention: str | None) -> PurgeOptions:
-    """InvalidArgument for what is no duration, or too short to be safe."""
-    config = context.config
-    older_than = limits.OLDER_THAN if older_than is None else older_than
+def purge_options(request: Purge, config: Config) -> PurgeOptions:
+    """The request, completed by the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
+    older_than = limits.OLDER_THAN if request.older_than is None else request.older_than
     age, floor = parse_duration(older_than), limits.ORPHAN_HOURS * HOUR
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
@@ -32,7 +32,7 @@ def purge_options(context: TableContext, older_than: str | None, log_retention: 
             "set purge.retentionCheckEnabled=false if there are none"
         )
     hours: int = config.get("purge.txLogRetentionHours")
-    log = hours * HOUR if log_retention is None else parse_duration(log_retention)
+    log = hours * HOUR if request.log_retention is None else parse_duration(request.log_retention)
     # The floor of clean-up is its own default; one that somebody chose holds here too.
     keep = config.get("checkpoint.retention") if config.is_set("checkpoint.retention") else 0
     return PurgeOptions(
@@ -40,7 +40,7 @@ def purge_options(context: TableContext, older_than: str | None, log_retention: 
     )
 
 
-def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor = in_many_threads) -> Report:
+def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor) -> Report:
     """The log's files here; manifests after a second look; splits wherever the executor works."""
     report = reporter("purge", str(context.root), context.clock)
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
@@ -66,27 +66,16 @@ def metrics_of(deleted: Deleted) -> dict[str, int]:
     }
 
 
-def purge(
-    context: TableContext,
-    older_than: str | None = None,
-    log_retention: str | None = None,
-    dry_run: bool = False,
-    executor: Executor = in_many_threads,
-) -> Report:
-    """Plan, then run; a dry run is the plan alone and changes nothing. Without `older_than` it is
-    `limits.OLDER_THAN`, without `log_retention` `purge.txLogRetentionHours`.
-    """
-    for text in (older_than, log_retention):
-        if text is not None:
-            parse_duration(text)  # before anything is listed
+def purge(request: Purge, context: TableContext, executor: Executor = Purge.workload.threads) -> Report:
+    """Plans, then runs. A dry run is the plan alone and changes nothing."""
     facts = gather_purge_facts(context)
     check_owned(facts.snapshot.protocol)
     bound = context.for_table(facts.snapshot)
     bound.config.check()  # a retention that cannot be understood may be longer than the default
-    options, now_ms = purge_options(bound, older_than, log_retention), context.clock.now_ms()
+    options, now_ms = purge_options(request, bound.config), context.clock.now_ms()
     facts = complete_purge_facts(bound, facts, options, now_ms)
     planned = plan_purge(facts, options, now_ms)
-    if not dry_run:
+    if not request.dry_run:
         return run(bound, facts, planned, executor)
     report = reporter("purge", str(context.root), context.clock)
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION

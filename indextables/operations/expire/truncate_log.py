@@ -14,6 +14,7 @@ from indextables.operations.checkpoint import checkpoint, gather, named_manifest
 from indextables.operations.deletion import Deleted, delete, still_unused
 from indextables.operations.expire.truncate_plan import plan_truncation
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Checkpoint, TruncateHistory
 from indextables.state import ANY_AGE, HOUR, FileKind, LogFacts, Plan, Policy
 from indextables.table import Snapshot, TableContext, check_owned
 
@@ -81,12 +82,12 @@ def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Dele
     return deleted + delete(context, manifests), warnings
 
 
-def truncate_history(context: TableContext, dry_run: bool = False) -> Report:
+def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     """A checkpoint of the newest version, if it has none, and then the rest goes. A dry run writes nothing at all."""
     context.log.invalidate_cache()
     check_owned(context.snapshot().protocol)
-    if not dry_run:
-        return run(context, checkpoint(context, clean=False))
+    if not request.dry_run:
+        return run(context, checkpoint(Checkpoint(), context, clean=False))
     report = reporter("truncate_history", str(context.root), context.clock)
     facts, now = _expected(context)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())

@@ -33,6 +33,7 @@ from indextables.operations.expire import (
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
+from indextables.operations.verbs import MergeSplits, Purge
 from indextables.state import HOUR, Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
@@ -82,7 +83,7 @@ class Examination:
 
     @property
     def options(self) -> PurgeOptions:
-        return purge_options(self.context, None, None)
+        return purge_options(Purge(), self.context.config)
 
     @property
     def sooner(self) -> PurgeOptions:
@@ -170,7 +171,7 @@ class Examination:
             yield Finding("skipped-split", Severity.WARNING, message, command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
-        options = merge_options(self.context.config, self.snapshot)
+        options = merge_options(MergeSplits(), self.context.config, self.snapshot)
         groups = plan_merge(self.context.load(self.snapshot), options, self.context.clock.now_ms()).groups
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:

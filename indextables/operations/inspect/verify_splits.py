@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from indextables.actions import Add
 from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, VersionNotFound
-from indextables.operations.executor import Executor, in_threads
+from indextables.operations.executor import Executor
 from indextables.operations.findings import Finding, Severity, command, unreadable
 from indextables.operations.inspect.log_damage import damaged_checkpoints
 from indextables.operations.search import missing
+from indextables.operations.verbs import Verify
 from indextables.paths import is_our_split
 from indextables.rows import is_upstream
 from indextables.splits import ColumnStatistics, SplitReader, StatsCollector, is_upstream_split, verified_rows
@@ -114,7 +115,7 @@ def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, ki
         return False
 
 
-def verify(context: TableContext, snapshot: Snapshot, *, deep: bool = False, executor: Executor = in_threads) -> list[Finding]:
+def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor: Executor = Verify.workload.threads) -> list[Finding]:
     """Sizes, footers, checksums and row counts of all live splits; `deep` also decodes rows and bounds. Empty where all is well.
 
     The log and the splits are read again from the store, whatever the snapshot or a cache holds of them.
@@ -125,7 +126,7 @@ def verify(context: TableContext, snapshot: Snapshot, *, deep: bool = False, exe
         adds, damage = list(uncached.load(fresh).adds()), list(_log_damage(uncached, fresh))
     except LogCorrupted as error:
         return [unreadable(str(context.root), error)]
-    found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, deep), adds), strict=True))
+    found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, request.deep), adds), strict=True))
     absent = [add for add in adds if any(finding.code == MISSING for finding in found[add.path])]
     live = uncached.load(uncached.snapshot()).files if absent else ()
     purged = [add for add in absent if add.path not in live]

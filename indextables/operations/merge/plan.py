@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables import limits
 from indextables.actions import Add, strings_of
 from indextables.config import Config, parse_size
-from indextables.errors import InvalidArgument
+from indextables.operations.verbs import MergeSplits
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import is_upstream
 from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, outside_cooldown, rows_of_partitions
@@ -75,33 +74,21 @@ class MergePlan:
         return [MergeGroup(group.partition_values, tuple(adds[row] for row in group.at)) for group in groups]
 
 
-def merge_options(
-    config: Config,
-    snapshot: Snapshot,
-    target_size: str | int | None = None,
-    where: str | None = None,
-    max_dest_splits: int | None = None,
-    max_source_splits: int | None = None,
-) -> MergeOptions:
-    """What is not given is the table's, or the default. Checked; InvalidArgument, InvalidPredicate."""
+def merge_options(request: MergeSplits, config: Config, snapshot: Snapshot) -> MergeOptions:
+    """The request, completed by the table's options or their defaults. InvalidPredicate if `where` does not fit the table."""
     config = config.with_table(snapshot.metadata.configuration)
-    size = int(config.get("merge.targetSize")) if target_size is None else parse_size(target_size)
-    if size < limits.MIB:
-        raise InvalidArgument(f"target size {target_size!r} is below the minimum of 1M")
-    _check_whole("max_dest_splits", max_dest_splits, 1)
-    _check_whole("max_source_splits", max_source_splits, 2)
-    sources = int(config.get("merge.maxSourceSplitsPerMerge")) if max_source_splits is None else max_source_splits
-    allowed = snapshot.partition_columns
-    predicate = (
-        None if where is None else parse_predicate(where, snapshot.schema, allowed=allowed, purpose="merge (partition columns only)")
+    size, sources, predicate = request.target_size, request.max_source_splits, None
+    if request.where is not None:
+        allowed = snapshot.partition_columns
+        predicate = parse_predicate(request.where, snapshot.schema, allowed=allowed, purpose="merge (partition columns only)")
+    return MergeOptions(
+        target_size=config.get("merge.targetSize") if size is None else parse_size(size),
+        where=predicate,
+        max_dest_splits=request.max_dest_splits,
+        max_source_splits=config.get("merge.maxSourceSplitsPerMerge") if sources is None else sources,
+        skip_threshold=config.get("merge.skipSplitThreshold"),
+        take_over=config.get("storage.takeOver"),
     )
-    threshold, take_over = float(config.get("merge.skipSplitThreshold")), bool(config.get("storage.takeOver"))
-    return MergeOptions(size, predicate, max_dest_splits, sources, threshold, take_over)
-
-
-def _check_whole(name: str, given: Any, least: int) -> None:
-    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
-        raise InvalidArgument(f"{name} {given!r} is not a whole number from {least} on")
 
 
 def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, without: Collection[str] = ()) -> MergePlan:

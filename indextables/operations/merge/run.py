@@ -23,6 +23,7 @@ from indextables.operations.merge.commit import BatchCommit, metrics_of
 from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import MergeSplits
 from indextables.rows import named_on_failure, upstream_table
 from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
 
@@ -167,19 +168,12 @@ def _left_out(group: PlannedGroup, reason: str) -> str:
 
 
 def merge_splits(
-    context: TableContext,
-    snapshot: Snapshot,
-    target_size: str | int | None = None,
-    where: str | None = None,
-    max_dest_splits: int | None = None,
-    max_source_splits: int | None = None,
-    dry_run: bool = False,
-    executor: Executor = in_threads,
+    request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
-    """Plan, then run; a dry run is the plan of the first pass alone, with warnings of what would not fit on disk or in memory."""
-    options = merge_options(context.config, snapshot, target_size, where, max_dest_splits, max_source_splits)
+    """Plans, then runs. A dry run is the plan of the first pass, with a warning for each group that does not fit on disk or in memory."""
+    options = merge_options(request, context.config, snapshot)
     merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
-    if not dry_run:
+    if not request.dry_run:
         snapshot.require_no_gap()
         check_owned(snapshot.protocol, take_over=options.take_over)
         bound = context.for_table(snapshot)

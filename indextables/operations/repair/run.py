@@ -17,6 +17,7 @@ from indextables.log import files
 from indextables.operations.findings import Finding, command, counted
 from indextables.operations.inspect import MISSING, VerifyTask
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Repair
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, is_intact
 from indextables.storage import StoreSpec, open_store
@@ -25,14 +26,14 @@ from indextables.table import CURRENT, TableContext, check_readable, newest_base
 _Path = str | os.PathLike[str]
 
 
-def repair(source: _Path, destination: _Path, options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
+def repair(request: Repair, source: _Path, options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
     """Writes version 0 (protocol and metadata) and version 1 (an add for every valid split) into the log folder `destination`.
 
     `source` is a table, or its log folder. `destination` is missing or empty, and takes the place of the old log by hand.
     """
     context = TableContext.at(_table_of(source), options, clock)
     report = reporter("repair", str(context.root), clock)
-    target = open_store(StoreSpec.of(TableRoot.parse(destination), Config.of(options)))
+    target = open_store(StoreSpec.of(TableRoot.parse(request.destination), Config.of(options)))
     if any(True for _ in target.list("")):
         raise InvalidArgument(f"{str(target.root)!r} is not empty; a repaired log needs a folder of its own")
     if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):

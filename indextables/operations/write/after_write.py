@@ -15,6 +15,7 @@ from indextables.operations.executor import Executor
 from indextables.operations.expire import purge
 from indextables.operations.merge import merge_options, plan_merge, run_merge
 from indextables.operations.report import Report
+from indextables.operations.verbs import MergeSplits, Purge
 from indextables.table import Snapshot, TableContext
 
 WRITES = ("append", "overwrite")
@@ -54,7 +55,7 @@ def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Follo
 
 
 def _merge(context: TableContext, done: Followed, executor: Executor) -> Followed:
-    options = merge_options(context.config, done.snapshot, target_size=int(context.config.get("mergeOnWrite.targetSize")))
+    options = merge_options(MergeSplits(target_size=context.config.get("mergeOnWrite.targetSize")), context.config, done.snapshot)
     planned = plan_merge(context.load(done.snapshot), options, context.clock.now_ms())
     if sum(len(group.paths) for group in planned.groups) < context.config.get("mergeOnWrite.minSourceSplits"):
         return done
@@ -68,7 +69,7 @@ def _purge(context: TableContext, done: Followed, version: int) -> Followed:
     if not after_merge and not _is_due(context, version, int(config.get("purgeOnWrite.triggerAfterWrites"))):
         return done
     splits, log = config.get("purgeOnWrite.splitRetentionHours"), config.get("purgeOnWrite.txLogRetentionHours")
-    return done.reported("purge", purge(context, f"{splits}h", f"{log}h"))
+    return done.reported("purge", purge(Purge(older_than=f"{splits}h", log_retention=f"{log}h"), context))
 
 
 def _is_due(context: TableContext, version: int, interval: int) -> bool:

@@ -16,6 +16,7 @@ from indextables.log import is_already_committed, require_same_columns
 from indextables.operations.checkpoint import after_commit
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import Write
 from indextables.operations.write.after_write import Followed, after_write
 from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
@@ -34,8 +35,6 @@ from indextables.table import (
     transact,
     version_of,
 )
-
-MODES = ("append", "overwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +55,20 @@ class PreparedWrite:
 
 
 def prepare_write(
+    request: Write,
     context: TableContext,
     source: pa.Schema | None = None,
     *,
-    mode: str = "append",
-    where: str | None = None,
-    txn: tuple[str, int] | None = None,
     known: Snapshot | None = None,
-    create: bool = False,
-    partition_by: Sequence[str] | None = None,
     table_options: Mapping[str, Any] | None = None,
 ) -> PreparedWrite:
-    """Checks everything that can be checked before rows are touched.
+    """Checks everything that can be checked before rows are read.
 
-    `source` is the schema of the rows where it is known up front. With `create` a missing table is made from it at the commit;
+    `source` is the schema of the rows if it is known in advance. With `create` a missing table is created from it at the commit;
     `partition_by` must agree with a table that exists.
     """
-    if mode not in MODES:
-        raise InvalidArgument(f"mode {mode!r} is neither append nor overwrite")
-    if where is not None and mode != "overwrite":
-        raise InvalidArgument("a where goes with mode overwrite only")
-    base = _base(context, known, create)
+    partition_by = request.partition_by
+    base = _base(context, known, request.create)
     metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
@@ -92,7 +84,7 @@ def prepare_write(
     mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
     if base is not None:
         _check_typemap(context, base)
-    predicate = _replace_where(where, schema, metadata) if where is not None else None
+    predicate = _replace_where(request.where, schema, metadata) if request.where is not None else None
     task = SplitTask(
         context.store.spec,
         schema,
@@ -105,7 +97,7 @@ def prepare_write(
         within=predicate,
         mark=uuid.uuid4().hex[:8],
     )
-    return PreparedWrite(replace(context, config=config), base, metadata, task, mode, _txn(txn, context))
+    return PreparedWrite(replace(context, config=config), base, metadata, task, request.mode, _txn(request, context))
 
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
@@ -229,15 +221,10 @@ def _required(source: pa.Schema | None) -> pa.Schema:
     return source
 
 
-def _txn(given: tuple[str, int] | None, context: TableContext) -> Txn | None:
-    if given is None:
+def _txn(request: Write, context: TableContext) -> Txn | None:
+    if request.txn_app is None or request.txn_version is None:
         return None
-    match given:
-        case (str(app_id), int(version)) if app_id and not isinstance(version, bool) and -(2**63) <= version < 2**63:
-            pass
-        case _:
-            raise InvalidArgument(f"txn {given!r} is not an application's name and a whole number of 64 bits")
-    return Txn(app_id=app_id, version=version, last_updated=context.clock.now_ms())
+    return Txn(app_id=request.txn_app, version=request.txn_version, last_updated=context.clock.now_ms())
 
 
 def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:

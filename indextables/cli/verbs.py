@@ -1,0 +1,348 @@
+"""The verbs of the terminal: each makes its request from the arguments, runs it and shows the result.
+
+What a verb needs is imported when it runs: Arrow and the rest take a second, and `--help` should not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from indextables.cli import display as terminal
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.operations import Report, Status
+from indextables.operations import verbs as requests
+from indextables.operations.request import Request
+from indextables.usage import options_of, request_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from indextables.api import Table
+    from indextables.operations import Finding
+    from indextables.table import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    name: str
+    run: Callable[[argparse.Namespace], int | None]  # the exit code; None is 0
+    request: type[Request] | None = None
+    about: str | None = None  # where the request's summary does not fit
+    without: Collection[str] = ()  # options of the request that this verb does not have
+    table: Literal["required", "optional", "none"] = "required"
+    argument: tuple[str, Callable[[str], Any], str] | None = None  # a positional argument that is not in the request: name, type, help
+    is_versioned: bool = False  # reads any version
+    shows_rows: bool = False  # has --format and --output
+
+    @property
+    def summary(self) -> str:
+        return self.about or (self.request.summary() if self.request else "")
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------------------
+
+
+def _create(arguments: argparse.Namespace) -> None:
+    from indextables.api import create_table
+    from indextables.rows import open_source, schema_file
+
+    if (arguments.schema is None) == (arguments.like is None):
+        arguments.refuse("give either --schema or --like")
+    request = request_of(requests.Create, arguments)
+    schema = schema_file(request.schema) if request.schema else open_source(request.like or "", request.format).schema
+    table = create_table(arguments.path, schema, request.partition_by or [], options_of(arguments))
+    terminal.print_description(table.describe(), arguments.json)
+
+
+def _append(arguments: argparse.Namespace) -> int:
+    return _write(arguments, "append")
+
+
+def _overwrite(arguments: argparse.Namespace) -> int:
+    return _write(arguments, "overwrite")
+
+
+def _write(arguments: argparse.Namespace, mode: str) -> int:
+    from indextables.operations.write import prepare_write, write_rows
+    from indextables.rows import open_source
+
+    request, context = request_of(requests.Write, arguments, mode=mode), _context(arguments)
+    source = request.source or ""
+    try:
+        known = None if request.create else context.snapshot()
+    except TableNotFound as error:
+        none = context.log.listing().is_empty
+        raise TableNotFound(f"{error}; --create makes a table there" if none else str(error)) from None
+    if known is None and not context.log.listing().is_empty:
+        known = context.snapshot()
+    reader = open_source(source, request.format, known.schema if known else None)
+    prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
+    show = terminal.Reporter(arguments.verbose)
+    with show.step(f"{mode} {os.path.basename(source)}") as progress:  # short, so that the count fits on the line
+        report, _ = write_rows(prepared, show.counted(reader, progress))
+    return _report(report, arguments.json)
+
+
+def _drop(arguments: argparse.Namespace) -> int:
+    from indextables.operations.expire import drop
+
+    if not arguments.confirm:
+        raise InvalidArgument(f"dropping {arguments.path!r} deletes the table for good; add --confirm if that is wanted")
+    return _report(drop(request_of(requests.Drop, arguments), _context(arguments)), arguments.json)
+
+
+def _drop_partitions(arguments: argparse.Namespace) -> int:
+    from indextables.operations.alter import drop_partitions
+
+    context = _context(arguments)
+    report, _ = drop_partitions(request_of(requests.DropPartitions, arguments), context, context.snapshot())
+    return _report(report, arguments.json)
+
+
+# ---- maintenance --------------------------------------------------------------------------------------------------------------------
+
+
+def _merge_splits(arguments: argparse.Namespace) -> int:
+    from indextables.operations.merge import merge_options, merge_splits
+
+    request, context = request_of(requests.MergeSplits, arguments), _context(arguments)
+    snapshot = context.snapshot()
+    with terminal.Reporter(arguments.verbose).counting("merging splits", request.workload.threads, "groups") as executor:
+        report, _ = merge_splits(request, context, snapshot, executor)
+    options = merge_options(request, context.config, snapshot)
+    small = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
+    return _report(report, arguments.json, f"a merge takes two or more splits of one partition, each below {small}")
+
+
+def _checkpoint(arguments: argparse.Namespace) -> int:
+    from indextables.operations.checkpoint import checkpoint
+
+    return _report(checkpoint(request_of(requests.Checkpoint, arguments), _context(arguments)), arguments.json)
+
+
+def _purge(arguments: argparse.Namespace) -> int:
+    from indextables.operations.expire import purge
+
+    request = request_of(requests.Purge, arguments)
+    with terminal.Reporter(arguments.verbose).counting("purging", request.workload.threads) as executor:
+        report = purge(request, _context(arguments), executor)
+    return _report(report, arguments.json, f"no split was removed longer ago than {request.older_than}, and no file of the log has expired")
+
+
+def _truncate_history(arguments: argparse.Namespace) -> int:
+    from indextables.operations.expire import truncate_history
+
+    return _report(truncate_history(request_of(requests.TruncateHistory, arguments), _context(arguments)), arguments.json)
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    from indextables.operations.repair import repair
+
+    request = request_of(requests.Repair, arguments)
+    code = _report(repair(request, arguments.path, options_of(arguments)), arguments.json)
+    if not arguments.json:
+        print(f"  next: move the table's _transaction_log away, and {request.destination} into its place")
+    return code
+
+
+# ---- examining ----------------------------------------------------------------------------------------------------------------------
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    request, table = request_of(requests.Verify, arguments), _open(arguments)
+    with terminal.Reporter(arguments.verbose).counting("verifying splits", request.workload.threads) as executor:
+        found = table.verify(request.deep, executor)
+    return _findings(found, arguments.json)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from indextables.operations.inspect import doctor
+
+    return _findings(doctor(_context(arguments)), arguments.json)
+
+
+def _health(arguments: argparse.Namespace) -> int:
+    from indextables.operations.inspect import health
+
+    document = health(_context(arguments))
+    if arguments.json:
+        terminal.print_json(document)
+        return 0
+    findings = document.pop("findings")
+    document |= {f"state {name}": value for name, value in (document.pop("state") or {"": None}).items()}
+    for name, value in document.items():
+        shown = terminal.human(name, value) if name == "size_bytes" and value is not None else value
+        print(f"{name.replace('_', ' '):26} {'unknown' if shown is None else shown}")
+    terminal.print_findings(findings)
+    return 0
+
+
+def _describe(arguments: argparse.Namespace) -> None:
+    terminal.print_description(_open(arguments).describe(), arguments.json)
+
+
+def _log(arguments: argparse.Namespace) -> None:
+    actions = _open(arguments, versioned=False).log.actions(arguments.version)
+    if arguments.json:
+        terminal.print_json_rows(actions)
+        return
+    for action in actions:
+        print(json.dumps(action, ensure_ascii=False))
+
+
+def _config(arguments: argparse.Namespace) -> None:
+    from indextables.operations.inspect import configured
+
+    table = _open(arguments).configuration if arguments.path else {}
+    rows = configured(options_of(arguments), table)
+    if arguments.json:
+        terminal.print_json_rows(rows)
+        return
+    terminal.print_rows(["key", "value", "from", "default", "type", "meaning"], rows)
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------------------------
+
+
+def _files(arguments: argparse.Namespace) -> None:
+    found = _open(arguments).files(request_of(requests.Files, arguments).where)
+    _rows(found, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    request = request_of(requests.Explain, arguments)
+    found = _open(arguments).explain(request.where, request.query).to_dict()
+    terminal.print_json(found) if arguments.json else terminal.print_facts(found)
+
+
+def _history(arguments: argparse.Namespace) -> None:
+    columns = ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"]
+    _rows(_open(arguments).history(), arguments.json, columns)
+
+
+def _changes(arguments: argparse.Namespace) -> None:
+    request = request_of(requests.Changes, arguments)
+    _rows(_open(arguments).changes(request.start, request.end), arguments.json)
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    number = _open(arguments).count(request_of(requests.Count, arguments).where)
+    terminal.print_json({"count": number}) if arguments.json else print(number)
+
+
+def _search(arguments: argparse.Namespace) -> None:
+    request, form = request_of(requests.Search, arguments), _form(arguments)
+    paging = request.limit, request.order_by, request.offset, request.snippets
+    terminal.show(_open(arguments).search(request.query, request.columns, request.where, *paging).to_reader(), form, arguments.output)
+
+
+def _scan(arguments: argparse.Namespace) -> None:
+    request, form = request_of(requests.Scan, arguments), _form(arguments)
+    rows = _open(arguments).scan(request.where, request.columns)
+    terminal.show(terminal.first_rows(rows, request.limit), form, arguments.output)
+
+
+def _aggregate(arguments: argparse.Namespace) -> None:
+    form = _form(arguments)
+    groups = {
+        name: given
+        for text in arguments.group_by or []
+        for name, given in [terminal.named(text, "--group-by", "NAME=FUNCTION:COLUMN:SIZE", 3) if "=" in text else (text, text)]
+    }
+    aggs = dict(terminal.named(text, "--agg", "NAME=FUNCTION:COLUMN", 2) for text in arguments.aggs)
+    request = request_of(requests.Aggregate, arguments, aggs=aggs, group_by=groups or None)
+    found = _open(arguments).aggregate(request.aggs, request.group_by, request.where, request.query)
+    terminal.show(found.to_reader(), form, arguments.output)
+
+
+def _sql(arguments: argparse.Namespace) -> None:
+    from indextables.commands import sql
+
+    form = _form(arguments)
+    terminal.show(sql(arguments.command, options_of(arguments)).to_reader(), form, arguments.output)
+
+
+# ---- shared -------------------------------------------------------------------------------------------------------------------------
+
+
+def _context(arguments: argparse.Namespace) -> TableContext:
+    from indextables.table import TableContext
+
+    return TableContext.at(arguments.path, options_of(arguments))
+
+
+def _open(arguments: argparse.Namespace, *, versioned: bool = True) -> Table:
+    from indextables.api import open_table
+
+    version = getattr(arguments, "version", None) if versioned else None
+    return open_table(arguments.path, version, getattr(arguments, "timestamp", None), options=options_of(arguments))
+
+
+def _report(report: Report, as_json: bool, why_nothing: str = "") -> int:
+    terminal.print_json(report.to_dict()) if as_json else terminal.print_report(report)
+    if why_nothing and not as_json and report.status is Status.NO_ACTION and not report.warnings:
+        print(f"  {why_nothing}")
+    return 0
+
+
+def _findings(findings: Sequence[Finding], as_json: bool) -> int:
+    """Exit code 1 if one of them is an error: the table is damaged."""
+    rows = [finding.to_dict() for finding in findings]
+    terminal.print_json({"findings": rows}) if as_json else terminal.print_findings(rows)
+    return int(any(row["severity"] == "error" for row in rows))
+
+
+def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) -> None:
+    rows = terminal.rows_of(table)
+    if as_json:
+        terminal.print_json_rows(rows)
+    else:
+        terminal.print_rows(columns or table.schema.names, rows)
+
+
+def _form(arguments: argparse.Namespace) -> str:
+    form: str = terminal.form_of(arguments.format or ("json" if arguments.json else None), arguments.output)
+    if arguments.json and form != "json":
+        raise InvalidArgument(f"--json and --format {form} do not go together")
+    return form
+
+
+VERBS = (
+    Verb("create", _create, requests.Create),
+    Verb("append", _append, requests.Write, "Add the rows of a file", without=("where",)),
+    Verb("overwrite", _overwrite, requests.Write, "Replace the rows by those of a file"),
+    Verb("files", _files, requests.Files, is_versioned=True),
+    Verb("explain", _explain, requests.Explain, is_versioned=True),
+    Verb("history", _history, requests.History),
+    Verb("describe", _describe, requests.Describe, is_versioned=True),
+    Verb("count", _count, requests.Count, is_versioned=True),
+    Verb("changes", _changes, requests.Changes),
+    Verb("log", _log, about="Print the actions of a version", argument=("VERSION", int, "its number")),
+    Verb("config", _config, about="List every option with its value, of a table or in general", table="optional"),
+    Verb("search", _search, requests.Search, is_versioned=True, shows_rows=True),
+    Verb("scan", _scan, requests.Scan, is_versioned=True, shows_rows=True),
+    Verb("aggregate", _aggregate, requests.Aggregate, is_versioned=True, shows_rows=True),
+    Verb(
+        "sql",
+        _sql,
+        about="Run a SQL command, such as MERGE SPLITS or DESCRIBE INDEXTABLES STATE",
+        table="none",
+        argument=("COMMAND", str, "such as \"MERGE SPLITS 'warehouse/logs' TARGET SIZE 100M\""),
+        shows_rows=True,
+    ),
+    Verb("merge-splits", _merge_splits, requests.MergeSplits),
+    Verb("checkpoint", _checkpoint, requests.Checkpoint),
+    Verb("purge", _purge, requests.Purge),
+    Verb("drop", _drop, requests.Drop),
+    Verb("drop-partitions", _drop_partitions, requests.DropPartitions),
+    Verb("truncate-history", _truncate_history, requests.TruncateHistory),
+    Verb("verify", _verify, requests.Verify, is_versioned=True),
+    Verb("doctor", _doctor, requests.Doctor),
+    Verb("health", _health, requests.Health),
+    Verb("repair", _repair, requests.Repair),
+)

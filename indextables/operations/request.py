@@ -1,0 +1,168 @@
+"""The base of every request: what a caller asks of one verb, checked when the request is made.
+
+The fields of a request are its options. The terminal, the jobs and Airflow build their arguments, forms and checks from them; the Python
+methods and the SQL clauses are compared with them by a test. `verbs.py` has the requests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Flag, auto
+from functools import cache
+from typing import Any, ClassVar, cast
+
+from indextables import limits
+from indextables.config import DURATION_PATTERN, SIZE_PATTERN, default_of, parse_duration, parse_size
+from indextables.errors import InvalidArgument
+from indextables.operations.executor import IN_THREADS, Workload
+
+
+class Interface(Flag):
+    PYTHON = auto()
+    TERMINAL = auto()
+    JOB = auto()
+    SQL = auto()
+    AIRFLOW = auto()
+    COMMAND_LINES = TERMINAL | JOB
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The values that an option takes."""
+
+    metavar: str  # as help texts show it
+    check: Callable[[str, Any], None] = lambda name, value: None  # InvalidArgument names the option and the value
+    from_text: Callable[[str], Any] = str  # an argument of a command line -> the value
+    choices: tuple[str, ...] | None = None
+    form: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})  # JSON schema of a field in Airflow's form
+
+
+def _check_size(name: str, value: Any) -> None:
+    if parse_size(value) < limits.MIB:
+        raise InvalidArgument(f"{name} {value!r} is below the minimum of 1M")
+
+
+def _check_duration(name: str, value: Any) -> None:
+    parse_duration(value)
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{name} {value!r} is neither true nor false")
+
+
+def _check_names(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        raise InvalidArgument(f"{name} {value!r} is not a list of column names")
+
+
+def whole(minimum: int, maximum: int = 2**31 - 1) -> ValueType:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise InvalidArgument(f"{name} {value!r} is not a whole number from {minimum} on")
+        if value > maximum:
+            raise InvalidArgument(f"{name} {value!r} is more than {maximum}")
+
+    return ValueType("N", check, int, form={"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def choice(*words: str) -> ValueType:
+    def check(name: str, value: Any) -> None:
+        if value not in words:
+            raise InvalidArgument(f"{name} {value!r} is not one of {', '.join(words)}")
+
+    return ValueType("WORD", check, choices=words, form={"type": "string", "enum": list(words)})
+
+
+def split_names(text: str) -> list[str]:
+    """The column names of `a,b`."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+SIZE = ValueType("SIZE", _check_size, form={"type": "string", "pattern": SIZE_PATTERN})
+DURATION = ValueType("DURATION", _check_duration, form={"type": "string", "pattern": DURATION_PATTERN})
+FLAG = ValueType("", _check_flag, form={"type": "boolean"})
+# Whether a predicate, a query or a column fits depends on the table, so the verb checks them.
+PREDICATE = ValueType("PREDICATE", form={"type": "string", "maxLength": limits.PREDICATE_CHARACTERS})
+QUERY = ValueType("QUERY")
+COLUMN = ValueType("COLUMN")
+COLUMNS = ValueType("A,B", _check_names, from_text=split_names)
+TEXT = ValueType("NAME")
+PATH = ValueType("FILE", form={"type": "string", "maxLength": limits.PATH_CHARACTERS})
+FOLDER = ValueType("FOLDER")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    type: ValueType
+    help: str
+    only: Interface | None = None  # None: wherever the verb is offered
+    required: bool = False  # on command lines
+    is_positional: bool = False  # in the terminal
+    repeats: bool = False  # on command lines: may be given several times
+    names: Mapping[Interface, str] = field(default_factory=dict)  # where an interface has another name for it
+    name: str = ""  # of the field, of the Python argument and of the key in tables.yaml
+    default: Any = None
+
+    def name_in(self, interface: Interface) -> str:
+        return self.names.get(interface, self.name)
+
+    def flag(self, interface: Interface) -> str:
+        """As on a command line."""
+        return "--" + self.name_in(interface).replace("_", "-")
+
+    def check(self, value: Any) -> None:
+        """InvalidArgument names the value. None stands for an option that is not given."""
+        if value is not None:
+            self.type.check(self.name, value)
+
+
+def option(kind: ValueType, text: str, default: Any = None, *, default_from: str | None = None, **more: Any) -> Any:
+    """A field of a request with its help text. `default_from` is the key of `config.py` that holds where the option is not given."""
+    if default_from is not None:
+        text = f"{text} Default: {default_from} ({default_of(default_from)})."
+    elif default not in (None, False):
+        text = f"{text} Default: {default}."
+    return field(default=default, metadata={"option": Option(kind, text, **more)})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that exists is well formed: sizes and durations parse, numbers are in range. What depends on the table is not checked."""
+
+    interfaces: ClassVar[Interface] = Interface.PYTHON | Interface.TERMINAL
+    workload: ClassVar[Workload] = IN_THREADS  # how the work is spread, the same from every interface
+
+    def __post_init__(self) -> None:
+        for one in self.all_options():
+            one.check(getattr(self, one.name))
+
+    @classmethod
+    def verb(cls) -> str:
+        """`merge_splits`, as reports and jobs call it."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of the docstring, for help texts."""
+        return (cls.__doc__ or "").split("\n", 1)[0].rstrip(".")
+
+    @classmethod
+    def all_options(cls) -> tuple[Option, ...]:
+        return _options_of(cast("Any", cls))  # mypy does not know that the class is hashable
+
+    @classmethod
+    def options(cls, interface: Interface) -> Sequence[Option]:
+        """The options that an interface offers, in the order of the fields."""
+        return [one for one in cls.all_options() if interface in (one.only or cls.interfaces)]
+
+    @classmethod
+    def option(cls, name: str) -> Option:
+        return next(one for one in cls.all_options() if one.name == name)
+
+
+@cache
+def _options_of(request: type[Request]) -> tuple[Option, ...]:
+    return tuple(replace(one.metadata["option"], name=one.name, default=one.default) for one in fields(request))

@@ -6,9 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import fields
 from typing import Any, NoReturn, TypeVar
 
+from indextables.errors import InvalidArgument
 from indextables.operations.request import FLAG, Interface, Option, Request
 
 USAGE = 2
@@ -78,7 +78,16 @@ def _add_argument(parser: argparse.ArgumentParser, option: Option, interface: In
         parser.add_argument(option.flag(interface), dest=option.name, default=option.default, required=option.required, **given)
 
 
-def request_of(verb: type[AnyRequest], arguments: argparse.Namespace, **settled: Any) -> AnyRequest:
+def request_of(verb: type[AnyRequest], arguments: argparse.Namespace, interface: Interface, **settled: Any) -> AnyRequest:
     """The request of a command line; InvalidArgument for a value that is not well formed. `settled` are not taken from the arguments."""
-    given = {field.name: getattr(arguments, field.name) for field in fields(verb) if hasattr(arguments, field.name)}
-    return verb(**given | settled)
+    given = {option.name: getattr(arguments, option.name) for option in verb.options(interface) if hasattr(arguments, option.name)}
+    try:
+        return verb(**given | settled)
+    except InvalidArgument as error:
+        raise InvalidArgument(_with_flags(str(error), verb, interface)) from None
+
+
+def _with_flags(message: str, verb: type[Request], interface: Interface) -> str:
+    """The message with the names of options as they stand on the command line; what is quoted is a value and stays."""
+    flags = {option.name: option.name if option.is_positional else option.flag(interface) for option in verb.options(interface)}
+    return re.sub(r"'[^']*'|\w+", lambda word: flags.get(word[0], word[0]), message)

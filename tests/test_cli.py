@@ -101,7 +101,7 @@ def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
         ("purge", t, *AT_ONCE, "--dry-run"): "would: delete date=",
-        ("purge", t): "\n  no split has been dead for 7d, no file of the log is past its retention\n",
+        ("purge", t): "\n  no split was removed longer ago than 7d, and no file of the log has expired\n",
         ("merge-splits", t, "--target-size", "3M"): "\n  a merge takes two or more splits of one partition, each below 45% of 3.0 MiB\n",
     }
     for argv, expected in expectations.items():
@@ -131,7 +131,7 @@ def test_append_can_create_and_reads_every_format(tmp_path: Path, data: Path, ca
 
 
 def test_standard_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "- reads standard input, and tells by its beginning" in " ".join(run(capsys, "append", "--help")[1].split())
+    assert "or - for standard input, whose format is detected" in " ".join(run(capsys, "append", "--help")[1].split())
 
     class Stdin:
         buffer = io.BytesIO(b'{"id": 1, "message": "from a pipe"}\n{"id": 2}\n')
@@ -222,7 +222,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "level", ["merge-splits", "{t}", "--where", "level = 'x'"]),
     (2, "'soon'", ["purge", "{t}", "--older-than", "soon"]),
     (2, "purge.retentionCheckEnabled=false", ["purge", "{t}", "--older-than", "23h"]),
-    (2, "not allowed with", ["create", "{new}", "--schema", "x", "--like", "y"]),
+    (2, "--schema and --like are not allowed together", ["create", "{new}", "--schema", "x", "--like", "y"]),
     (2, "data.xyz", ["append", "{t}", "{tmp}/data.xyz"]),
     (1, "no file", ["append", "{t}", "{tmp}/nosuch.parquet"]),
     (1, "is a folder, not a file; the Spark job", ["append", "{t}", "{newer}"]),

@@ -11,7 +11,7 @@ from indextables.airflow.command import plain_text, public_key, scalar
 from indextables.config import parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.limits import PATH_CHARACTERS
-from indextables.operations.request import Option
+from indextables.operations.request import SIZE, Option
 
 T = TypeVar("T")
 
@@ -120,8 +120,13 @@ def option(given: Option) -> Callable[[Any], Any]:
     """The check of an option of a verb, for a value that stands in this file."""
 
     def check(value: Any) -> Any:
-        given.check(value)
-        return text(str(value)) if given.type.form["type"] == "string" else value
+        try:
+            given.type.check("", value)
+        except InvalidArgument as error:
+            raise Problem(str(error).strip()) from None
+        if given.type is SIZE:
+            return str(value)
+        return text(value) if given.type.form["type"] == "string" else value
 
     return check
 

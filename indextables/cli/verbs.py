@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from indextables import usage
 from indextables.cli import display as terminal
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.operations import Report, Status
 from indextables.operations import verbs as requests
-from indextables.operations.request import Request
-from indextables.usage import options_of, request_of
+from indextables.operations.request import Interface, Request
+from indextables.usage import AnyRequest, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,9 +52,9 @@ def _create(arguments: argparse.Namespace) -> None:
     from indextables.api import create_table
     from indextables.rows import open_source, schema_file
 
-    if (arguments.schema is None) == (arguments.like is None):
-        arguments.refuse("give either --schema or --like")
-    request = request_of(requests.Create, arguments)
+    request = _request(requests.Create, arguments)
+    if request.schema is None and request.like is None:
+        raise InvalidArgument("one of --schema and --like is required")
     schema = schema_file(request.schema) if request.schema else open_source(request.like or "", request.format).schema
     table = create_table(arguments.path, schema, request.partition_by or [], options_of(arguments))
     terminal.print_description(table.describe(), arguments.json)
@@ -71,7 +72,7 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
     from indextables.operations.write import prepare_write, write_rows
     from indextables.rows import open_source
 
-    request, context = request_of(requests.Write, arguments, mode=mode), _context(arguments)
+    request, context = _request(requests.Write, arguments, mode=mode), _context(arguments)
     source = request.source or ""
     try:
         known = None if request.create else context.snapshot()
@@ -93,14 +94,14 @@ def _drop(arguments: argparse.Namespace) -> int:
 
     if not arguments.confirm:
         raise InvalidArgument(f"dropping {arguments.path!r} deletes the table for good; add --confirm if that is wanted")
-    return _report(drop(request_of(requests.Drop, arguments), _context(arguments)), arguments.json)
+    return _report(drop(_request(requests.Drop, arguments), _context(arguments)), arguments.json)
 
 
 def _drop_partitions(arguments: argparse.Namespace) -> int:
     from indextables.operations.alter import drop_partitions
 
     context = _context(arguments)
-    report, _ = drop_partitions(request_of(requests.DropPartitions, arguments), context, context.snapshot())
+    report, _ = drop_partitions(_request(requests.DropPartitions, arguments), context, context.snapshot())
     return _report(report, arguments.json)
 
 
@@ -110,7 +111,7 @@ def _drop_partitions(arguments: argparse.Namespace) -> int:
 def _merge_splits(arguments: argparse.Namespace) -> int:
     from indextables.operations.merge import merge_options, merge_splits
 
-    request, context = request_of(requests.MergeSplits, arguments), _context(arguments)
+    request, context = _request(requests.MergeSplits, arguments), _context(arguments)
     snapshot = context.snapshot()
     with terminal.Reporter(arguments.verbose).counting("merging splits", request.workload.threads, "groups") as executor:
         report, _ = merge_splits(request, context, snapshot, executor)
@@ -122,13 +123,13 @@ def _merge_splits(arguments: argparse.Namespace) -> int:
 def _checkpoint(arguments: argparse.Namespace) -> int:
     from indextables.operations.checkpoint import checkpoint
 
-    return _report(checkpoint(request_of(requests.Checkpoint, arguments), _context(arguments)), arguments.json)
+    return _report(checkpoint(_request(requests.Checkpoint, arguments), _context(arguments)), arguments.json)
 
 
 def _purge(arguments: argparse.Namespace) -> int:
     from indextables.operations.expire import purge
 
-    request = request_of(requests.Purge, arguments)
+    request = _request(requests.Purge, arguments)
     with terminal.Reporter(arguments.verbose).counting("purging", request.workload.threads) as executor:
         report = purge(request, _context(arguments), executor)
     return _report(report, arguments.json, f"no split was removed longer ago than {request.older_than}, and no file of the log has expired")
@@ -137,13 +138,13 @@ def _purge(arguments: argparse.Namespace) -> int:
 def _truncate_history(arguments: argparse.Namespace) -> int:
     from indextables.operations.expire import truncate_history
 
-    return _report(truncate_history(request_of(requests.TruncateHistory, arguments), _context(arguments)), arguments.json)
+    return _report(truncate_history(_request(requests.TruncateHistory, arguments), _context(arguments)), arguments.json)
 
 
 def _repair(arguments: argparse.Namespace) -> int:
     from indextables.operations.repair import repair
 
-    request = request_of(requests.Repair, arguments)
+    request = _request(requests.Repair, arguments)
     code = _report(repair(request, arguments.path, options_of(arguments)), arguments.json)
     if not arguments.json:
         print(f"  next: move the table's _transaction_log away, and {request.destination} into its place")
@@ -154,7 +155,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    request, table = request_of(requests.Verify, arguments), _open(arguments)
+    request, table = _request(requests.Verify, arguments), _open(arguments)
     with terminal.Reporter(arguments.verbose).counting("verifying splits", request.workload.threads) as executor:
         found = table.verify(request.deep, executor)
     return _findings(found, arguments.json)
@@ -210,12 +211,12 @@ def _config(arguments: argparse.Namespace) -> None:
 
 
 def _files(arguments: argparse.Namespace) -> None:
-    found = _open(arguments).files(request_of(requests.Files, arguments).where)
+    found = _open(arguments).files(_request(requests.Files, arguments).where)
     _rows(found, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    request = request_of(requests.Explain, arguments)
+    request = _request(requests.Explain, arguments)
     found = _open(arguments).explain(request.where, request.query).to_dict()
     terminal.print_json(found) if arguments.json else terminal.print_facts(found)
 
@@ -226,23 +227,23 @@ def _history(arguments: argparse.Namespace) -> None:
 
 
 def _changes(arguments: argparse.Namespace) -> None:
-    request = request_of(requests.Changes, arguments)
+    request = _request(requests.Changes, arguments)
     _rows(_open(arguments).changes(request.start, request.end), arguments.json)
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    number = _open(arguments).count(request_of(requests.Count, arguments).where)
+    number = _open(arguments).count(_request(requests.Count, arguments).where)
     terminal.print_json({"count": number}) if arguments.json else print(number)
 
 
 def _search(arguments: argparse.Namespace) -> None:
-    request, form = request_of(requests.Search, arguments), _form(arguments)
+    request, form = _request(requests.Search, arguments), _form(arguments)
     paging = request.limit, request.order_by, request.offset, request.snippets
     terminal.show(_open(arguments).search(request.query, request.columns, request.where, *paging).to_reader(), form, arguments.output)
 
 
 def _scan(arguments: argparse.Namespace) -> None:
-    request, form = request_of(requests.Scan, arguments), _form(arguments)
+    request, form = _request(requests.Scan, arguments), _form(arguments)
     rows = _open(arguments).scan(request.where, request.columns)
     terminal.show(terminal.first_rows(rows, request.limit), form, arguments.output)
 
@@ -255,7 +256,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
         for name, given in [terminal.named(text, "--group-by", "NAME=FUNCTION:COLUMN:SIZE", 3) if "=" in text else (text, text)]
     }
     aggs = dict(terminal.named(text, "--agg", "NAME=FUNCTION:COLUMN", 2) for text in arguments.aggs)
-    request = request_of(requests.Aggregate, arguments, aggs=aggs, group_by=groups or None)
+    request = _request(requests.Aggregate, arguments, aggs=aggs, group_by=groups or None)
     found = _open(arguments).aggregate(request.aggs, request.group_by, request.where, request.query)
     terminal.show(found.to_reader(), form, arguments.output)
 
@@ -268,6 +269,10 @@ def _sql(arguments: argparse.Namespace) -> None:
 
 
 # ---- shared -------------------------------------------------------------------------------------------------------------------------
+
+
+def _request(verb: type[AnyRequest], arguments: argparse.Namespace, **settled: Any) -> AnyRequest:
+    return usage.request_of(verb, arguments, Interface.TERMINAL, **settled)
 
 
 def _context(arguments: argparse.Namespace) -> TableContext:

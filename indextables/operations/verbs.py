@@ -55,6 +55,11 @@ class Create(Request):
     format: str | None = option(_FORMAT, "Format of --like, if its name does not tell.", only=_TERMINAL)
     partition_by: Sequence[str] | None = option(COLUMNS, "Partition columns.")
 
+    def __post_init__(self) -> None:
+        Request.__post_init__(self)
+        if self.schema is not None and self.like is not None:
+            raise InvalidArgument("schema and like are not allowed together")
+
 
 @dataclass(frozen=True, slots=True)
 class Write(Request):
@@ -64,7 +69,7 @@ class Write(Request):
 
     source: str | None = option(
         PATH,
-        f"File, folder or pattern to load; in the terminal one file, or - for standard input. {_CSV}",
+        f"File, folder or pattern to load; in the terminal one file, or - for standard input, whose format is detected. {_CSV}",
         only=_TERMINAL | _JOB | _AIRFLOW,
         required=True,
         is_positional=True,

@@ -74,7 +74,7 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
 
 
 def _run(job: Job, arguments: argparse.Namespace, session: LazySession) -> Report:
-    request = request_of(job.verb, arguments)
+    request = request_of(job.verb, arguments, Interface.JOB)
     from indextables.table import TableContext
 
     return job.run(request, TableContext.at(arguments.table, options_of(arguments)), session)

@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
@@ -211,7 +212,7 @@ def commits(folder: Path, board: Board) -> None:
 
 def checkpoints(folder: Path, board: Board) -> None:
     ours, theirs = write_ours(folder / "oc", 10, CHECKPOINT // 10), write_delta(folder / "dc", 10, CHECKPOINT // 10)
-    checkpoint(TableContext(our_log(ours), Config.of(), SYSTEM_CLOCK))
+    checkpoint(verbs.Checkpoint(), TableContext(our_log(ours), Config.of(), SYSTEM_CLOCK))
     DeltaTable(theirs).create_checkpoint()
     opened = best(lambda: load_snapshot(our_log(ours)), 3)
     board.add(f"open from a checkpoint, {CHECKPOINT:,} files (JSON; Parquet)", opened, best(lambda: DeltaTable(theirs), 3))

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import indextables as it
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.merge.plan import MergeOptions, plan_merge
 from indextables.operations.write import run as write
 from indextables.paths import TableRoot
@@ -53,7 +54,7 @@ def _end_to_end(folder: Path, board: Any) -> None:
     table = _filled(folder / "merged")
     size = table.describe()["size_bytes"]
     context = TableContext.at(table.path)
-    again = _cpu(lambda: write.prepare_write(context).task.write(table.scan()))
+    again = _cpu(lambda: write.prepare_write(verbs.Write(), context).task.write(table.scan()))
     reports = []
     merged = _cpu(lambda: reports.append(table.merge_splits()))
     assert (reports[0].metrics["files_removed"], reports[0].metrics["files_added"]) == (SPLITS, 1)

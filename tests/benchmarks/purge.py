@@ -6,6 +6,7 @@ the store dominates.
 """
 
 from __future__ import annotations
+from indextables.operations import verbs
 
 import json
 import os
@@ -40,6 +41,7 @@ PLANNING = """
 import json, sys, time
 from pathlib import Path
 from indextables.operations.expire import purge_files as purge
+from indextables.operations import verbs
 from indextables.operations.expire import purge_facts
 from indextables.storage import Entry, LocalStore
 from tests.benchmarks.purge import LONG_AGO, bound
@@ -58,7 +60,7 @@ def peak():
 before, started = peak(), time.process_time()
 facts = purge_facts.gather_purge_facts(context)
 gathered = time.process_time()
-options, now = purge.purge_options(context, "7d", None), context.clock.now_ms()
+options, now = purge.purge_options(verbs.Purge(), context.config), context.clock.now_ms()
 planned = purge.plan_purge(purge_facts.complete_purge_facts(context, facts, options, now), options, now)
 ended = time.process_time()
 splits = sum(deletion.kind == "split" for deletion in planned.deletions)
@@ -79,7 +81,7 @@ def purges(folder: Path, board: Any) -> None:
 def _planning(folder: Path, board: Any) -> None:
     table, names = write_ours(folder / "purged", 100, FILES // 100), folder / "names"
     context = bound(table)
-    checkpoint(context)
+    checkpoint(verbs.Checkpoint(), context)
     names.write_text("\n".join(context.load(context.snapshot()).files.paths()))
     done = subprocess.run(
         [sys.executable, "-c", PLANNING, str(table), str(names)], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
@@ -122,7 +124,7 @@ def _listing(folder: Path, board: Any) -> None:
 
 def _purge(context: TableContext, *, dry_run: bool) -> float:
     started = time.perf_counter()
-    assert purge(context, dry_run=dry_run).metrics["files_deleted"] == OBJECTS
+    assert purge(verbs.Purge(dry_run=dry_run), context).metrics["files_deleted"] == OBJECTS
     return time.perf_counter() - started
 
 

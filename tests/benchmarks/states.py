@@ -26,6 +26,7 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import files, names
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.checkpoint import run as checkpoint
 from indextables.paths import TableRoot
 from indextables.predicates import parse_predicate
@@ -67,7 +68,7 @@ from tests.benchmarks.states import checkpoint, context, cpu, ten_more
 pa.array([1])
 for number, table in enumerate(map(Path, sys.argv[1:])):
     ten_more(table)
-    took = cpu(lambda: checkpoint.checkpoint(context(table)))
+    took = cpu(lambda: checkpoint.checkpoint(verbs.Checkpoint(), context(table)))
 print(took)
 """
 
@@ -110,7 +111,7 @@ def states(folder: Path, board: Any) -> None:
 def _full(board: Any, size: int, ours: Path, theirs: Path) -> None:
     """A full checkpoint of an open table whose file columns are loaded, so that only the writing is timed."""
     bound = context(ours)
-    checkpoint.checkpoint(bound)  # commits the protocol that Avro checkpoints need
+    checkpoint.checkpoint(verbs.Checkpoint(), bound)  # commits the protocol that Avro checkpoints need
     for state in (ours / "_transaction_log").glob("state-v*/_manifest.json"):
         state.unlink()
     shutil.rmtree(ours / "_transaction_log" / "manifests")
@@ -216,10 +217,10 @@ def _against_replay(board: Any, folder: Path, count: int) -> None:
     version files still in the folder, the listing takes most of the time, which has a separate row.
     """
     table = write_ours(folder / f"seed{count}", count - RECENT, 10)
-    checkpoint.checkpoint(context(table))
+    checkpoint.checkpoint(verbs.Checkpoint(), context(table))
     for _ in range(RECENT):
         ten_more(table)
-    checkpoint.checkpoint(context(table))
+    checkpoint.checkpoint(verbs.Checkpoint(), context(table))
     read_all(our_log(table)).files_table()
 
     def replay() -> None:
@@ -249,6 +250,6 @@ def _clean_up(table: Path, count: int) -> None:
     """Simulate the passing of time: make the files older than `logRetention.duration`."""
     for path in (table / "_transaction_log").glob("0*.json"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
-    checkpoint.checkpoint(context(table))
+    checkpoint.checkpoint(verbs.Checkpoint(), context(table))
     assert len(list((table / "_transaction_log").glob("0*.json"))) < 2 * RECENT
     assert len(read_all(our_log(table)).files) == 10 * count

@@ -14,6 +14,7 @@ from indextables.airflow import checks
 from indextables.airflow.tables import Tables, load
 from indextables.config import parse_size
 from indextables.errors import ConfigError, IndexTablesError
+from indextables.operations.verbs import MergeSplits
 
 
 def read(folder: Path, text: str) -> Tables:
@@ -32,7 +33,7 @@ def test_the_least_a_table_needs(tmp_path: Path) -> None:
     (table,) = found.tables
     assert (table.path, table.root) == (str(tmp_path / "warehouse" / "t"), tmp_path)
     assert (table.write, table.retries, table.timeout, table.paused, table.conn_id) == (None, 3, 3600, False, "spark_default")
-    assert (table.maintain.target_size, table.maintain.older_than, table.maintain.log_retention) == (None, None, None)
+    assert table.maintain == {}
     found.check()
 
 
@@ -49,7 +50,7 @@ tables:
   - {name: u, path: p, retries: null}
 """
     first, second = read(tmp_path, text).tables
-    assert (first.retries, first.maintain.target_size, first.maintain.older_than) == (0, "1G", "2d")
+    assert (first.retries, first.maintain["target_size"], first.maintain["older_than"]) == (0, "1G", "2d")
     assert first.options == {"a": "x", "b": "true"}
     assert first.conf == {"spark.cores.max": "2", "spark.task.cpus": "1"}
     assert second.retries == 1
@@ -98,8 +99,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"write": {"source": "a", "schedule": "soon"}}, "write.schedule: 'soon' is neither a cron line"),
     ({"write": {"source": "a", "extra": 1}}, "write.extra: is not a key"),
     ({"maintain": {"target_size": "10X"}}, "maintain.target_size: '10X' is not a size"),
-    ({"maintain": {"target_size": "100K"}}, "maintain.target_size: '100K' is less than 1M"),
-    ({"maintain": {"target_size": 100}}, "maintain.target_size: 100 is less than 1M"),
+    ({"maintain": {"target_size": "100K"}}, "maintain.target_size: '100K' is below the minimum of 1M"),
+    ({"maintain": {"target_size": 100}}, "maintain.target_size: 100 is below the minimum of 1M"),
     ({"maintain": {"older_than": "7 days"}}, "maintain.older_than: '7 days' is not a duration"),
     ({"maintain": {"max_dest_splits": 0}}, "maintain.max_dest_splits: 0 is not"),
     ({"maintain": {"max_source_splits": 1}}, "maintain.max_source_splits: 1 is not"),
@@ -203,7 +204,7 @@ def test_each_mistake_in_the_defaults_is_reported_once(tmp_path: Path) -> None:
 
 def test_a_null_in_an_entry_takes_the_default(tmp_path: Path) -> None:
     found = read(tmp_path, "defaults: {maintain: {older_than: 90d}}\ntables: [{name: a, path: p, maintain: {older_than: null}}]")
-    assert found.tables[0].maintain.older_than == "90d"
+    assert found.tables[0].maintain["older_than"] == "90d"
 
 
 yaml_values = st.recursive(
@@ -226,7 +227,7 @@ def test_whatever_stands_in_the_file_is_a_table_or_a_problem(tmp_path_factory: p
 
 @pytest.mark.parametrize(("spelled", "number"), [("1048576", 2**20), ("1M", 2**20), ("1.5 GiB", 1.5 * 2**30), ("2tb", 2 * 2**40)])
 def test_sizes(spelled: str, number: float) -> None:
-    assert parse_size(checks.size(spelled)) == number
+    assert parse_size(checks.option(MergeSplits.option("target_size"))(spelled)) == number
 
 
 @pytest.mark.parametrize(
@@ -239,4 +240,4 @@ def test_durations(spelled: str, seconds: float) -> None:
 @pytest.mark.parametrize("spelled", ["", "M", "-1M", "1M\n", "1 X", "1e3M", "١M", "1MM", None, 1.5, True])
 def test_no_sizes(spelled: Any) -> None:
     with pytest.raises(IndexTablesError, match="is not a size"):
-        checks.size(spelled)
+        checks.option(MergeSplits.option("target_size"))(spelled)

@@ -15,6 +15,7 @@ import pytest
 import indextables as it
 from indextables.actions import Add
 from indextables.log.log import TransactionLog
+from indextables.operations import verbs
 from indextables.operations.write import run as write
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
@@ -155,7 +156,7 @@ def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int
     """A writer on an old base finds its version's name free, since purge deleted that file: what it wrote there no one would see."""
     table = make(tmp_path / "t", **{"state.format": "json"})
     context = TableContext.at(tmp_path / "t")
-    late = write.prepare_write(context)
+    late = write.prepare_write(verbs.Write(), context)
     adds = late.task.write(iter([pa.RecordBatch.from_pylist(rows(100, 3), schema=SCHEMA)]))
     for number in range(missed + 1):
         table.append(rows(number, 1))

@@ -18,6 +18,7 @@ from indextables.clock import Clock
 from indextables.operations.checkpoint import gather, named_manifests, with_bases
 from indextables.operations.expire import complete_purge_facts, gather_purge_facts, purge_options
 from indextables.operations.merge import merge_options
+from indextables.operations.verbs import MergeSplits, Purge
 from indextables.state import HOUR, NotGathered, Policy, plan
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.path_checksums import PathChecksums
@@ -60,12 +61,12 @@ def of_checkpoint(context: TableContext) -> Sequence[Any]:
 
 def of_merge(context: TableContext) -> Sequence[Any]:
     snapshot = context.snapshot()
-    options = merge_options(context.config, snapshot, where="date > '2024-01-01'")
+    options = merge_options(MergeSplits(where="date > '2024-01-01'"), context.config, snapshot)
     return context.load(snapshot, options.where), options, context.clock.now_ms()
 
 
 def of_purge(context: TableContext) -> Sequence[Any]:
-    options, now_ms = purge_options(context, "7d", "30d"), context.clock.now_ms()
+    options, now_ms = purge_options(Purge("7d", "30d"), context.config), context.clock.now_ms()
     return complete_purge_facts(context, gather_purge_facts(context), options, now_ms), options, now_ms
 
 

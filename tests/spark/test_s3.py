@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import indextables as it
+from indextables.operations import verbs
 from indextables.operations.merge.run import merge_splits
 from indextables.spark import write
 from indextables.spark.session import SparkExecutor
@@ -29,7 +30,7 @@ def test_write_merge_and_read(spark: Any, server: Server) -> None:
     assert write(frame, place, options=server.options).metrics["rows_written"] == 20
     frame.write.format("indextables").mode("append").options(**server.options).save(place.replace("s3:", "s3a:"))
     context = TableContext.at(place, server.options)
-    report, _ = merge_splits(context, context.snapshot(), executor=SparkExecutor(lambda: spark))
+    report, _ = merge_splits(verbs.MergeSplits(), context, context.snapshot(), SparkExecutor(lambda: spark, verbs.MergeSplits.workload))
     assert report.metrics["files_removed"] == 4
     read = spark.read.format("indextables").options(**server.options)
     assert read.load(place).count() == 40

@@ -14,8 +14,9 @@ import pytest
 
 import indextables as it
 from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, SplitCorrupted
+from indextables.operations import verbs
 from indextables.operations.merge.run import merge_splits
-from indextables.operations.write.run import prepare_write
+from indextables.operations.write import prepare_write
 from indextables.rows.split_task import SplitTask
 from indextables.spark import distributed, read, write
 from indextables.spark.session import SparkExecutor
@@ -136,7 +137,7 @@ def test_splits_of_attempts_that_failed_are_named(spark: Any, path: str) -> None
 
     write(frame(spark, 0, 3), path)
     before = splits_on_disk(path)
-    prepared = prepare_write(TableContext.at(path))
+    prepared = prepare_write(verbs.Write(), TableContext.at(path))
     task = prepared.task
     stumbling = Stumbling(**{name: getattr(task, name) for name in task.__dataclass_fields__})
     report = distributed.run(frame(spark, 3, 23), replace(prepared, task=stumbling))
@@ -192,7 +193,9 @@ def test_merge_on_executors_keeps_every_row(spark: Any, path: str) -> None:
         it.open(path).append(it_rows)
     before = it.open(path).scan().read_all().sort_by("id")
     context = TableContext.at(path)
-    report, snapshot = merge_splits(context, context.snapshot(), executor=SparkExecutor(lambda: spark))
+    report, snapshot = merge_splits(
+        verbs.MergeSplits(), context, context.snapshot(), SparkExecutor(lambda: spark, verbs.MergeSplits.workload)
+    )
     assert (report.metrics["groups"], report.metrics["rows"], context.totals(snapshot).num_files) == (2, 40, 2)
     assert it.open(path).scan().read_all().sort_by("id") == before
     assert it.open(path).search("message:17", columns=["id"])["id"].to_pylist() == [17]
@@ -242,7 +245,7 @@ def test_executors_merge_in_batches(spark: Any, path: str) -> None:
     context = TableContext.at(path, {"merge.batchSize": "2"})
     executor = SparkExecutor(lambda: spark)
     assert (executor.workers, executor.is_here) == (spark.sparkContext.defaultParallelism, False)
-    report, _ = merge_splits(context, context.snapshot(), executor=executor)
+    report, _ = merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor)
     assert (str(report.status), report.version, report.metrics["commits"], report.metrics["groups"]) == ("success", 4, 2, 3)
     assert ids(path) == list(range(18))
 

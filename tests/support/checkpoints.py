@@ -12,6 +12,7 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.operations.report import Report
 from indextables.state.checkpoints.contents import Format
@@ -37,7 +38,7 @@ def log_of(store: MemoryStore) -> TransactionLog:
 
 def write_checkpoint(store: MemoryStore, kind: Format, **options: Any) -> Report:
     """Of the newest version, in that format."""
-    return checkpoint(TableContext(log_of(store), Config.of({**EVERY_FORMAT[kind], **options}), SYSTEM_CLOCK))
+    return checkpoint(verbs.Checkpoint(), TableContext(log_of(store), Config.of({**EVERY_FORMAT[kind], **options}), SYSTEM_CLOCK))
 
 
 def commit(store: MemoryStore, version: int, *actions: dict[str, Any]) -> None:

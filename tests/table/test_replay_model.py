@@ -26,6 +26,7 @@ from indextables.config import Config
 from indextables.errors import LogCorrupted, VersionNotFound
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import state_check
@@ -167,7 +168,7 @@ class Driver:
             return
         form = self.random.choice(list(OPTIONS)) if self.form == "mixed" else self.form
         options = {key: self.random.choice(values) for key, values in OPTIONS[form].items()}
-        checkpoint(TableContext(self.log(), Config.of(options), SYSTEM_CLOCK))
+        checkpoint(verbs.Checkpoint(), TableContext(self.log(), Config.of(options), SYSTEM_CLOCK))
         version = len(self.states)
         if names.version_path(version) in self.store.files:  # a protocol upgrade was committed first (PRT-08)
             self.states.append(self.states[-1].after(version, []))

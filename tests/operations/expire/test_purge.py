@@ -18,7 +18,10 @@ import indextables as it
 from indextables import limits
 from indextables.api import create_table, open_table
 from indextables.clock import iso_ms
+from indextables.operations import verbs
+from indextables.operations.request import Interface
 from indextables.storage import LocalStore
+from indextables.usage import add_arguments
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 
 DAY = 86_400_000
@@ -373,14 +376,13 @@ def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path:
 
 def test_without_older_than_every_interface_keeps_what_was_live_for_7_days(tmp_path: Path) -> None:
     """The default has one home; a caller that passes nothing, as Airflow does where its file is silent, gets the same."""
-    from indextables.commands.model import Purge
+    from indextables.commands.parse import parse_command
     from indextables.operations.expire.purge_files import purge_options
-    from jobs import purge as job
 
     table = it.create(tmp_path / "t", SCHEMA)
     parser = argparse.ArgumentParser()
-    job.add_arguments(parser)
+    add_arguments(parser, verbs.Purge, Interface.JOB)
     assert limits.OLDER_THAN == "7d"
     assert parser.parse_args([]).older_than == inspect.signature(it.Table.purge).parameters["older_than"].default == "7d"
-    assert Purge("t").older_than_hours == 7 * 24
-    assert purge_options(table._context, None, None).older_than_ms == 7 * 24 * 3_600_000
+    assert parse_command("PURGE INDEXTABLES t").request == verbs.Purge()
+    assert purge_options(verbs.Purge(), table._context.config).older_than_ms == 7 * 24 * 3_600_000

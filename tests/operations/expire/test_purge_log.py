@@ -14,7 +14,7 @@ import pytest
 import indextables as it
 from indextables.clock import UNKNOWN_MS
 from indextables.errors import StorageError, StorageRefused
-from indextables.operations import deletion
+from indextables.operations import deletion, verbs
 from indextables.storage import Entry, LocalStore, generic
 from indextables.table.context import TableContext
 from tests.support.states import entry, write_manifest, write_state
@@ -310,7 +310,7 @@ def test_story_3_one_folder_by_several_names_is_one_table(table: Path, spelling:
     report = TableContext.at(f"file://{table}")
     from indextables.operations.expire.purge_files import purge
 
-    assert purge(report, "1d", "30d").metrics["files_deleted"] == 1
+    assert purge(verbs.Purge("1d", "30d"), report).metrics["files_deleted"] == 1
     assert live(table) == {2, 3, 4, 5, 6}
     assert {int(p.name[-18:-6]) for p in (table / "splits").iterdir()} == {2, 3, 4, 5, 6}
 

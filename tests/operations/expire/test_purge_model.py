@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from indextables.clock import Clock
+from indextables.operations import verbs
 from indextables.operations.expire.purge_files import purge
 from indextables.table.context import TableContext
 from tests.support.modeled_table import DAY, HOUR, LOG, ModeledTable
@@ -155,10 +156,10 @@ def history_of(
         expected = model.expected()
         durations = f"{terms.older_than // HOUR}h", f"{terms.log // HOUR}h"
         if seed % 4 == 0:
-            dry = purge(context, *durations, dry_run=True)
+            dry = purge(verbs.Purge(*durations, dry_run=True), context)
             assert table.on_disk() == before, seed
             assert {line["path"] for line in dry.plan or ()} == expected, seed
-        purge(context, *durations)
+        purge(verbs.Purge(*durations), context)
         after = table.on_disk()
         assert (before - after, after - before) == (expected, set()), seed
         deleted += len(expected)
@@ -227,7 +228,7 @@ def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkp
     for version in (1, 2):  # another program deletes the version that removed the splits
         (table.root / LOG / f"{version:020d}.json").unlink()
     table.now += 3 * DAY
-    report = purge(TableContext.at(str(table.root), {}, Clock(lambda: table.now)), "1d", "30d")
+    report = purge(verbs.Purge("1d", "30d"), TableContext.at(str(table.root), {}, Clock(lambda: table.now)))
     after = table.on_disk()
     assert report.metrics["checkpoints_deleted"] == 1
     assert not table.loose[1] & after

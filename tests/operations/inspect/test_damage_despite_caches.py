@@ -11,6 +11,7 @@ import pytest
 import indextables as it
 from indextables.cli.main import main
 from indextables.clock import Clock
+from indextables.operations import verbs
 from indextables.operations.expire.purge_files import purge
 from indextables.operations.inspect.doctor_checks import doctor
 from indextables.storage import memory
@@ -152,7 +153,7 @@ def test_purge_deletes_no_version_in_favour_of_a_state_whose_manifest_is_damaged
     assert ids(it.open(tmp_path / "t")) == list(range(40))
     for file in (tmp_path / "t" / LOG / "manifests").glob("*.avro"):
         flip(file)
-    report = purge(TableContext.at(tmp_path / "t", {}, days_later(100)), "7d", "0d")
+    report = purge(verbs.Purge("7d", "0d"), TableContext.at(tmp_path / "t", {}, days_later(100)))
     assert report.metrics["versions_deleted"] == 0
     assert sorted(it.open(tmp_path / "t").files().column("path").to_pylist()) == sorted(table.files().column("path").to_pylist())
 

@@ -12,6 +12,7 @@ import pytest
 import indextables as it
 from indextables.actions import Add, Remove
 from indextables.log.log import TransactionLog
+from indextables.operations import verbs
 from indextables.operations.executor import in_threads
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.merge.plan import merge_options, plan_merge
@@ -270,7 +271,7 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
     table = with_days(tmp_path / "t", **{"merge.batchSize": "3"})
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     victim = planned.groups[4].partition_values["date"]
     watched = Watched()
     real = Watched.__call__

@@ -20,6 +20,7 @@ from indextables.actions.live import LiveFiles
 from indextables.api import open_table
 from indextables.clock import Clock
 from indextables.log.anchor import Anchor
+from indextables.operations import verbs
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.merge.plan import MergeOptions, merge_options, plan_merge
 from indextables.schema import to_spark_json
@@ -119,7 +120,7 @@ def test_two_mergers_do_not_double_rows(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=6, each=100)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     report, _ = merge_splits.run_merge(context, planned)
     with pytest.raises(it.ConcurrentConflict, match="removed; nothing was written"):
         merge_splits.run_merge(context, planned)
@@ -133,7 +134,7 @@ def test_an_overwrite_during_a_merge_wins(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     table.overwrite(rows(1000, 7))
     with pytest.raises(it.ConcurrentConflict):
         merge_splits.run_merge(context, planned)
@@ -144,7 +145,7 @@ def test_an_append_during_a_merge_is_kept(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     table.append(rows(40, 10))
     report, _ = merge_splits.run_merge(context, planned)
     assert report.version == 6
@@ -155,7 +156,7 @@ def test_a_group_that_lost_its_sources_is_dropped(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
-    planned = plan_merge(context.load(base), merge_options(context.config, base))
+    planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     table.overwrite([], where="date = '2024-01-01'")
     report, _ = merge_splits.run_merge(context, planned)
     assert (report.status, report.metrics["groups"]) == ("partial", 1)
@@ -221,7 +222,7 @@ def test_a_group_of_broken_sources_is_recorded_without_a_merge(tmp_path: Path) -
 def test_a_missing_source_that_is_no_longer_live_is_no_damage(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2, partition_by=[])
     context = TableContext.at(tmp_path / "t")
-    planned = plan_merge(context.load(context.snapshot()), merge_options(context.config, context.snapshot()))
+    planned = plan_merge(context.load(context.snapshot()), merge_options(verbs.MergeSplits(), context.config, context.snapshot()))
     gone = [tmp_path / "t" / path for path in table.files().column("path").to_pylist()]
     table.overwrite(rows(0, 5))
     for split in gone:

@@ -13,6 +13,7 @@ import indextables as it
 from indextables.actions import Action, Txn
 from indextables.errors import CommitUnknown, StorageError
 from indextables.log.log import TransactionLog
+from indextables.operations import verbs
 from indextables.operations.expire.purge_files import purge
 from indextables.operations.write import run as write
 from indextables.rows import uncommitted_splits as leftovers
@@ -30,7 +31,7 @@ def purged(table: Path, left: set[str]) -> None:
     before = splits(table)
     for path in left:
         os.utime(table / path, (0, 0))
-    assert purge(TableContext.at(table)).metrics["files_deleted"] == len(left)
+    assert purge(verbs.Purge(), TableContext.at(table)).metrics["files_deleted"] == len(left)
     assert splits(table) == before - left
 
 
@@ -95,7 +96,7 @@ def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_pat
     """The rows are in the table once; what this attempt wrote is told as a warning."""
     make(tmp_path / "t", appends=1)
     context = TableContext.at(tmp_path / "t")
-    slow = write.prepare_write(context, txn=("job", 1))
+    slow = write.prepare_write(verbs.Write(txn_app="job", txn_version=1), context)
     adds = slow.task.write(write.to_batches(rows(100, 4), slow.task.schema))
     first = it.open(tmp_path / "t").append(rows(100, 4), txn=("job", 1))
     report, _ = write.commit_write(slow, adds)
@@ -120,7 +121,7 @@ def test_an_interrupted_write_logs_them(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
-    prepared = write.prepare_write(TableContext.at(tmp_path / "t"))
+    prepared = write.prepare_write(verbs.Write(), TableContext.at(tmp_path / "t"))
     adds = prepared.task.write(write.to_batches(rows(0, 25, days=25), prepared.task.schema))
     paths = [add.path for add in adds]
     assert len(paths) == 25
@@ -136,7 +137,7 @@ def test_a_row_outside_the_predicate_leaves_nothing(tmp_path: Path) -> None:
     """Found before the first split is published, and named; also where the partition value is null."""
     make(tmp_path / "t", appends=1)
     before = splits(tmp_path / "t")
-    prepared = write.prepare_write(TableContext.at(tmp_path / "t"), mode="overwrite", where="date = '2024-01-01'")
+    prepared = write.prepare_write(verbs.Write(mode="overwrite", where="date = '2024-01-01'"), TableContext.at(tmp_path / "t"))
     for wrong, named in ((rows(0, 2), "date = '2024-01-02'"), ([row | {"date": None} for row in rows(0, 1)], "date null")):
         with pytest.raises(it.ReplaceWhereViolation, match=named):
             write.write_rows(replace(prepared, txn=Txn(app_id="job", version=1, last_updated=1)), wrong)

@@ -118,8 +118,8 @@ class _Reader:
 
     def _purge(self, tree: Tree[Token]) -> Command:
         given = self._clauses(tree)
-        age, log = (self._hours(given.get(name)) for name in ("older_than", "log_retention"))
-        return Command(verbs.Purge(age or limits.OLDER_THAN, log, dry_run="dry_run" in given), _path(tree))
+        durations = {name: self._hours(given[name]) for name in ("older_than", "log_retention") if name in given}
+        return Command(verbs.Purge(**durations, dry_run="dry_run" in given), _path(tree))
 
     def _drop_partitions(self, tree: Tree[Token]) -> Command:
         where, at = self._where(self._clauses(tree)["where"])
@@ -185,9 +185,7 @@ class _Reader:
         self._check(option.name.replace("_", " "), int(token), option, token)
         return int(token)
 
-    def _hours(self, clause: Tree[Token] | None) -> str | None:
-        if clause is None:
-            return None
+    def _hours(self, clause: Tree[Token]) -> str:
         (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
         days = any(other.type == "DAYS" for other in _tokens(clause))
         if int(token[:_DIGITS]) > _MOST_HOURS or len(token) > _DIGITS:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables import limits
 from indextables.commands import results
 from indextables.commands.model import Command
 from indextables.commands.parse import parse_command
@@ -81,7 +80,7 @@ class Runner:
             else None,  # more than were deleted
             "orphaned_files_deleted": done["files_deleted"],
             "size_mb_deleted": done["bytes_deleted"] / _MIB,
-            "retention_hours": parse_duration(request.older_than or limits.OLDER_THAN) // 3_600_000,
+            "retention_hours": parse_duration(request.older_than) // 3_600_000,
             "tx_log_files_deleted": done["versions_deleted"] + done["checkpoints_deleted"],
             "expired_states_found": counts["states_deleted"],
             "expired_states_deleted": done["states_deleted"],

@@ -113,11 +113,6 @@ class Option:
         """As on a command line."""
         return "--" + self.name_in(interface).replace("_", "-")
 
-    def check(self, value: Any) -> None:
-        """InvalidArgument names the value. None stands for an option that is not given."""
-        if value is not None:
-            self.type.check(self.name, value)
-
 
 def option(kind: ValueType, text: str, default: Any = None, *, default_from: str | None = None, **more: Any) -> Any:
     """A field of a request with its help text. `default_from` is the key of `config.py` that holds where the option is not given."""
@@ -130,14 +125,21 @@ def option(kind: ValueType, text: str, default: Any = None, *, default_from: str
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that exists is well formed: sizes and durations parse, numbers are in range. What depends on the table is not checked."""
+    """A request that exists is well formed: sizes and durations parse, numbers are in range. What depends on the table is not checked.
+
+    None stands for an option that is not given; where the option has a default, the request holds the default.
+    """
 
     interfaces: ClassVar[Interface] = Interface.PYTHON | Interface.TERMINAL
     workload: ClassVar[Workload] = IN_THREADS  # how the work is spread, the same from every interface
 
     def __post_init__(self) -> None:
         for one in self.all_options():
-            one.check(getattr(self, one.name))
+            value = getattr(self, one.name)
+            if value is None:
+                object.__setattr__(self, one.name, one.default)
+            else:
+                one.type.check(one.name, value)
 
     @classmethod
     def verb(cls) -> str:

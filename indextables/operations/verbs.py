@@ -159,7 +159,7 @@ class Purge(Request):
     interfaces: ClassVar[Interface] = _EVERYWHERE
     workload: ClassVar[Workload] = DELETIONS
 
-    older_than: str | None = option(
+    older_than: str = option(
         DURATION, "Keep splits removed less than this long ago; younger versions stay readable in full.", limits.OLDER_THAN
     )
     log_retention: str | None = option(DURATION, "Keep version files for this long.", default_from="purge.txLogRetentionHours")

@@ -23,13 +23,12 @@ from indextables.table import TableContext, check_owned
 
 def purge_options(request: Purge, config: Config) -> PurgeOptions:
     """The request, completed by the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
-    older_than = limits.OLDER_THAN if request.older_than is None else request.older_than
-    age, floor = parse_duration(older_than), limits.ORPHAN_HOURS * HOUR
+    age, floor = parse_duration(request.older_than), limits.ORPHAN_HOURS * HOUR
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
         raise InvalidArgument(
-            f"older_than {older_than!r} is less than {limits.ORPHAN_HOURS}h: readers and writers at work may need what was live then; "
-            "set purge.retentionCheckEnabled=false if there are none"
+            f"older_than {request.older_than!r} is less than {limits.ORPHAN_HOURS}h: running readers and writers may need the splits that were "
+            "live then; set purge.retentionCheckEnabled=false if there are none"
         )
     hours: int = config.get("purge.txLogRetentionHours")
     log = hours * HOUR if request.log_retention is None else parse_duration(request.log_retention)

@@ -6,7 +6,6 @@ the store dominates.
 """
 
 from __future__ import annotations
-from indextables.operations import verbs
 
 import json
 import os
@@ -23,6 +22,7 @@ from deltalake import DeltaTable
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.log.log import Reading, TransactionLog
+from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.operations.expire.purge_files import purge
 from indextables.paths import TableRoot

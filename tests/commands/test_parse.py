@@ -9,8 +9,8 @@ import pytest
 import indextables as it
 from indextables.commands.model import Command
 from indextables.commands.parse import is_ours, parse_command
-from tests.support.seeds import random_seed
 from indextables.operations import verbs
+from tests.support.seeds import random_seed
 
 GOOD: dict[str, Command] = {
     "MERGE SPLITS '/a/b'": Command(verbs.MergeSplits(), "/a/b"),

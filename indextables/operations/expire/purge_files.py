@@ -27,8 +27,8 @@ def purge_options(request: Purge, config: Config) -> PurgeOptions:
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
         raise InvalidArgument(
-            f"older_than {request.older_than!r} is less than {limits.ORPHAN_HOURS}h: running readers and writers may need the splits that were "
-            "live then; set purge.retentionCheckEnabled=false if there are none"
+            f"older_than {request.older_than!r} is less than {limits.ORPHAN_HOURS}h: running readers and writers may need the splits "
+            "that were live then; set purge.retentionCheckEnabled=false if there are none"
         )
     hours: int = config.get("purge.txLogRetentionHours")
     log = hours * HOUR if request.log_retention is None else parse_duration(request.log_retention)

@@ -311,7 +311,7 @@ class TableLog:
 
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version says, as it spells it; unknown actions included."""
-        return self._table._context.log.spelled(_version(version))
+        return self._table._context.log.raw_lines(_version(version))
 
     def cache_stats(self) -> dict[str, float]:
         """What part of the questions this process's cache of the log could answer, by kind (`filesHitRate` …); empty where it is off."""

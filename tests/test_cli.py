@@ -262,7 +262,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "key=value", ["count", "{t}", "-o", "nosuch.key"]),
     (78, "'many'", ["append", "{t}", "{tmp}/data.parquet", "-o", "transaction.retry.maxAttempts=many"]),
     (78, "protocol 9", ["count", "{newer}"]),
-    (78, "is not a store that fsspec knows", ["count", "weird://bucket/t"]),
+    (78, "is not a store that fsspec supports", ["count", "weird://bucket/t"]),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What a transaction can say, how it is spelt, and what a sequence of transactions amounts to."""
+"""The actions of the log, their JSON encoding, and their replay into a table state. Pure: nothing here reads a store."""
 
 from __future__ import annotations
 

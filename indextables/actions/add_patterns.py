@@ -1,8 +1,12 @@
-"""Adds that are spelt like others before them, as nearly all adds of a table are: checked by a pattern, and decoded when asked for.
+"""Validates adds by a regular expression learned from earlier adds, and decodes them only when they are needed.
 
-A pattern is made of one line that was decoded and checked in full. It has that line's keys, each in its place, and lets only such values
-differ that cannot make it wrong: a text for a text, a number that fits for a number, true for false. So a line that matches is as good
-as checked: nothing in it is malformed, unknown, or said twice. This takes half the time of decoding it, and a third of the memory.
+A pattern is built from one line that was decoded and checked in full. It has the same keys in the same order, and only values that cannot
+make the line invalid may differ: a string for a string, a number in range for a number, true for false. A line that matches is therefore
+valid: it has no malformed, unknown or duplicate key. Nearly all adds of a table match.
+
+Measured gain of opening a table by replay, over decoding every add with msgspec (CPU, best of 5): 1.0x for 10,000 versions of 1 add (the
+files dominate), 1.3x for 1,000 versions of 10, 1.6x for 10,000 of 10, 1.8x for 1,000 of 100, 2.0x for 100 of 1,000. Peak memory of the
+process falls by a third at 100,000 adds (323 to 213 MB). The gain is at most 1.2x if all columns of all files are read afterwards.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from msgspec import Struct, structs
 from indextables import limits
 from indextables.actions.model import Add, Int32
 
-PATIENCE = 200  # adds that are decoded before a pattern is made, which takes as long; each one made doubles it, up to
+PATIENCE = 200  # adds decoded before a pattern is built, which takes about as long; doubles with each pattern, up to
 MOST_PATIENCE = 50_000
-KEPT = 4  # patterns
-LONGEST = 4096  # characters of a line that becomes a pattern
-_LONGEST_MATCH = limits.LINE_CHECKED_BYTES // 4 - 16  # whatever its characters take, the line is short enough
+MAX_PATTERNS = 4
+MAX_PATTERN_LINE = 4096  # characters of a line that a pattern is built from
+_MAX_MATCH = limits.LINE_CHECKED_BYTES // 4 - 16  # characters: at most 4 bytes each, so the line needs no check of its length
 
 Texts = Sequence[str]
 
@@ -30,42 +34,42 @@ _TOKEN = re.compile(r'(?P<key>"[^"\\]*":)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number
 _TEXT = r'[^"\\\x00-\x1f]*+'
 _ESCAPED_TEXT = rf'{_TEXT}(?:\\["\\/bfnrt]{_TEXT})*+'
 _NAME = r"[A-Za-z0-9_=-][A-Za-z0-9_.=-]*+"
-_PATH = rf"{_NAME}(?:/{_NAME})*+"  # what `paths.are_plain` says of it, but for its length
-_PICKED = {'"path":': "path", '"size":': "size", '"numRecords":': "num_records"}
+_PATH = rf"{_NAME}(?:/{_NAME})*+"  # same rule as `paths.are_plain`, except for the length
+_CAPTURED = {'"path":': "path", '"size":': "size", '"numRecords":': "num_records"}
 _SMALL = frozenset(f'"{field.encode_name}":' for field in structs.fields(Add) if field.type in (Int32, Int32 | None))
 
 
 class AddBlock(Struct, frozen=True, gc=False):
-    """Adds of one version that follow each other, as its file has them. They were checked; their paths are plain, and different."""
+    """Consecutive adds of one version, undecoded. They are valid; their paths are plain and distinct."""
 
     version: int
     texts: dict[str, str]  # by path
     size: int
-    num_records: int  # where they are known
+    num_records: int  # sum over the adds that state it
     timestamp: int | None = None  # of the commit
 
     def add(self, path: str) -> Add:
         return with_commit(_ADD.decode(self.texts[path]), self.version, self.timestamp)
 
 
-Source = Add | AddBlock  # where the add of a path is
+Source = Add | AddBlock  # an add, or the block that holds it
 
 
 def decoded(files: Sequence[tuple[str, Source]]) -> list[Add]:
-    """The adds of paths, in their order."""
+    """Decodes the adds of these paths, in order."""
     adds = iter(_ADDS.decode(f"[{','.join([source.texts[path] for path, source in files if isinstance(source, AddBlock)])}]"))
     return [with_commit(next(adds), source.version, source.timestamp) if isinstance(source, AddBlock) else source for _, source in files]
 
 
 def with_commit(add: Add, version: int, timestamp: int | None) -> Add:
-    """An add that was just decoded, so that no one else has it yet, with what is known of its commit."""
+    """Sets the version and time of the commit on `add` in place: only for an add that was just decoded and is not shared yet."""
     structs.force_setattr(add, "added_at_version", version)
     structs.force_setattr(add, "added_at_timestamp", timestamp)
     return add
 
 
 class AddPatterns:
-    """The patterns of this process. Threads may share them: at worst one is learnt twice."""
+    """The patterns of this process. Safe to share between threads: at worst a pattern is learned twice."""
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self._patterns: tuple[re.Pattern[str], ...] = ()
@@ -77,7 +81,7 @@ class AddPatterns:
         return bool(self._patterns)
 
     def learn(self, line: str, decoded: int) -> None:
-        """Takes a checked line, the last of so many adds that matched no pattern."""
+        """Counts `decoded` adds that matched no pattern, and builds a pattern from `line`, the last of them, when there were enough."""
         self._decoded += decoded
         if self._decoded < self._patience:
             return
@@ -85,10 +89,10 @@ class AddPatterns:
         self._patience = min(2 * self._patience, MOST_PATIENCE)
         pattern = pattern_of(line)
         if pattern is not None and pattern not in (known.pattern for known in self._patterns):
-            self._patterns = (re.compile(pattern), *self._patterns[: KEPT - 1])
+            self._patterns = (re.compile(pattern), *self._patterns[: MAX_PATTERNS - 1])
 
     def split(self, text: str, version: int) -> list[str | AddBlock]:
-        """The text of a version, with blocks in the place of the lines that match; joined again it would be the same."""
+        """Splits the text of a version into blocks of matching adds and the text between them, in order."""
         return _split(text, version, self._patterns)
 
 
@@ -96,7 +100,7 @@ def _split(text: str, version: int, patterns: Sequence[re.Pattern[str]]) -> list
     if not patterns:
         return [text]
     pattern, others = patterns[0], patterns[1:]
-    pieces = pattern.split(text)  # nothing, then the groups of a line, and so on: one list is half the work of tuples
+    pieces = pattern.split(text)  # an empty string, then the groups of a line, repeated: one flat list takes half the time of tuples
     width = pattern.groups + 1
     other: list[str | None] = pieces[pattern.groupindex["other"] :: width]
     found: list[str | AddBlock] = []
@@ -115,7 +119,7 @@ def _split(text: str, version: int, patterns: Sequence[re.Pattern[str]]) -> list
 
 
 def _end_of_run(other: list[str | None], start: int) -> int:
-    """Where the lines end that match like the first, or do not."""
+    """The end of the run of lines that all match, or all do not match, like the line at `start`."""
     is_add = other[start] is None
     for at in range(start + 1, len(other)):
         if (other[at] is None) != is_add:
@@ -124,22 +128,22 @@ def _end_of_run(other: list[str | None], start: int) -> int:
 
 
 def _block(version: int, text: Texts, path: Texts, size: Texts, num_records: Texts = ()) -> AddBlock | None:
-    """None where a path comes twice or may be too long, or a line is so long that its bytes have to be counted."""
+    """None if a path occurs twice or may be too long, or if a line is so long that its bytes must be counted."""
     texts = dict(zip(path, text, strict=True))
     longest = max(map(len, text))
-    if len(texts) < len(path) or longest > _LONGEST_MATCH or (longest > limits.PATH_CHARACTERS < max(map(len, path))):
+    if len(texts) < len(path) or longest > _MAX_MATCH or (longest > limits.PATH_CHARACTERS < max(map(len, path))):
         return None
     return AddBlock(version, texts, sum(map(int, size)), sum(map(int, num_records)))
 
 
 def pattern_of(line: str) -> str | None:
-    """Of a checked line, without its end, that begins with `{"add":`; None where it has something that only decoding can judge.
+    """Builds the pattern of a checked line without its newline, which begins with `{"add":`; None if only decoding can validate it.
 
-    Every line matches it: one that is spelt otherwise as `other`. Without that, the search would go on within the line.
+    A line that does not fit matches as `other`; otherwise the search would continue inside the line.
     """
-    if len(line) > LONGEST:
+    if len(line) > MAX_PATTERN_LINE:
         return None
-    made: list[str] = []
+    parts: list[str] = []
     depth, key, at = 0, "", len('{"add":')
     while at < len(line) - 1:
         token = _TOKEN.match(line, at)
@@ -150,24 +154,24 @@ def pattern_of(line: str) -> str | None:
         match token.lastgroup:
             case "key":
                 key = found
-                made.append(re.escape(found))
+                parts.append(re.escape(found))
                 continue
             case "sign":
                 depth += (found in "{[") - (found in "}]")
-                made.append(re.escape(found))
+                parts.append(re.escape(found))
             case kind:
                 value = _value(kind or "", found, key)
-                name = _PICKED.get(key) if depth == 1 else None
+                name = _CAPTURED.get(key) if depth == 1 else None
                 if name == "path":
                     value = f'"(?P<path>{_PATH})"'
                     if not re.fullmatch(value, found):
                         return None
                 elif name is not None:
                     value = f"(?P<{name}>{value})"
-                made.append(value)
+                parts.append(value)
         if depth == 0 and at < len(line) - 1:
             return None
-    return rf'\{{"add":(?P<text>{"".join(made)})\}}\n|(?P<other>[^\n]*+\n|[^\n]++)'
+    return rf'\{{"add":(?P<text>{"".join(parts)})\}}\n|(?P<other>[^\n]*+\n|[^\n]++)'
 
 
 def _value(kind: str, found: str, key: str) -> str:

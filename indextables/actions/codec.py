@@ -1,4 +1,4 @@
-"""Actions as JSON lines, and back. A line has one key, which names its action; unknown actions are counted, not understood."""
+"""Encodes actions as JSON lines and decodes them. The single key of a line names its action; unknown actions are counted and ignored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
-# Nearly all lines of a log are adds spelt like this; what stands between must be one whole value, so the line is as good as checked.
+# Nearly all lines are `{"add":…}`. The decoder requires the text between to be one complete value, so the line needs no other check.
 _ADD = msgspec.json.Decoder(Add)
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INFO = msgspec.json.Decoder(CommitInfo)
@@ -54,7 +54,7 @@ _ENCODER = msgspec.json.Encoder()
 @dataclass(frozen=True, slots=True)
 class Decoded:
     actions: list[Action]
-    unknown: int  # lines whose action we do not know
+    unknown: int  # number of lines with an unknown action
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +73,37 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
 
 
 def decode_action(line: bytes | str) -> Action:
-    """The one known action of a line that we wrote ourselves."""
+    """Decodes a line written by this package, which has exactly one known action."""
     (action,) = _DECODER.decode(line).actions()
     return action
 
 
 def decode_version(data: bytes, source: str, version: int) -> DecodedVersion:
-    """What `decode_actions` gives and refuses, but adds that are spelt like others before them stay as they are, in blocks."""
+    """Accepts and rejects the same files as `decode_actions`; adds that match a learned pattern are returned undecoded, in blocks."""
     try:
-        text = data.decode() if ADD_PATTERNS.has_patterns else ""  # a large file is not in memory twice for nothing
+        text = data.decode() if ADD_PATTERNS.has_patterns else ""  # no second copy in memory unless it is used
         pieces = ADD_PATTERNS.split(text, version) if text and NULL_PARTITION not in text else []
         items: list[Action | AddBlock] = []
         unknown = 0
         for piece in pieces:
             if isinstance(piece, AddBlock):
                 items.append(piece)
-            elif (info := _info(piece)) is not None:
+            elif (info := _decode_commit_info(piece)) is not None:
                 items.append(info)
             else:
                 decoded = decode_actions(piece.encode(), source, version)
                 items.extend(decoded.actions)
                 unknown += decoded.unknown
         if pieces:
-            return DecodedVersion(_timed(items), unknown)
+            return DecodedVersion(_with_timestamp(items), unknown)
     except (UnicodeDecodeError, LogCorrupted):
-        pass  # all in one piece it is said which line is wrong
+        pass  # decoding the whole file reports the right line number
     whole = decode_actions(data, source, version)
     return DecodedVersion(whole.actions, whole.unknown)
 
 
 def decode_actions(data: bytes, source: str, version: int | None = None) -> Decoded:
-    """The actions of a version file, whose adds say that they came with it; LogCorrupted names the source and line that is malformed."""
+    """Decodes a version file; with `version`, its adds carry that version and the commit's time. LogCorrupted names the malformed line."""
     actions: list[Action] = []
     unknown = adds = 0
     last_add = b""
@@ -116,11 +116,11 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
                 last_add = line
                 continue
             except (msgspec.MsgspecError, ValueError, RecursionError):
-                pass  # the long way says what is wrong with it
+                pass  # `_decode_line` reports what is wrong
         found = _decode_line(line, f"{source}, line {number}")
         actions.extend(found)
         unknown += not found
-    if not _says_nothing_else(data, actions):
+    if not _is_lossless(data, actions):
         for number, line in numbered_lines(data, source):
             refuse_duplicate_keys(line, f"{source}, line {number}")
     if adds:
@@ -134,12 +134,12 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
 
 
 def _timestamp(items: Iterable[Action | AddBlock]) -> int | None:
-    """Of the commit, as far as it says."""
+    """The time of the commit; None where the writer recorded none."""
     return next((item.timestamp for item in items if type(item) is CommitInfo), None)
 
 
-def _timed(items: list[Action | AddBlock]) -> list[Action | AddBlock]:
-    """Adds and blocks with the time of the commit, which only one of the pieces had."""
+def _with_timestamp(items: list[Action | AddBlock]) -> list[Action | AddBlock]:
+    """Copies the time of the commit, which only one piece of the file has, to all adds and blocks."""
     timestamp = _timestamp(items)
     if timestamp is not None:
         for item in items:
@@ -150,8 +150,8 @@ def _timed(items: list[Action | AddBlock]) -> list[Action | AddBlock]:
     return items
 
 
-def _info(text: str) -> CommitInfo | None:
-    """That of a text which is one line with nothing else, as every commit of ours begins; None says nothing."""
+def _decode_commit_info(text: str) -> CommitInfo | None:
+    """Decodes a piece that is a single `commitInfo` line, as our commits begin; None: the piece needs `decode_actions`."""
     is_one_line = text.startswith('{"commitInfo":') and text.endswith("}\n") and text.find("\n") == len(text) - 1
     if not is_one_line or "\\" in text or len(text) > limits.LINE_CHECKED_BYTES // 4:
         return None
@@ -176,18 +176,18 @@ def _decode_line(line: bytes, place: str) -> Sequence[Action]:
 
 
 def _null_action(line: bytes) -> str | None:
-    """The key of a line like `{"add":null}`, which is no unknown action: its writer meant one that we know, and lost it."""
+    """The known key of a line like `{"add":null}`. Such a line is damaged: counting it as an unknown action would lose an action."""
     values = _VALUES.decode(line)
     known = sorted(values.keys() & set(_WIRE_KEYS.values()))
     return known[0] if known and all(bytes(value) == b"null" for value in values.values()) else None
 
 
-def _says_nothing_else(data: bytes, actions: Sequence[Action]) -> bool:
-    """Whether every key of the text is one of the actions', once: then it has as many quotes as the actions when they are written again.
+def _is_lossless(data: bytes, actions: Sequence[Action]) -> bool:
+    """Whether decoding dropped nothing, so that no key can be duplicated: the text has as many quotes as the encoded actions.
 
-    Whatever decoding dropped (the first of two equal keys, an unknown key, a null) had quotes; only `\\u0022` could add some, and what is
-    always written: such actions must be there as we would write them. Exact in what it accepts, and cheap: our own files are never parsed
-    twice.
+    Everything that decoding drops (the first of two equal keys, an unknown key, a null) has quotes. Two things could add quotes and hide
+    that: `\\u0022`, and fields that are always written; actions with such fields must therefore occur exactly as we encode them.
+    Never wrong when True, and cheap: files of our own writers are not parsed twice.
     """
     if b"\\u" in data:
         return False

@@ -1,4 +1,4 @@
-"""Adds as Arrow columns, a column for each field, and back: nothing an add holds is lost."""
+"""Converts adds to Arrow, one column per field, and back, without loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from indextables.actions.model import Add
 from indextables.errors import LogCorrupted
 
 STRINGS = pa.map_(pa.string(), pa.string())
-_JSON = pa.large_string()  # texts of any length, and what has no column type of its own
+_JSON = pa.large_string()  # long texts, and as JSON the fields without a column type of their own
 _TYPES: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -29,7 +29,7 @@ _LONG_TEXTS = frozenset({"stats", "doc_mapping_json"})
 
 
 def _plain(annotation: Any) -> Any:
-    """`int` of `Annotated[int, …] | None`."""
+    """The plain type of an annotation: `int` for `Annotated[int, …] | None`."""
     if get_origin(annotation) is Annotated:
         return _plain(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -46,7 +46,7 @@ _GETTERS = [(field, attrgetter(field.name)) for field in SCHEMA]
 
 
 def encode(adds: Sequence[Add]) -> pa.Table:
-    """One row for each add, in their order; there is at least one."""
+    """One row per add, in order; `adds` is not empty."""
     try:
         return pa.Table.from_arrays([_column(field, list(map(get, adds))) for field, get in _GETTERS], schema=SCHEMA)
     except (pa.ArrowException, OverflowError, ValueError) as error:
@@ -54,7 +54,7 @@ def encode(adds: Sequence[Add]) -> pa.Table:
 
 
 def decode(rows: pa.Table) -> Iterator[Add]:
-    """The adds of rows of `SCHEMA`, made one after the other."""
+    """Yields the adds of a table with `SCHEMA`, decoded lazily."""
     for batch in rows.to_batches(max_chunksize=4096):
         columns = [_values(field, batch.column(field.name).to_pylist()) for field in SCHEMA]
         for row in zip(*columns, strict=True):
@@ -72,13 +72,13 @@ def _column(field: pa.Field, values: list[Any]) -> pa.Array:
 
 
 def _map(dicts: list[dict[str, str] | None]) -> pa.Array:
-    """Put together from its parts, which takes a tenth of the time that a list of pairs would."""
+    """Builds the map array from offsets, keys and items: ten times faster than from lists of pairs."""
     known: list[dict[str, str]] = list(filter(None, dicts))
     whole = len(known) == len(dicts)
     lengths = np.fromiter(map(len, known) if whole else (len(d) if d else 0 for d in dicts), np.int32, len(dicts))
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
     names = set(map(tuple, known))
-    if len(names) == 1:  # as always in one table: the names once, and where they go
+    if len(names) == 1:  # usual within a table: every dict has the same keys
         (one,) = names
         keys = pa.array(one, pa.string()).take(pa.array(np.tile(np.arange(len(one)), len(known)), pa.int64()))
     else:
@@ -97,7 +97,7 @@ def _values(field: pa.Field, values: list[Any]) -> list[Any]:
 
 
 def strings_of(column: pa.ChunkedArray, key: str) -> pa.Array:
-    """What a column of maps says under `key`, row by row; null where it says nothing."""
+    """The value under `key` in each row of a column of maps; null where the key is absent."""
     parts = [_strings_of(chunk, key) for chunk in column.chunks]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
 
@@ -112,7 +112,7 @@ def _strings_of(maps: pa.MapArray, key: str) -> pa.Array:
 
 
 def without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of maps where a missing map is an empty one."""
+    """The column with each null map replaced by an empty one."""
     if not column.null_count:
         return column
     chunks = [pa.MapArray.from_arrays(chunk.offsets, chunk.keys, chunk.items) for chunk in column.chunks]

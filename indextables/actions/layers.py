@@ -1,7 +1,7 @@
-"""The live files of a table as the log tells them: those of a state, whose entries are not loaded, and what changed since.
+"""The live files of a table in two layers: the files of a state, whose entries are not loaded, and the changes since.
 
-A version that follows another costs what it says and not what the table holds, and a log is read without the manifests of its state.
-Data only. `indextables.state.checkpoints.avro.file_loader` makes `LiveFiles` of it.
+So applying a version costs as much as its changes, whatever the size of the table, and a log is read without the manifests of its state.
+Data only: `indextables.state.checkpoints.avro.file_loader` turns it into `LiveFiles`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NONE = LiveFiles()
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class LayeredFiles:
-    """Immutable. Compared by identity: what is loaded for it lives as long as this object."""
+    """Immutable. Compared by identity: files loaded for it are cached as long as this object lives."""
 
-    newer: LiveFiles = _NONE  # without the files of the base
+    newer: LiveFiles = _NONE  # the changes since the base, without its files
     base: ManifestSet | None = None
-    gone: frozenset[str] = frozenset()  # paths that are no longer those of the base, if it ever had them
+    gone: frozenset[str] = frozenset()  # paths to drop from the base: removed or put again; the base may never have had them
 
     @property
     def complete(self) -> LiveFiles:
-        """All files, of layers without a base."""
-        assert self.base is None, "files that lie in a state have to be loaded first"
+        """All files; only for layers without a base."""
+        assert self.base is None, "the files of a state must be loaded first"
         return self.newer
 
 

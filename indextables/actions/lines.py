@@ -1,4 +1,4 @@
-"""The lines of a log file, before anything is understood of them: bounded, and with no key said twice."""
+"""Checks the lines of a log file before they are decoded: bounded size, no duplicate keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from indextables.errors import LogCorrupted
 
 
 def numbered_lines(data: bytes, source: str) -> Iterator[tuple[int, bytes]]:
-    """Every line that is not blank, with its number from 1; LogCorrupted names one that is too long or says too much."""
+    """Yields every line that is not blank, with its number from 1; LogCorrupted names a line that is too long or has too many values."""
     for number, line in enumerate(BytesIO(data), start=1):
         if len(line) > limits.LINE_CHECKED_BYTES:
             _refuse_oversized(line, f"{source}, line {number}")
@@ -35,7 +35,7 @@ def _finite(text: str) -> float:
 
 
 def refuse_duplicate_keys(line: bytes, place: str) -> None:
-    """LogCorrupted if any object of a JSON text has a key twice, or any number is none: readers would differ on what counts."""
+    """LogCorrupted if an object has a duplicate key or a number is infinite: readers would disagree on which value counts."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()

@@ -1,6 +1,6 @@
-"""The live files of a table at one version, all of them in memory, as columns that versions share and the few newest as they are.
+"""The live files of a table at one version, all in memory: segments of Arrow columns that versions share, and the newest files as adds.
 
-A file that is removed stays in its segment as a dead row. The newest files are kept as they are until there are enough for a segment.
+A removed file stays in its segment as a dead row. The newest files become a segment when there are enough of them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from indextables.actions.segments import ADD_BYTES, Part, Rows, Segment, add_of
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of live files."""
+    """Number, bytes and rows of live files."""
 
     num_files: int
     size: int
-    num_records: int  # where they are known
+    num_records: int  # sum over the files that state it
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(self.num_files + other.num_files, self.size + other.size, self.num_records + other.num_records)
@@ -38,14 +38,14 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class LiveFiles:
-    """Immutable. Paths are relative to the table and each appears once; in the order of the log, oldest first, except those of a state,
-    which come first in the order of its manifests."""
+    """Immutable. Each path is relative to the table and occurs once. The files of a state come first, in the order of its manifests, then
+    all others in the order of the log."""
 
     parts: tuple[Part, ...] = ()
     recent: Mapping[str, Source] = field(default_factory=lambda: MappingProxyType({}))
-    num_records: int = 0  # where they are known
+    num_records: int = 0  # sum over the files that state it
     size: int = 0
-    mappings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # doc mappings by their hash, for refs of adds
+    mappings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # doc mappings by hash, to which adds refer
 
     def __len__(self) -> int:
         return sum(map(len, self.parts)) + len(self.recent)
@@ -56,7 +56,7 @@ class LiveFiles:
 
     @cached_property
     def all_parts(self) -> tuple[Part, ...]:
-        """Those of segments, and the newest files as one more; their rows are those of `table()`."""
+        """The parts with the newest files as one more part; their rows in order are the rows of `table()`."""
         return (*self.parts, Part(Segment(list(self.recent.items())))) if self.recent else self.parts
 
     def __contains__(self, path: object) -> bool:
@@ -80,11 +80,11 @@ class LiveFiles:
         return pa.concat_tables([columns.SCHEMA.empty_table(), *(part.table() for part in self.all_parts)])
 
     def table(self) -> pa.Table:
-        """Everything adds hold, in columns (`columns.SCHEMA`)."""
+        """All fields of all adds as columns (`columns.SCHEMA`)."""
         return self._table
 
     def take(self, rows: Rows, names: Sequence[str] = columns.SCHEMA.names) -> pa.Table:
-        """These columns of these rows of `table()`, which ascend, without making all of it."""
+        """Columns of some rows of `table()`, given in ascending order, without building the whole table."""
         if len(rows) == len(self):
             return self.table().select(names)
         start, taken = 0, [columns.SCHEMA.empty_table().select(names)]
@@ -95,7 +95,7 @@ class LiveFiles:
         return pa.concat_tables(taken)
 
     def adds(self, rows: Rows | None = None) -> Iterator[Add]:
-        """The adds of these rows of `table()`, which ascend, by default of all; each is made when it is asked for."""
+        """Yields the adds of some rows of `table()`, given in ascending order, by default of all; each is decoded on demand."""
         if rows is None and not self.parts:
             found: Iterator[Add] = starmap(add_of, self.recent.items())
         else:
@@ -107,17 +107,17 @@ class LiveFiles:
 
     @property
     def nbytes(self) -> int:
-        """Roughly what these files take in memory, shared with other versions or not."""
+        """Approximate memory of these files, including what other versions share."""
         return sum(part.segment.nbytes for part in self.parts) + ADD_BYTES * len(self.recent)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what was made from the fields, and without proxies, which do not travel."""
+        """Leaves out cached values, and mapping proxies, which cannot be pickled."""
         counted = {"num_records": self.num_records, "size": self.size}
         return {"parts": self.all_parts, "recent": {}, **counted, "mappings": dict(self.mappings)}
 
 
 def restored(add: Add, mappings: Mapping[str, str]) -> Add:
-    """The add with its doc mapping spelt out, where it refers to one that is known."""
+    """The add with its doc mapping in full, where it refers to one of `mappings`."""
     if add.doc_mapping_ref is None or add.doc_mapping_json is not None or add.doc_mapping_ref not in mappings:
         return add
     return structs.replace(add, doc_mapping_json=mappings[add.doc_mapping_ref])

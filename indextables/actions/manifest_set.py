@@ -1,4 +1,4 @@
-"""Live files that lie in the manifests of a state: what the state says of them, without their entries.
+"""The manifests of a state, without their entries.
 
 Data only. The entries are loaded by `indextables.state.checkpoints.avro.file_loader`.
 """
@@ -12,25 +12,25 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of the values of a partition column in a manifest, in the log's spelling; None: not known."""
+    """Lower and upper bound of a partition column in a manifest, as strings of the log; None: not known."""
 
     low: str | None
     high: str | None
     has_null: bool  # whether a file may have no value
-    by_type: bool  # whether low and high are those in the order of the column's type; others compare texts
+    by_type: bool  # whether low and high are ordered by the column's type; otherwise as strings
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Manifest:
-    """A file with entries of a state. Compared by identity: what is loaded of a manifest lives as long as this object."""
+    """A file with entries of a state. Compared by identity: what is loaded from it is cached as long as this object lives."""
 
     path: str  # relative to the table
-    name: str  # as the state says it
+    name: str  # as written in the state
     num_entries: int
     bounds: Mapping[str, Bounds]  # by partition column
-    digest: str | None  # of its bytes, where its name says it
+    digest: str | None  # of its bytes; None where its name does not contain one
     state_version: int
-    info: Any = None  # its description in the state, for whoever writes the next state
+    info: Any = None  # its record in the state, which the next state repeats
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,4 +43,4 @@ class ManifestSet:
     num_files: int
     size: int
     num_records: int
-    mappings: Mapping[str, str]  # doc mappings by their hash, which entries refer to
+    mappings: Mapping[str, str]  # doc mappings by hash, to which entries refer

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # what a long of the other readers holds
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # a Java long, as other readers use
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -16,7 +16,7 @@ class _Wire(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
 
 
 class Protocol(_Wire, frozen=True):
-    """What a program must understand to read or write the table."""
+    """The minimum versions and the features that a program must support to read or write the table."""
 
     min_reader_version: Int32
     min_writer_version: Int32
@@ -24,7 +24,7 @@ class Protocol(_Wire, frozen=True):
     writer_features: list[str] | None = None
 
 
-MAPPING_PREFIX = "docMappingSchema."  # of keys of the configuration that hold doc mappings, by their hash
+MAPPING_PREFIX = "docMappingSchema."  # prefix of configuration keys that hold a doc mapping; its hash follows
 
 
 class FileFormat(Struct, frozen=True):
@@ -33,7 +33,7 @@ class FileFormat(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
-    """What the table is. Written in full, as the seeds list it as required."""
+    """Schema, partition columns and configuration of the table. Always written in full: all of its fields are required."""
 
     id: str
     format: FileFormat = field(default_factory=FileFormat)
@@ -45,7 +45,7 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
     description: str | UnsetType | None = UNSET
 
     def following(self, old: Metadata | None) -> Metadata:
-        """As it stands after another: the doc mappings of the old one stay, since files refer to them whoever wrote the new one."""
+        """This metadata as the successor of `old`: doc mappings of `old` are kept, because files refer to them."""
         kept = {key: text for key, text in old.configuration.items() if key.startswith(MAPPING_PREFIX)} if old is not None else {}
         if kept.keys() <= self.configuration.keys():
             return self
@@ -53,7 +53,7 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
-    """As other writers spell it: what we write in full may be null or absent there."""
+    """Metadata as other programs may write it: fields that we always write may be null or absent."""
 
     id: str
     format: FileFormat | None = None
@@ -78,7 +78,7 @@ class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
-    """A split that belongs to the table from this version on. It cannot be part of a cycle, so the collector need not visit it."""
+    """Adds a split to the table. It cannot be part of a reference cycle, so the garbage collector skips it (`gc=False`)."""
 
     path: str
     partition_values: dict[str, str]  # a null value has no key
@@ -103,13 +103,13 @@ class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True,
     doc_mapping_json: str | None = None
     doc_mapping_ref: str | None = None
     uncompressed_size_bytes: Int64 | None = None
-    # Of the commit it came with: set by replay and kept in checkpoints, whatever a version file says.
+    # The commit that added it: set when its version file is read and kept in checkpoints; a value in the version file is ignored.
     added_at_version: Int64 | None = None
-    added_at_timestamp: Int64 | None = None  # None: the commit does not say
+    added_at_timestamp: Int64 | None = None  # None: the commit states no time
 
 
 class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
-    """A split that no longer belongs to the table; its file stays until purge."""
+    """Removes a split from the table; its file stays until purge."""
 
     path: str
     deletion_timestamp: Int64 | None = None
@@ -125,7 +125,7 @@ class Remove(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class Skip(_Wire, frozen=True):
-    """A split that an operation could not use; it stays in the table, and is left alone until `retry_after`."""
+    """Records a split that an operation could not use. It stays in the table, and operations leave it alone until `retry_after`."""
 
     path: str
     skip_timestamp: Int64
@@ -141,14 +141,14 @@ class Skip(_Wire, frozen=True):
         return 1 if self.skip_count is None else self.skip_count
 
     def is_cooling(self, now_ms: int) -> bool:
-        """Whether the split is still to be left alone (SKP-03)."""
+        """Whether operations still leave the split alone (SKP-03)."""
         return self.retry_after is not None and self.retry_after > now_ms
 
 
 class CommitInfo(_Wire, frozen=True):
-    """Who made this commit; other readers ignore it, and we recognise our own by its id."""
+    """Who made this commit, and how. Other readers ignore it; a writer recognises its own commit by the id."""
 
-    id: str = ""  # other writers give none
+    id: str = ""  # other programs write none
     timestamp: Int64 | None = None
     operation: str | None = None
     user: str | None = None
@@ -157,11 +157,11 @@ class CommitInfo(_Wire, frozen=True):
     attempt: Int32 | None = None
     read_version: Int64 | None = None
     metrics: dict[str, Any] | None = None
-    new_paths: bool | None = None  # whether the writer made up the path of every add, so that no reader need look for it in the table
+    new_paths: bool | None = None  # whether every added path is newly generated, so that replay need not look for it among live files
 
 
 class Txn(_Wire, frozen=True):
-    """An application's own counter: what it wrote under a number is written once."""
+    """An application's transaction number: a write with the same or a lower number is not committed again."""
 
     app_id: str
     version: Int64

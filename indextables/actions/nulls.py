@@ -1,4 +1,4 @@
-"""Null entries of maps in logs of other writers: `"partitionValues": {"day": null}` means the same as no entry."""
+"""Null entries in maps of logs by other programs: `"partitionValues": {"day": null}` means the same as no entry."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) -> T:
-    """What the decoder makes of a text, or else of the same text without null entries; raises what the decoder raises of the former.
+    """Decodes a text, ignoring null entries of maps; raises what the decoder raises for the text as it is.
 
-    A text is decoded twice only if it is wrong at first: our own writers leave out what is null.
+    A text is decoded a second time only if the first attempt fails: our own writers leave nulls out.
     """
     try:
         return decoder.decode(text)
@@ -29,7 +29,7 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) ->
 
 
 def remove(value: Any) -> bool:
-    """Removes null entries from the maps in a decoded JSON or Avro value, in place, and says whether there were any."""
+    """Removes null entries from the maps in a decoded JSON or Avro value, in place; returns whether there were any."""
     found = False
     if isinstance(value, list):
         for item in value:

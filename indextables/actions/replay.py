@@ -1,4 +1,4 @@
-"""What a sequence of transactions amounts to. Pure: no storage, no clock."""
+"""Replays actions into the state of a table: protocol, metadata, live files, transactions, skips. Pure: no storage, no clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Normalise = Callable[[str], str]  # a path of the log -> relative to the table; 
 
 
 class Replay:
-    """Folds actions in version order: an add puts by path, a remove takes away by path, the latest protocol and metadata win."""
+    """Applies versions in order: an add puts a path, a remove takes it away, the latest protocol and metadata win."""
 
     def __init__(
         self,
@@ -37,19 +37,19 @@ class Replay:
         self.skips: dict[str, Skip] = dict(skips or {})  # by path, all skips of a path in one
 
     def apply(self, version: int, actions: Sequence[Action | AddBlock]) -> None:
-        # Usually all paths are plain, which is found out for all of them at once. Those of blocks are.
+        # Usually all paths are plain, which one check over all of them shows. Paths of blocks always are.
         paths = [action.path for action in actions if isinstance(action, _WITH_PATH)]
         is_plain = bool(paths) and are_plain(paths)
         put = self._files.put
         timestamp = next((action.timestamp for action in actions if isinstance(action, CommitInfo)), None)
-        # Only of a commit in the place where it was made: one that was copied there may say what is no longer true.
-        self._files.are_new = any(isinstance(a, CommitInfo) and a.new_paths and a.read_version == version - 1 for a in actions)
+        # Trusted only at the version where the commit was made: in a copied version file the claim may be false.
+        self._files.paths_are_new = any(isinstance(a, CommitInfo) and a.new_paths and a.read_version == version - 1 for a in actions)
         for action in actions:
             if isinstance(action, AddBlock):
                 self._files.put_block(action)
             elif isinstance(action, Add):
                 if is_plain and action.added_at_version == version and NULL_PARTITION not in action.partition_values.values():
-                    put(action.path, action)  # as our version files have it
+                    put(action.path, action)
                 else:
                     self.put(structs.replace(action, added_at_version=version, added_at_timestamp=timestamp))
             elif isinstance(action, Remove):
@@ -64,18 +64,18 @@ class Replay:
                 self.put_txn(action)
             elif isinstance(action, Skip):
                 self.put_skip(action)
-        self._files.are_new = False
+        self._files.paths_are_new = False
 
     def put(self, add: Add) -> None:
-        """An add as it stands, from a checkpoint. A path added anew goes to the end, as in the log."""
+        """Puts an add of a checkpoint, unchanged. A path that is added again moves to the end, as in the log."""
         path = self._normalise(add.path)
-        if NULL_PARTITION in add.partition_values.values():  # other writers' spelling of null; a null value has no key
+        if NULL_PARTITION in add.partition_values.values():  # null as other programs write it; here a null value has no key
             values = {name: value for name, value in add.partition_values.items() if value != NULL_PARTITION}
             add = structs.replace(add, partition_values=values)
         self._files.put(path, add if add.path == path else structs.replace(add, path=path))
 
     def put_all(self, adds: Sequence[Add]) -> None:
-        """`put` of each; usually all paths are plain, which is found out for all of them at once."""
+        """`put` for each add, with one check of all paths."""
         is_plain = are_plain([add.path for add in adds])
         for add in adds:
             if is_plain and NULL_PARTITION not in add.partition_values.values():
@@ -89,7 +89,7 @@ class Replay:
             self.txns[txn.app_id] = txn
 
     def put_skip(self, skip: Skip) -> None:
-        """The latest skip of a path, with the highest count and the latest time to retry of all its skips."""
+        """Keeps the latest skip of a path, with the highest count and the latest retry time of all its skips."""
         path = self._normalise(skip.path)
         known = self.skips.get(path)
         count = max(skip.count, known.count if known else 0)
@@ -101,5 +101,5 @@ class Replay:
         return len(self._files)
 
     def files(self) -> LayeredFiles:
-        """What is live now; the replay ends with it."""
+        """The live files. The replay must not be used afterwards."""
         return self._files.done()

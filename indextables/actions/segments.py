@@ -1,4 +1,4 @@
-"""Files as Arrow columns that versions share: a segment never changes, and a version says which of its rows are dead."""
+"""Files as Arrow columns that versions share: a segment never changes; each version records which of its rows are dead."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from indextables.actions.add_patterns import AddBlock, Source, decoded
 from indextables.actions.model import Add
 
 SLICE = 4096
-SMALL = 65_536  # rows: chunks of a smaller segment are joined when it grows
-ADD_BYTES = 1500  # of an add as an object, roughly
-DERIVED_BYTES = 128  # for each row: what is kept of what was derived from a segment, least recently used goes first
+SMALL = 65_536  # rows: chunks of a smaller segment are combined when it grows
+ADD_BYTES = 1500  # approximate memory of an add as an object
+DERIVED_BYTES = 128  # per row: maximum memory of values cached with a segment; the least recently used are dropped first
 
 Index = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # hashes of paths ascending, and the row of each
-Dead = tuple[frozenset[int], ...]  # row numbers, in layers that grow: adding one copies few others
+Dead = tuple[frozenset[int], ...]  # row numbers in layers, largest first: adding some copies only the smaller layers
 Rows = npt.NDArray[np.int64]
 
 
@@ -36,9 +36,9 @@ Derived = TypeVar("Derived", bound=Sized)
 
 
 class Segment:
-    """Files that never change, as columns. Columns and the index of paths are made when first asked for, and live as long as the segment.
+    """An immutable set of files. Its columns and its index of paths are built on first use and kept with the segment.
 
-    Until then it holds where the adds are: a commit needs neither of both, and reading a log to append to it costs half as much.
+    Until then it holds the adds: a commit needs neither columns nor index, so opening a log for an append takes half the time.
     """
 
     def __init__(self, files: pa.Table | list[tuple[str, Source]], index: Index | None = None) -> None:
@@ -57,7 +57,7 @@ class Segment:
         return files
 
     def derived(self, key: Hashable, make: Callable[[pa.Table], Derived]) -> Derived:
-        """What `make` makes of the rows, made once and kept under `key` while there is room."""
+        """`make(rows)`, cached under `key` within the bound of `DERIVED_BYTES`."""
         with self._lock:
             found: Derived | None = self._derived.pop(key, None)
         made = make(self.rows) if found is None else found
@@ -72,7 +72,7 @@ class Segment:
         return sum(value.nbytes for value in self._derived.values())
 
     def find(self, path: str) -> Iterator[int]:
-        """The rows of a path: more than one where it was removed and added again."""
+        """Yields the rows of a path; several if it was removed and added again."""
         hashes, order = self.index
         wanted = hash(path)
         for at in range(int(hashes.searchsorted(wanted)), len(hashes)):
@@ -83,7 +83,7 @@ class Segment:
                 yield row
 
     def measures(self, row: int) -> tuple[int, int | None]:
-        """The size of a file, and its number of records where it is known."""
+        """The size of a file, and its number of records if stated."""
         return self._at(row, "size"), self._at(row, "num_records")
 
     def add(self, row: int) -> Add:
@@ -117,23 +117,23 @@ class Segment:
             return self._nbytes + self._derived_bytes
 
     def followed_by(self, other: Segment) -> Segment:
-        """Both, this one's rows first."""
+        """A segment with the rows of this one, then those of `other`."""
         rows = pa.concat_tables([self.rows, other.rows])
         if rows.num_rows < SMALL:
             rows = rows.combine_chunks()
         if self._index is None and other._index is None:
             return Segment(rows)
         hashes = np.empty(rows.num_rows, np.int64)
-        for (known, order), start in ((self.index, 0), (other.index, self.num_rows)):
-            hashes[order + start] = known
+        for (sorted_hashes, order), start in ((self.index, 0), (other.index, self.num_rows)):
+            hashes[order + start] = sorted_hashes
         return Segment(rows, _sorted(hashes))
 
     def __reduce__(self) -> tuple[type[Segment], tuple[pa.Table]]:
-        return Segment, (self.rows,)  # hashes of texts differ between processes
+        return Segment, (self.rows,)  # without the index: hashes of strings differ between processes
 
 
 def encoded(files: list[tuple[str, Source]]) -> pa.Table:
-    """In slices that stay in the processor's cache while their fields are picked."""
+    """Encodes files in slices that fit the processor's cache."""
     slices = [columns.encode(decoded(files[start : start + SLICE])) for start in range(0, len(files), SLICE)]
     return pa.concat_tables(slices).combine_chunks()
 
@@ -149,7 +149,7 @@ def _sorted(hashes: npt.NDArray[np.int64]) -> Index:
 
 @dataclass(frozen=True)
 class Part:
-    """A segment, and which of its rows are dead in this version."""
+    """A segment with the rows that are dead in this version."""
 
     segment: Segment
     dead: Dead = ()
@@ -158,7 +158,7 @@ class Part:
         return self.segment.num_rows - sum(map(len, self.dead))
 
     def find(self, path: str, removed: Container[int] = ()) -> int | None:
-        """The one row of a live path."""
+        """The row of a live path; None if it is not live here."""
         rows = self.segment.find(path)
         return next((row for row in rows if row not in removed and not any(row in layer for layer in self.dead)), None)
 
@@ -171,7 +171,7 @@ class Part:
 
     @cached_property
     def live(self) -> Rows | None:
-        """The rows of the segment that live, in order; None: all."""
+        """The live rows of the segment, ascending; None: all."""
         if not self.dead:
             return None
         alive = np.ones(self.segment.num_rows, bool)
@@ -183,24 +183,24 @@ class Part:
         return self.segment.rows if self.live is None else self.take(np.arange(len(self)))
 
     def take(self, rows: Rows, names: Sequence[str] = columns.SCHEMA.names) -> pa.Table:
-        """Some of the live rows, ascending, by their number among the live ones."""
-        wanted = rows if self.live is None else self.live[rows]
+        """Some of the live rows, given in ascending order as positions among the live rows."""
+        chosen = rows if self.live is None else self.live[rows]
         table = self.segment.rows.select(names)
         start, taken = 0, []
-        for batch in table.to_batches():  # joining chunks first, as Table.take does, would copy all of them
-            here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + batch.num_rows)]
+        for batch in table.to_batches():  # Table.take would combine all chunks first, which copies them
+            here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + batch.num_rows)]
             if len(here):
                 taken.append(batch.take(pa.array(here - start)))
             start += batch.num_rows
         return pa.Table.from_batches(taken, table.schema)
 
     def total(self, name: str) -> int:
-        """Of a column of numbers."""
+        """The sum of a column of numbers over the live rows."""
         found: int | None = pc.sum(self.take(np.arange(len(self)), [name]).column(0)).as_py()
         return found or 0
 
-    def swept(self) -> Part:
-        """Without its dead rows, where they have become many."""
+    def compacted(self) -> Part:
+        """The part without its dead rows once they are half of the segment or more; otherwise unchanged."""
         if 2 * len(self) > self.segment.num_rows:
             return self
         return Part(Segment(self.table().combine_chunks()))

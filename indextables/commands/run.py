@@ -144,9 +144,9 @@ class Runner:
             context.snapshot()  # TableNotFound, where there is none
         found = cache.counts(None if context is None else context.store.spec)
         cache.invalidate(None if context is None else context.store.spec)
-        rate = found.hits / found.asked if found.asked else 0.0
+        rate = found.hits / found.lookups if found.lookups else 0.0
         name = "all tables" if context is None else str(context.root)
-        return _row(results.INVALIDATE, name, "success", found.hits, found.asked - found.hits, rate)
+        return _row(results.INVALIDATE, name, "success", found.hits, found.lookups - found.hits, rate)
 
 
 _VERBS: dict[type, Any] = {

@@ -1,4 +1,4 @@
-"""The transaction log: names, version files, commits."""
+"""The transaction log: file names, version files, commits, conflict rules, and a cache of what was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells a log from another that takes its place under the same path."""
+"""Detects that a table was deleted and created again under the same path."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A file of the log that the rest hangs on, and a digest of its text: commits carry an id of their own, so it tells logs apart."""
+    """A file of the log with the digest of its text. Commits have unique ids, so two logs never share it: if it changes, the log did."""
 
     path: str
-    digest: bytes | None  # None: only its size and time are known
-    stamp: tuple[int, int] | None  # None: it was never listed
+    digest: bytes | None  # None: only size and time are known
+    stamp: tuple[int, int] | None  # size and time; None: it was never listed

@@ -1,7 +1,7 @@
-"""What this process knows of logs: five kinds of things, each with its time to live and its hits counted.
+"""The per-process cache of logs: five kinds of entries, each with a time to live and a hit rate.
 
-The listing of a log is the key to the rest: whoever takes a fresh one compares it with the one before, and what does not fit is forgotten
-(`LogCache.revalidate`). So a table that was deleted and made again under the same path is noticed, and time to live is only an upper bound.
+Every fresh listing of a log is compared with the one before, and entries that no longer fit are dropped (`LogCache.revalidate`). So a table
+that was deleted and created again under the same path is detected; the time to live is only an upper bound.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from indextables.process_cache import ProcessCache
 
 
 class CacheKind(StrEnum):
-    """The word is that of the statistics."""
+    """The values are the names used in the statistics."""
 
     PROTOCOL = "protocol"
     METADATA = "metadata"
     VERSION = "version"  # the actions of a version
-    FILES = "files"  # the live files of the newest version read
+    FILES = "files"  # the live files of the newest version that was read
     VERSIONS_LIST = "versionsList"
 
 
@@ -40,19 +40,19 @@ class _Held:
     weight: int = 0  # bytes, or actions
 
     def is_young(self, now_ms: int, ttl_ms: int) -> bool:
-        return 0 <= now_ms - self.since_ms < ttl_ms  # a clock that was set back makes nothing young
+        return 0 <= now_ms - self.since_ms < ttl_ms  # negative after the clock was set back: treated as expired
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of all kinds together."""
+    """Hits and lookups, summed over all kinds."""
 
     hits: int
-    asked: int
+    lookups: int
 
 
 class LogCache:
-    """Of one table. Safe to use from many threads; what it hands out is immutable."""
+    """The cache of one table. Safe to use from many threads; the values it returns are immutable."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -60,26 +60,26 @@ class LogCache:
         self._versions: OrderedDict[int, _Held] = OrderedDict()
         self._actions = 0
         self._anchor: Anchor | None = None
-        self._seen: LogListing | None = None  # the listing that everything held agrees with
-        self._generation = 0  # one more whenever everything was forgotten
+        self._last_listing: LogListing | None = None  # all entries are consistent with it
+        self._generation = 0  # incremented whenever everything is dropped
         self._hits = dict.fromkeys(CacheKind, 0)
-        self._asked = dict.fromkeys(CacheKind, 0)
+        self._lookups = dict.fromkeys(CacheKind, 0)
 
     def get(self, kind: CacheKind, now_ms: int, ttl_ms: int) -> Any | None:
-        """The protocol, metadata, files or listing that is held, if it is young enough."""
+        """The cached protocol, metadata, files or listing, if it is not too old."""
         with self._lock:
             held = self._single.get(kind)
             return self._counted(kind, held if held is not None and held.is_young(now_ms, ttl_ms) else None)
 
     def put_state(self, state: Mapping[CacheKind, Any], anchor: Anchor, weight: int, now_ms: int, generation: int | None) -> None:
-        """What was read of the newest version since `generation` began; ignored if all was forgotten meanwhile."""
+        """Stores what was read of the newest version during `generation`; ignored if the cache was cleared meanwhile."""
         with self._lock:
             if generation == self._generation:
                 self._anchor = anchor
                 self._single |= {kind: _Held(value, now_ms, weight if kind is CacheKind.FILES else 0) for kind, value in state.items()}
 
-    def vouch(self, anchor: Anchor, generation: int | None) -> None:
-        """What the versions hang on that were read since `generation` began, where no state does."""
+    def put_anchor(self, anchor: Anchor, generation: int | None) -> None:
+        """Sets the anchor of versions that were read during `generation`, unless a state has set one."""
         with self._lock:
             if generation == self._generation and self._anchor is None:
                 self._anchor = anchor
@@ -95,7 +95,7 @@ class LogCache:
             return found
 
     def put_version(self, file: VersionFile, now_ms: int, generation: int | None) -> None:
-        """The versions used least lately make room."""
+        """Stores a version; the least recently used versions are dropped to stay within the limits."""
         with self._lock:
             if generation != self._generation:
                 return
@@ -106,32 +106,32 @@ class LogCache:
                 self.drop_version(next(iter(self._versions)))
 
     @property
-    def seen(self) -> LogListing | None:
-        """The listing that was taken last."""
+    def last_listing(self) -> LogListing | None:
+        """The most recent listing."""
         with self._lock:
-            return self._seen
+            return self._last_listing
 
-    def revalidate(self, listing: LogListing, still_there: Callable[[Anchor], bool], now_ms: int) -> int:
-        """Takes a fresh listing; forgets everything if a file changed since the one before, or the anchor is not what it was, or missing:
-        sizes and times alone do not tell a log from one that took its place within the same second.
+    def revalidate(self, listing: LogListing, is_unchanged: Callable[[Anchor], bool], now_ms: int) -> int:
+        """Takes a fresh listing. Drops everything if a file changed since the one before, or if the anchor changed or is missing: sizes and
+        times alone do not distinguish a log from one that replaced it within the same second.
 
-        Gives the generation: what is read from now on is put under it.
+        Returns the generation under which everything read from now on is stored.
         """
         with self._lock:
-            seen, anchor = self._seen, self._anchor
-        before = seen.stamps if seen is not None else {}
-        changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in before.items())
-        if changed or anchor is None or not still_there(anchor):
+            previous, anchor = self._last_listing, self._anchor
+        stamps = previous.stamps if previous is not None else {}
+        changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in stamps.items())
+        if changed or anchor is None or not is_unchanged(anchor):
             self.invalidate()
-        elif seen is not None and not _is_continued(seen, listing):
+        elif previous is not None and not _only_adds_versions(previous, listing):
             self.invalidate(CacheKind.FILES)
         with self._lock:
-            self._seen = listing
+            self._last_listing = listing
             self._single[CacheKind.VERSIONS_LIST] = _Held(listing, now_ms)
             return self._generation
 
     def invalidate(self, *kinds: CacheKind) -> None:
-        """Forgets these kinds, by default all. The counts stay."""
+        """Drops the entries of these kinds, by default of all. The counts stay."""
         with self._lock:
             for kind in kinds or CacheKind:
                 self._single.pop(kind, None)
@@ -139,40 +139,40 @@ class LogCache:
                     self._versions.clear()
                     self._actions = 0
             if not kinds:
-                self._anchor = self._seen = None
+                self._anchor = self._last_listing = None
                 self._generation += 1
 
     def stats(self) -> dict[str, float]:
-        """Hits of each kind, as a part of what was asked."""
+        """The hit rate of each kind, from 0 to 1."""
         with self._lock:
-            return {f"{kind}HitRate": self._hits[kind] / self._asked[kind] if self._asked[kind] else 0.0 for kind in CacheKind}
+            return {f"{kind}HitRate": self._hits[kind] / self._lookups[kind] if self._lookups[kind] else 0.0 for kind in CacheKind}
 
     def counts(self) -> Counts:
         with self._lock:
-            return Counts(sum(self._hits.values()), sum(self._asked.values()))
+            return Counts(sum(self._hits.values()), sum(self._lookups.values()))
 
     @property
     def weight(self) -> int:
-        """Bytes of live files."""
+        """Approximate bytes of the cached live files."""
         held = self._single.get(CacheKind.FILES)
         return held.weight if held else 0
 
     def _counted(self, kind: CacheKind, held: _Held | None) -> Any | None:
-        self._asked[kind] += 1
+        self._lookups[kind] += 1
         self._hits[kind] += held is not None
         return held.value if held is not None else None
 
     def drop_version(self, version: int) -> None:
         with self._lock:
-            gone = self._versions.pop(version, None)
-            self._actions -= gone.weight if gone else 0
+            dropped = self._versions.pop(version, None)
+            self._actions -= dropped.weight if dropped else 0
 
 
-def _is_continued(seen: LogListing, listing: LogListing) -> bool:
-    """Whether nothing but versions at the end came since: a checkpoint, a state or a pointer may say more, and so may what was restored."""
-    known, new = seen.versions, listing.versions[len(seen.versions) :]
-    end = max((*seen.versions, *seen.bases), default=-1)
-    same = (known, seen.bases, seen.has_pointer) == (listing.versions[: len(known)], listing.bases, listing.has_pointer)
+def _only_adds_versions(previous: LogListing, listing: LogListing) -> bool:
+    """Whether only versions at the end are new. A new checkpoint, state or pointer, or a restored version, may change the files."""
+    old, new = previous.versions, listing.versions[len(previous.versions) :]
+    end = max((*previous.versions, *previous.bases), default=-1)
+    same = (old, previous.bases, previous.has_pointer) == (listing.versions[: len(old)], listing.bases, listing.has_pointer)
     return same and all(version > end for version in new)
 
 
@@ -180,12 +180,12 @@ _TABLES: ProcessCache[Hashable, LogCache] = ProcessCache(lambda: (limits.CACHED_
 
 
 def cache_of(key: Hashable) -> LogCache:
-    """The one cache of a table in this process; tables used least lately are forgotten."""
+    """This process's cache of a table; the caches of the least recently used tables are dropped."""
     return _TABLES.get_or_make(key, LogCache)
 
 
 def trim() -> None:
-    """Lets go of live files, those of the tables used least lately first, until all fit."""
+    """Drops live files, those of the least recently used tables first, until the rest fits."""
     tables = _TABLES.values()
     total = sum(cache.weight for cache in tables)
     for cache in tables:
@@ -196,13 +196,13 @@ def trim() -> None:
 
 
 def counts(key: Hashable | None = None) -> Counts:
-    """How often this process's cache of a table, or of all tables, was asked and had it."""
+    """Hits and lookups of this process's cache of a table, or of all tables."""
     found = [cache.counts() for cache in _chosen(key)]
-    return Counts(sum(one.hits for one in found), sum(one.asked for one in found))
+    return Counts(sum(one.hits for one in found), sum(one.lookups for one in found))
 
 
 def invalidate(key: Hashable | None = None) -> None:
-    """Forgets everything of a table, or of all tables; the counts stay."""
+    """Drops all entries of a table, or of all tables; the counts stay."""
     for cache in _chosen(key):
         cache.invalidate()
 
@@ -212,4 +212,5 @@ def _chosen(key: Hashable | None) -> list[LogCache]:
 
 
 def forget(key: Hashable) -> None:
+    """Drops the cache of a table with its counts."""
     _TABLES.pop(key)

@@ -1,4 +1,4 @@
-"""What stands in the way of a commit on a newer base. Pure: facts in, an error or nothing out."""
+"""Conflict rules: whether a commit may go on top of a newer version than the one it was prepared on. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from indextables.errors import ConcurrentConflict
 
 
 def require_live(operation: str, sources: Iterable[str], live: Container[str], base_version: int) -> None:
-    """Every split an operation replaces must still be live: otherwise rows would come back or be doubled."""
+    """ConcurrentConflict unless every split that the operation replaces is still live: otherwise rows would reappear or be duplicated."""
     gone = [path for path in sources if path not in live]
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
@@ -19,22 +19,22 @@ def require_live(operation: str, sources: Iterable[str], live: Container[str], b
 
 
 def require_same_columns(operation: str, seen: Metadata, now: Metadata, base_version: int) -> None:
-    """Splits are written for the columns that the table had then; another program may change them, or make the table anew."""
+    """ConcurrentConflict if the columns changed since: splits were written for the old ones."""
     for name, before, after in (
         ("schema", seen.schema_string, now.schema_string),
         ("partition columns", seen.partition_columns, now.partition_columns),
     ):
         if before != after:
             raise ConcurrentConflict(
-                f"{operation} wrote splits for the {name} {str(before)[:200]}, and another commit up to version {base_version} "
-                f"made it {str(after)[:200]}; nothing was committed"
+                f"{operation} wrote splits for the {name} {str(before)[:200]}, but another commit up to version {base_version} "
+                f"changed it to {str(after)[:200]}; nothing was committed"
             )
 
 
 def require_same_metadata(operation: str, seen: Metadata, now: Metadata, base_version: int) -> None:
-    """What replaces the metadata was written by one who saw all of it: what another commit changed meanwhile would be undone.
+    """ConcurrentConflict if another commit changed the metadata that the operation replaces: that change would be lost.
 
-    Doc mappings come with appends, and stay whoever writes the next metadata.
+    Doc mappings may differ: appends add them, and `Metadata.following` keeps them.
     """
     changed = [name for name in ("name", "description") if getattr(seen, name) != getattr(now, name)]
     either = seen.configuration.items() ^ now.configuration.items()
@@ -42,11 +42,11 @@ def require_same_metadata(operation: str, seen: Metadata, now: Metadata, base_ve
     if changed:
         raise ConcurrentConflict(
             f"{operation} read metadata whose {', '.join(changed)} another commit up to version {base_version} changed; "
-            "nothing was written: refresh, and say it of what is there now"
+            "nothing was written; refresh the table and repeat the change"
         )
 
 
 def is_already_committed(txn: Txn, known: Mapping[str, Txn]) -> bool:
-    """Whether the table has this application's number, or a later one: a replaced attempt must not commit late."""
+    """Whether the application already committed this number or a later one: a superseded attempt must not commit late."""
     last = known.get(txn.app_id)
     return last is not None and last.version >= txn.version

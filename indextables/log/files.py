@@ -1,4 +1,4 @@
-"""The bytes of a version file or checkpoint: gzip or plain, told apart by their first bytes, and bounded when expanded."""
+"""Packs and unpacks version files and checkpoints: gzip or plain, distinguished by their first bytes, with a bound on the expanded size."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SCALA_PREFIX = b"\x01\x01"  # Scala writers put these two bytes before the gzip
 
 
 def pack(text: bytes, *, compress: bool) -> bytes:
-    """Equal texts give equal bytes: the gzip header carries no time."""
+    """Equal texts give equal bytes: the gzip header contains no time."""
     return gzip.compress(text, compresslevel=6, mtime=0) if compress else text
 
 
 class Packer:
-    """`pack` of a text that comes piece by piece: only the packed bytes are kept."""
+    """Packs a text that arrives in pieces; only the packed bytes are kept in memory."""
 
     def __init__(self, *, compress: bool) -> None:
         self._packer = zlib.compressobj(6, zlib.DEFLATED, 31) if compress else None
@@ -38,12 +38,12 @@ class Packer:
 
 
 def expanded_limit(size: int) -> int:
-    """How many bytes a compressed log file of `size` bytes may expand to: a bomb is small and expands a thousandfold."""
+    """Maximum expanded size of a compressed log file of `size` bytes: a decompression bomb expands a thousandfold."""
     return min(limits.VERSION_FILE_BYTES, max(limits.EXPANDED_FLOOR, size * limits.EXPANDED_RATIO))
 
 
 def unpack(data: bytes, source: str) -> bytes:
-    """The text of a log file; LogCorrupted names the source if it is damaged, empty or too large."""
+    """The text of a log file; LogCorrupted names `source` if it is damaged, empty or too large."""
     if not data:
         raise LogCorrupted(f"{source} is empty")
     if data.startswith(_SCALA_PREFIX + _GZIP):
@@ -57,7 +57,7 @@ def unpack(data: bytes, source: str) -> bytes:
 
 
 def pieces(data: bytes, source: str) -> Iterator[bytes]:
-    """The text of a log file that we wrote, piece by piece; LogCorrupted."""
+    """Yields the text of a log file of this package in pieces, without a bound; LogCorrupted if it is damaged."""
     if data.startswith(_GZIP):
         yield from _chunks(data, source)
     else:
@@ -65,13 +65,13 @@ def pieces(data: bytes, source: str) -> Iterator[bytes]:
 
 
 def _expand(data: bytes, source: str) -> bytes:
-    """Every gzip member, with length and checksum verified by zlib; never more than the limit in memory."""
+    """Expands every gzip member, with its length and checksum verified by zlib; never holds more than the limit in memory."""
     small = _small(data)
     if small is not None:
         return small
     most = expanded_limit(len(data))
     if most > limits.EXPANDED_FLOOR:
-        # What may take a lot of memory is measured first: a bomb shows itself before anything is kept.
+        # The limit is large: measure first, so that a bomb is refused before its text is kept.
         _refuse_above(most, _chunks(data, source), source)
     chunks: list[bytes] = []
     _refuse_above(most, _chunks(data, source), source, chunks)
@@ -79,12 +79,12 @@ def _expand(data: bytes, source: str) -> bytes:
 
 
 def _small(data: bytes) -> bytes | None:
-    """A single member of less than a chunk, as nearly all version files are; None for everything else."""
+    """Expands a single member of less than one chunk, as nearly all version files are; None for anything else."""
     member = zlib.decompressobj(wbits=31)
     try:
         text = member.decompress(data, _CHUNK)
     except zlib.error:
-        return None  # which is said by those who look again
+        return None  # `_chunks` reports the error
     return text if member.eof and not member.unused_data and len(text) <= expanded_limit(len(data)) else None
 
 

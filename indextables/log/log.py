@@ -22,18 +22,18 @@ from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
 
-CHUNK = 64  # versions of one task at most: a task costs as much as reading a small file
+CHUNK = 64  # maximum number of versions per task: starting a task costs as much as reading a small file
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How logs are read."""
+    """Settings for reading logs."""
 
     parallelism: int = 4
     timeout_seconds: float = 30
-    cache_ms: int = 300_000  # 0: nothing is kept
-    manifests: int = 8  # read at a time
-    decoded_manifests: bool = True  # whether manifests may come from this machine's cache of decoded ones
+    cache_ms: int = 300_000  # time to live of cached contents; 0: no cache
+    manifests: int = 8  # manifests read in parallel
+    decoded_manifests: bool = True  # whether to use this machine's cache of decoded manifests
 
     @classmethod
     def of(cls, config: Config) -> Reading:
@@ -47,7 +47,7 @@ class Reading:
         )
 
     def from_store(self) -> Reading:
-        """The same without any cache, so that damage in the store shows."""
+        """The same settings without any cache, so that damage in the store is found."""
         return replace(self, cache_ms=0, decoded_manifests=False)
 
 
@@ -55,82 +55,82 @@ DEFAULT = Reading()
 
 
 class TransactionLog:
-    """The log of one table in one store. What is read goes through this process's cache of it, unless `reading` says otherwise."""
+    """The log of one table in one store, read through this process's cache unless `reading` disables it."""
 
     def __init__(self, store: Store, reading: Reading = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
         self.store = store
         self.reading = reading
         self.clock = clock
-        self.generation: int | None = None  # of the cache, when this log was last listed; before that it is not used
-        self._held: tuple[names.LogListing, Anchor] | None = None
+        self.generation: int | None = None  # of the cache at the last listing; None: not listed yet, so the cache is not used
+        self._confirmed: tuple[names.LogListing, Anchor] | None = None  # an anchor that was found unchanged, and at which listing
 
     def from_store(self) -> TransactionLog:
-        """The same log, read from the store alone and from no cache."""
+        """The same log, read from the store without any cache."""
         return TransactionLog(self.store, self.reading.from_store(), self.clock)
 
     def listing(self, max_staleness_ms: int = 0, version: int | None = None) -> names.LogListing:
-        """Fresh, or seen by this process no longer ago than that; a missing folder lists as empty.
+        """A fresh listing, or this process's last one if it is not older than `max_staleness_ms`. A missing folder is an empty listing.
 
-        Those who stand at `version` need nothing before it: that part is as this process last saw it, or left out where nothing is kept.
+        With `version`, only names from that version on are listed: the part before is taken from the last listing, or left out without one.
         """
         cache = self.cache()
         if cache is None:
             return self.look(None if version is None else version - 1)
-        known: names.LogListing | None = cache.get(
+        cached: names.LogListing | None = cache.get(
             CacheKind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms)
         )
-        if known is not None and self.generation is not None:
-            return known
-        seen = cache.seen
+        if cached is not None and self.generation is not None:
+            return cached
+        previous = cache.last_listing
         if version is None:
             listing = self.look()
-        elif seen is None or not seen.versions:
+        elif previous is None or not previous.versions:
             listing = self.look(version - 1)
         else:
-            start = min(version, seen.versions[-1])
-            listing = seen.before(start).followed_by(self.look(start - 1))
-        self.generation = cache.revalidate(listing, lambda anchor: self.holds(anchor, listing), self.clock.now_ms())
+            start = min(version, previous.versions[-1])
+            listing = previous.before(start).followed_by(self.look(start - 1))
+        self.generation = cache.revalidate(listing, lambda anchor: self.is_unchanged(anchor, listing), self.clock.now_ms())
         return listing
 
     @property
     def is_new(self) -> bool:
-        """Whether this process has not listed it yet, or keeps nothing of what it lists."""
+        """Whether this process has no cached listing of the log."""
         cache = self.cache()
-        return cache is None or cache.seen is None
+        return cache is None or cache.last_listing is None
 
     def look(self, after: int | None = None) -> names.LogListing:
-        """What the folder shows now, and nothing more; with `after` only what follows the file of that version, by name."""
+        """Lists the folder without the cache; with `after`, only names that sort after the file of that version."""
         if after is None or after < 0:
             return names.LogListing.of_entries(self.store.list(LOG_FOLDER))
         return names.LogListing.of_entries(self.store.list(LOG_FOLDER, names.version_path(after)), after + 1)
 
-    def holds(self, anchor: Anchor, listing: names.LogListing) -> bool:
-        """Whether the file is there as it was. Its bytes are read: times can be equal where a table was made again at once."""
-        if self._held is not None and self._held[0] is listing and self._held[1] == anchor:
+    def is_unchanged(self, anchor: Anchor, listing: names.LogListing) -> bool:
+        """Whether the anchor file is unchanged. Its bytes are read, since a table that was created again at once may have equal times."""
+        if self._confirmed is not None and self._confirmed[0] is listing and self._confirmed[1] == anchor:
             return True
-        if not self._is_same(anchor, listing):
+        if not self._has_digest(anchor, listing):
             return False
-        self._held = listing, anchor
+        self._confirmed = listing, anchor
         return True
 
-    def _is_same(self, anchor: Anchor, listing: names.LogListing) -> bool:
+    def _has_digest(self, anchor: Anchor, listing: names.LogListing) -> bool:
         stamp = listing.stamp(anchor.path)
         if stamp is None or (anchor.stamp is not None and anchor.stamp != stamp):
             return False
         return anchor.digest is None or anchor.digest == self.digest(anchor.path)
 
     def digest(self, path: str) -> bytes | None:
-        """Of what a version file says, however it is packed; None where there is no such file, or a broken one."""
+        """Digest of the text of a version file; None if it is missing or damaged."""
         try:
             return digest_of(files.unpack(self.store.read(path), path))
         except (FileNotFoundError, LogCorrupted):
             return None
 
     def read(self, version: int) -> VersionFile:
-        """One version; VersionNotFound, LogCorrupted. A malformed line anywhere in it is found now, not when it is used."""
-        known = self._cached(version)
-        if known is not None:
-            return known
+        """Reads one version; VersionNotFound, LogCorrupted. Every line is validated now, not when it is used."""
+        cached = self._cached(version)
+        if cached is not None:
+            return cached
         path = names.version_path(version)
         try:
             data = self.store.read(path)
@@ -138,14 +138,14 @@ class TransactionLog:
             raise VersionNotFound(f"version {version} of {self.store.root} is not in the log") from None
         return self._decoded(version, data)
 
-    def spelled(self, version: int) -> list[dict[str, Any]]:
-        """The lines of a version as they stand there, checked like every version that is read."""
+    def raw_lines(self, version: int) -> list[dict[str, Any]]:
+        """The lines of a version as plain JSON objects, validated like every version that is read."""
         self.read(version)
         text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
-        """In the order given; many at a time and ahead of what is used. StorageError if nothing arrives for too long."""
+        """Yields versions in the order given, read ahead in parallel. StorageError if none arrives within the timeout."""
         parallelism = self.reading.parallelism
         if parallelism == 1 or len(versions) < 2:
             yield from map(self.read, versions)
@@ -157,7 +157,7 @@ class TransactionLog:
                 yield content if isinstance(content, VersionFile) else self._decoded(version, content)
 
     def _fetched(self, chunks: Sequence[Sequence[int]]) -> Iterator[list[VersionFile | bytes]]:
-        if not self.store.capabilities.has_latency:  # small files arrive faster than threads can take turns
+        if not self.store.capabilities.has_latency:  # reading a small file takes less time than switching threads
             yield from map(self._fetch, chunks)
             return
         parallelism = self.reading.parallelism
@@ -177,18 +177,18 @@ class TransactionLog:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fetch(self, versions: Sequence[int]) -> list[VersionFile | bytes]:
-        """What the cache knows, and the bytes of the others."""
-        known = {version: file for version in versions if (file := self._cached(version)) is not None} if self.reading.cache_ms else {}
-        missing = [version for version in versions if version not in known]
+        """Cached versions decoded, all others as bytes, in the order given."""
+        cached = {version: file for version in versions if (file := self._cached(version)) is not None} if self.reading.cache_ms else {}
+        missing = [version for version in versions if version not in cached]
         try:
             contents = self.store.read_many([names.version_path(version) for version in missing]) if missing else []
         except FileNotFoundError:
-            return [self.read(version) for version in versions]  # which names the one that is gone
-        found: dict[int, VersionFile | bytes] = {**known, **dict(zip(missing, contents, strict=True))}
+            return [self.read(version) for version in versions]  # raises VersionNotFound for the missing one
+        found: dict[int, VersionFile | bytes] = {**cached, **dict(zip(missing, contents, strict=True))}
         return [found[version] for version in versions]
 
     def read_present(self, versions: Sequence[int]) -> list[VersionFile]:
-        """Like read_many, without those that expired since they were listed."""
+        """Like read_many, but leaves out versions that expired since they were listed."""
         with suppress(VersionNotFound):
             return list(self.read_many(versions))
         found: list[VersionFile] = []
@@ -211,18 +211,18 @@ class TransactionLog:
         return file
 
     def withdraw(self, version: int) -> None:
-        """Takes back a version that this program just wrote and no reader can see, since a later checkpoint stands for it."""
+        """Deletes a version that this program just wrote and that no reader sees, because a later checkpoint covers it."""
         self.store.delete(names.version_path(version))
         self.invalidate_cache()
 
     def write(self, version: int, actions: Sequence[Action], *, compress: bool = True) -> bool:
-        """The commit itself: True if this call made the version, False if it was there (and stays as it is).
+        """Commits: True if this call created the version, False if it already existed (and is unchanged).
 
-        InvalidArgument, and nothing is written, where no reader would take it: one such version would end the table.
+        InvalidArgument, and nothing is written, if readers would refuse the version: one such version makes the table unreadable.
         """
         data = _packed(version, actions, compress=compress)
         cache = self.cache()
-        if cache is not None:  # the number may have been another's, which expired
+        if cache is not None:  # an expired version may have had the same number
             cache.drop_version(version)
             cache.invalidate(CacheKind.VERSIONS_LIST)
         return self.store.create(names.version_path(version), data)
@@ -230,32 +230,32 @@ class TransactionLog:
     # ---- cache
 
     def cache(self) -> LogCache | None:
-        """This process's cache of the log; None where it is off."""
+        """This process's cache of the log; None if caching is off."""
         return caches.cache_of(self.store.spec) if self.reading.cache_ms > 0 else None
 
     def cache_stats(self) -> dict[str, float]:
-        """`protocolHitRate, metadataHitRate, versionHitRate, filesHitRate, versionsListHitRate`; empty where caching is off."""
+        """`protocolHitRate, metadataHitRate, versionHitRate, filesHitRate, versionsListHitRate`; empty if caching is off."""
         cache = self.cache()
         return {} if cache is None else cache.stats()
 
     def invalidate_cache(self, kind: str | None = None) -> None:
-        """Forgets everything this process knows of the log; or `protocol`, `metadata`, or `versions`: all that a new version changes."""
+        """Drops cached contents of the log: all, or only `protocol`, `metadata`, or `versions` (all that a new version changes)."""
         cache = self.cache()
         if cache is not None:
             kinds = () if kind is None else tuple(VERSION_DEPENDENT) if kind == "versions" else (CacheKind(kind),)
             cache.invalidate(*kinds)
 
     def close(self) -> None:
-        """Lets go of what this process holds of the log. A closed log can be read again, from nothing."""
+        """Drops this process's cache of the log. A closed log can still be read."""
         caches.forget(self.store.spec)
 
 
 def _packed(version: int, actions: Sequence[Action], *, compress: bool) -> bytes:
-    """The bytes of a version file, which were read as every reader will: actions that a program made up may hold anything."""
+    """The bytes of a version file, decoded once as a check: actions given by callers may hold anything."""
     source = f"version {version}"
     try:
         data = files.pack(encode_actions(actions), compress=compress)
         decode_version(files.unpack(data, source), source, version)
     except (UnicodeEncodeError, TypeError, OverflowError, LogCorrupted) as error:
-        raise InvalidArgument(f"{source} was not written, since it could not be read again: {error}") from None
+        raise InvalidArgument(f"{source} was not written, because no reader would accept it: {error}") from None
     return data

@@ -1,4 +1,4 @@
-"""The names of files in the log folder. They are matched in full, never by prefix: killed writers leave temporary files there."""
+"""The names of files in the log folder, matched in full and never by prefix: killed writers leave temporary files there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
 PARQUET_FOLDER = "_checkpoints"
 _PARQUET = re.compile(r"_checkpoints/([0-9]{20})\.checkpoint\.json")
 _CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..+")
-_LARGEST = 2**63 - 1  # versions are longs everywhere
+_LARGEST = 2**63 - 1  # versions are Java longs
 
 
 def version_path(version: int) -> str:
@@ -34,7 +34,7 @@ def parquet_metadata_path(version: int) -> str:
 
 
 def parquet_path(version: int, part: int | None = None) -> str:
-    """The only file of a Parquet checkpoint, or one of its parts, counted from 1."""
+    """The single file of a Parquet checkpoint, or one of its parts, counted from 1."""
     middle = "" if part is None else f"{part:05d}."
     return f"{LOG_FOLDER}/{PARQUET_FOLDER}/{version:020d}.checkpoint.{middle}parquet"
 
@@ -49,13 +49,13 @@ def state_folder(version: int) -> str:
 
 
 def head_paths(version: int) -> tuple[str, ...]:
-    """The files of which any makes a version have a checkpoint or state; all others are only what these name."""
+    """The files that define a checkpoint or state of a version: it exists if any of them does. All its other files are named in these."""
     state = f"{LOG_FOLDER}/{state_folder(version)}/_manifest"
     return checkpoint_path(version), f"{state}.avro", f"{state}.json", parquet_metadata_path(version)
 
 
 def is_part_of(name: str, version: int) -> bool:
-    """Whether a base name is that of a part of the multi-part checkpoint of `version`."""
+    """Whether `name`, without a folder, is a part of the multi-part checkpoint of `version`."""
     match = _PART.fullmatch(name)
     return match is not None and int(match[1]) == version
 
@@ -66,15 +66,15 @@ def pointer_path() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """What a listing of the log folder shows; foreign names are passed over."""
+    """A listing of the log folder; unknown names are ignored."""
 
     versions: tuple[int, ...]  # ascending
-    checkpoints: tuple[int, ...]  # ascending; JSON, in one file or with parts
+    checkpoints: tuple[int, ...]  # ascending; JSON checkpoints, in one file or in parts
     has_pointer: bool
     states: tuple[int, ...] = ()  # ascending; folders with a state manifest
-    parquets: tuple[int, ...] = ()  # ascending; Parquet checkpoints that have their metadata
+    parquets: tuple[int, ...] = ()  # ascending; Parquet checkpoints whose metadata file exists
     stamps: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # size and time of every file, by its path in the log folder
-    since: int = 0  # versions and JSON checkpoints before this one were not looked at
+    since: int = 0  # versions and JSON checkpoints before this one were not listed
 
     @classmethod
     def of_entries(cls, entries: Iterable[Entry], since: int = 0) -> LogListing:
@@ -90,41 +90,41 @@ class LogListing:
         return cls(versions, checkpoints, POINTER in seen, states, parquets)
 
     def before(self, version: int) -> LogListing:
-        """What comes before the files of a version, by name; pointer, states and Parquet checkpoints come after all of them."""
+        """The files whose names sort before those of `version`; the pointer, states and Parquet checkpoints sort after all versions."""
         end = f"{version:020d}"
         stamps = {name: stamp for name, stamp in self.stamps.items() if name < end}
         return LogListing(_below(self.versions, version), _below(self.checkpoints, version), False, stamps=stamps, since=self.since)
 
     def followed_by(self, later: LogListing) -> LogListing:
-        """With names that all come after these."""
+        """This listing joined with `later`, whose names all sort after these."""
         stamps = {**self.stamps, **later.stamps}
         versions, checkpoints = self.versions + later.versions, self.checkpoints + later.checkpoints
         return LogListing(versions, checkpoints, later.has_pointer, later.states, later.parquets, stamps, self.since)
 
     @property
     def is_empty(self) -> bool:
-        """No sign of a table. A pointer alone is one: it tells of a log that was lost."""
+        """Whether there is no sign of a table. A pointer alone is a sign: the rest of the log was lost."""
         return not self.versions and not self.bases and not self.has_pointer
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """Versions that a checkpoint or state stands for, ascending."""
+        """Versions with a checkpoint or state, ascending."""
         return tuple(sorted({*self.checkpoints, *self.states, *self.parquets}))
 
     def stamp(self, path: str) -> tuple[int, int] | None:
-        """Size and time of a file of the log, if it is there."""
+        """Size and time of a file of the log; None if it is not listed."""
         return self.stamps.get(path.removeprefix(LOG_FOLDER + "/"))
 
     def checkpoint_files(self, version: int) -> list[str]:
-        """The paths of all that was written for the JSON and Parquet checkpoints of a version, whole or not; ascending."""
+        """The paths of all files of the JSON and Parquet checkpoints of a version, complete or not, ascending."""
         matches = ((path, _CHECKPOINT_FILE.fullmatch(path)) for path in self.stamps)
         return sorted(f"{LOG_FOLDER}/{path}" for path, match in matches if match is not None and int(match[1]) == version)
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:
-        """The unbroken versions after `base`, and the first missing one if later versions follow it (a gap)."""
+        """The consecutive versions after `base`, and the first missing version if later ones exist (a gap)."""
         after = [v for v in self.versions if v > base]
-        unbroken = tuple(v for index, v in enumerate(after) if v == base + 1 + index)
-        return unbroken, (base + 1 + len(unbroken) if len(unbroken) < len(after) else None)
+        consecutive = tuple(v for index, v in enumerate(after) if v == base + 1 + index)
+        return consecutive, (base + 1 + len(consecutive) if len(consecutive) < len(after) else None)
 
 
 def _below(numbers: tuple[int, ...], end: int) -> tuple[int, ...]:

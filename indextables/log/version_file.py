@@ -1,4 +1,4 @@
-"""A version file as it was read: its actions, and the bytes they came from."""
+"""A version file as it was read: its actions and its bytes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from indextables.log import files
 
 class VersionFile(Struct, frozen=True):
     version: int
-    items: Sequence[Action | AddBlock]  # in their order
-    unknown: int
-    data: bytes  # as it is stored, or its text
+    items: Sequence[Action | AddBlock]  # in the order of the file
+    unknown: int  # number of lines with an unknown action
+    data: bytes  # packed or plain
 
     @property
     def actions(self) -> list[Action]:
-        """Each of them, decoded."""
+        """All actions, decoded, in the order of the file."""
         found: list[Action] = []
         for item in self.items:
             found.extend(decoded([(path, item) for path in item.texts]) if isinstance(item, AddBlock) else (item,))
         return found
 
     def __len__(self) -> int:
-        """How many actions it has that we know."""
+        """The number of known actions."""
         return sum(len(item.texts) if isinstance(item, AddBlock) else 1 for item in self.items)
 
     @property
     def digest(self) -> bytes:
-        """Of its text, however it was packed."""
+        """Digest of the text, independent of how it was packed."""
         return digest_of(files.unpack(self.data, f"version {self.version}"))
 
 

@@ -1,4 +1,4 @@
-"""`where` predicates: parsed, bound to a schema, and evaluated over Arrow batches, single rows and ranges."""
+"""`where` predicates: parsed, bound to a schema, and evaluated on Arrow batches, single rows and ranges of column statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bound predicate over Arrow columns, in Spark's three-valued logic."""
+"""Evaluates a bound predicate on Arrow columns, in Spark's three-valued logic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRUE, _FALSE, _NULL = (typed_scalar(value, pa.bool_()) for value in (True, Fals
 def evaluate(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
     """True, false or null for each row, as a boolean array (chunked for tables, unless no column is used).
 
-    `kinds` has the type of each column used; the batch may hold them in other types that cast to those without loss.
+    `kinds` has the canonical type of each column used; the batch may have other types that cast to those without loss.
     """
     match expression:
         case Constant(value):
@@ -73,7 +73,7 @@ def _column(batch: pa.RecordBatch | pa.Table, name: str, kind: pa.DataType) -> A
 
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
-    """The type literals are compared in: they may be out of range of the narrower ones."""
+    """The type in which a column is compared with literals, which may be out of range of the column's own type."""
     return pa.int64() if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
 
 
@@ -81,14 +81,14 @@ def _lifted(batch: pa.RecordBatch | pa.Table, name: str, kinds: pa.Schema, commo
     column = _column(batch, name, kinds.field(name).type)
     if pa.types.is_floating(common):
         return column.cast(pa.float64(), safe=False)  # integers above 2**53 round, as in Spark
-    if pa.types.is_timestamp(common):  # microseconds: a timestamp without zone is taken for UTC, and a date for its midnight
+    if pa.types.is_timestamp(common):  # as microseconds: a timestamp without zone counts as UTC, a date as its midnight
         return (column.cast(pa.timestamp("us")) if pa.types.is_date(column.type) else column).cast(pa.int64())
     return column if column.type == common else column.cast(common)
 
 
 def _compare(operator: Operator, column: Any, value: Any) -> Any:
     if pa.types.is_floating(column.type) and math.isnan(value):
-        if operator in ("<=", ">"):  # NaN is equal to itself and above everything
+        if operator in ("<=", ">"):  # NaN equals itself and is greater than everything else
             return _unless_null(column, _TRUE if operator == "<=" else _FALSE)
         return pc.is_nan(column) if operator in ("=", ">=") else pc.invert(pc.is_nan(column))
     answers = _KERNELS[operator](column, typed_scalar(value, column.type))
@@ -105,14 +105,14 @@ def _compare_columns(operator: Operator, left: Any, right: Any) -> Any:
     right_nan = pc.is_nan(right)
     if operator == "<":
         return pc.or_(pc.less(left, right), pc.and_(pc.invert(pc.is_nan(left)), right_nan))
-    also = pc.and_(pc.is_nan(left), right_nan) if operator == "=" else right_nan
-    return pc.or_(_KERNELS[operator](left, right), also)
+    true_for_nan = pc.and_(pc.is_nan(left), right_nan) if operator == "=" else right_nan
+    return pc.or_(_KERNELS[operator](left, right), true_for_nan)
 
 
 def _in(expression: In, column: Any) -> Any:
     values = list(expression.values)
     if pa.types.is_floating(column.type):
-        # Hashed by their bits: -0.0 is made 0.0 on both sides, and NaN (which has many) is asked for by itself.
+        # is_in hashes the bits: so -0.0 becomes 0.0 on both sides, and NaN, which has many encodings, is tested separately.
         numbers = [value + 0.0 for value in values if not math.isnan(value)]
         found = pc.is_in(pc.add(column, typed_scalar(0.0, pa.float64())), typed_array(numbers, pa.float64()))
         found = pc.or_kleene(found, pc.is_nan(column)) if len(numbers) < len(values) else found
@@ -128,6 +128,6 @@ def _unless_null(column: Any, answers: Any) -> Any:
 
 
 def true_rows(expression: Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
-    """The rows where it is true: a boolean array without nulls, chunked for tables."""
+    """Whether the predicate is true, per row: a boolean array without nulls, chunked for tables."""
     answers = pc.fill_null(evaluate(expression, batch, kinds), _FALSE)
     return pa.chunked_array([answers]) if isinstance(batch, pa.Table) and isinstance(answers, pa.Array) else answers

@@ -1,4 +1,4 @@
-"""Operands to bound expressions: looks columns up, gives literals their column's type, refuses what cannot be compared."""
+"""Binds operands to a schema: resolves columns, converts literals to the type of their column, refuses invalid comparisons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Parsed = Operand | Expr
 
 @dataclass(slots=True)
 class Binder:
-    """Makes the nodes of one predicate and remembers which columns they use."""
+    """Builds the nodes of one predicate and records the columns they use."""
 
     text: str
     schema: pa.Schema
@@ -60,7 +60,7 @@ class Binder:
     used: dict[str, pa.DataType]
 
     def column(self, name: str, position: int, double_quoted: bool = False) -> Column:
-        """The column of that name; where none is spelled exactly so, the only one that differs in case."""
+        """The column of that name; without an exact match, the only column that differs just in case."""
         found = [name] if name in self.schema.names else [n for n in self.schema.names if n.lower() == name.lower()]
         if not found:
             hint = " (a string takes single quotes)" if double_quoted else ""
@@ -79,7 +79,7 @@ class Binder:
         return Column(found[0], kind, position)
 
     def condition(self, parsed: Parsed) -> Expr:
-        """What may stand alone: a condition, a boolean column, TRUE, FALSE or NULL."""
+        """An operand as a condition: a condition, a boolean column, TRUE, FALSE or NULL."""
         if isinstance(parsed, Column):
             if not pa.types.is_boolean(parsed.kind):
                 raise self.error(f"column {parsed.name!r} is {parsed.kind}, not boolean: expected a comparison with it", parsed.position)
@@ -98,14 +98,14 @@ class Binder:
     def compare(self, operator: str, left: Operand, right: Operand) -> Expr:
         if operator == "<=>":
             return self._null_safe(left, right)
-        known: Operator = operator  # type: ignore[assignment]  # the grammar yields no other
+        plain: Operator = operator  # type: ignore[assignment]  # the grammar yields no other
         if isinstance(left, Column):
             if isinstance(right, Column):
-                return CompareColumns(known, left.name, right.name, self._common(left, right))
-            return self._compare(known, left, right)
+                return CompareColumns(plain, left.name, right.name, self._common(left, right))
+            return self._compare(plain, left, right)
         if isinstance(right, Column):
-            return self._compare(FLIPPED[known], right, left)
-        return self._fold(known, left, right)
+            return self._compare(FLIPPED[plain], right, left)
+        return self._fold(plain, left, right)
 
     def _null_safe(self, left: Operand, right: Operand) -> Expr:
         equal = Is(self.compare("=", left, right), True)
@@ -164,7 +164,7 @@ class Binder:
         raise self.error(message, right.position)
 
     def _fold(self, operator: Operator, left: Literal, right: Literal) -> Expr:
-        """Two literals, as in `1 = 1`."""
+        """Compares two literals, as in `1 = 1`."""
         if left.value is None or right.value is None:
             return Constant(None)
         try:
@@ -177,7 +177,7 @@ class Binder:
 
 
 def holds(operator: Operator, left: Any, right: Any) -> bool:
-    """A comparison of two values of one type, neither null."""
+    """Compares two values of one type, neither null."""
     a, b = order_key(left), order_key(right)
     return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
 
@@ -193,7 +193,7 @@ def _compare_placed(operator: Operator, column: str, at: Placed) -> Expr:
 
 
 def _same_type(left: Any, right: Any) -> tuple[Any, Any]:
-    """Two literals in the type in which they are compared: a string takes the type of the other one."""
+    """Converts two literals to the type in which they are compared: a string takes the type of the other."""
     leading = right if isinstance(left, str) else left
     if isinstance(leading, str):
         return left, right

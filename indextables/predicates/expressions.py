@@ -1,9 +1,9 @@
 """A bound predicate: every column exists, and every literal has the Python type of the column it is compared with.
 
-Three-valued: each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bytes, bool,
-date, and datetime (aware, UTC, for timestamp; naive for timestamp_ntz). What SQL offers beyond these nodes is expressed by them:
-BETWEEN is two comparisons, `<=>` is `Is(…, True)`, and a literal that the column's type cannot hold (`x > 2.5` on integers) has been
-moved to the neighbouring value that gives the same answers, or has become `Always`.
+Each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bytes, bool, date, and
+datetime (aware, UTC, for timestamp; naive for timestamp_ntz). Other SQL is expressed by these nodes: BETWEEN is two comparisons, `<=>`
+is `Is(…, True)`. A literal that the column's type cannot hold (`x > 2.5` on integers) is replaced by the neighbouring value that gives the
+same answers, or the comparison becomes `Always`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CompareColumns:
     operator: Operator
     left: str
     right: str
-    common: pa.DataType  # what both are converted to first
+    common: pa.DataType  # both are converted to it first
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Always:
 class In:
     column: str
     values: tuple[Any, ...]  # ascending in `order_key`, each once, none null; may be empty
-    has_null: bool  # the list also held NULL: null instead of false
+    has_null: bool  # whether the list contains NULL: then null instead of false
 
 
 @dataclass(frozen=True, slots=True)
 class Like:
     column: str
-    prefix: str  # what every match starts with
-    only_prefix: bool  # and nothing more is asked of it
+    prefix: str  # every match starts with it
+    only_prefix: bool  # whether every string that starts with it matches
     regex: str  # RE2, anchored at both ends
 
 
@@ -99,6 +99,6 @@ Expr = Constant | Flag | Compare | CompareColumns | Always | In | Like | IsNull 
 
 
 def order_key(value: Any) -> tuple[int, Any]:
-    """Sorts values of one type as Spark does: NaN equals itself and is above everything, -0.0 equals 0.0, strings by code point
-    (which is the order of their UTF-8 bytes)."""
+    """Sorts values of one type as Spark does: NaN equals itself and is greatest, -0.0 equals 0.0, strings by code point (which is the
+    order of their UTF-8 bytes)."""
     return (1, 0) if value != value else (0, value)

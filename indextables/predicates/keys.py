@@ -1,7 +1,7 @@
-"""Many values of one column as keys, which compare in bulk just as the values do: 64-bit integers, or texts.
+"""Maps the values of a column to keys (64-bit integers or strings) that compare in bulk exactly as the values do.
 
-Booleans, dates (days) and timestamps (microseconds, UTC) are integers already. A float becomes the integer of the same rank, so that NaN
-equals itself and is above everything, and -0.0 equals 0.0. A key that is not known is never above or below anything.
+Booleans, dates (days) and timestamps (microseconds, UTC) are integers already. A float maps to an integer of the same rank, so that NaN
+equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown key are false.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Numbers:
         return Numbers(self.values.take(rows), self.known.take(rows))
 
     def only(self, rows: Mask) -> Numbers:
-        """The same, known in these rows at most."""
+        """The same keys, unknown outside these rows."""
         return Numbers(self.values, self.known & rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    texts: pa.Array  # null: not known
-    codes: Integers | None = None  # where each row's text stands; without them each row has its own
+    texts: pa.Array  # null: unknown
+    codes: Integers | None = None  # the index of each row's string in `texts`; None: `texts` has one per row
 
     def __len__(self) -> int:
         return len(self.texts) if self.codes is None else len(self.codes)
@@ -82,7 +82,7 @@ class Texts:
         return self.spread(pc.starts_with(self.texts, prefix))
 
     def matches(self, regex: str, rows: Mask) -> Mask:
-        """Of these rows, the ones whose text matches: a regular expression costs more than a comparison."""
+        """Which of these rows match; others are not tested, since a regular expression costs more than a comparison."""
         if self.codes is not None:
             return self.spread(pc.match_substring_regex(self.texts, regex)) & rows
         found = np.zeros(len(self.texts), bool)
@@ -90,18 +90,18 @@ class Texts:
         return found
 
     def rows(self) -> pa.Array:
-        """One text for each row."""
+        """One string per row."""
         return self.texts if self.codes is None else self.texts.take(pa.array(self.codes))
 
     def take(self, rows: Integers) -> Texts:
         return Texts(self.texts.take(pa.array(rows))) if self.codes is None else Texts(self.texts, self.codes.take(rows))
 
     def only(self, rows: Mask) -> Texts:
-        """The same, known in these rows at most."""
+        """The same keys, unknown outside these rows."""
         return self if rows.all() else Texts(pc.if_else(pa.array(rows), self.rows(), pa.nulls(1, pa.string())[0]))
 
     def spread(self, answers: pa.Array) -> Mask:
-        """What is said of `texts`, for each row."""
+        """Expands answers for `texts` to one per row."""
         found = mask_of(answers)
         return found if self.codes is None else found.take(self.codes)
 
@@ -110,14 +110,14 @@ Keys = Numbers | Texts
 
 
 def mask_of(answers: pa.Array) -> Mask:
-    """True where it is true; null counts as false."""
-    known = pc.fill_null(answers, typed_scalar(False, pa.bool_())) if answers.null_count else answers
-    found: Mask = known.to_numpy(zero_copy_only=False)
+    """A NumPy mask of a boolean array; null counts as false."""
+    filled = pc.fill_null(answers, typed_scalar(False, pa.bool_())) if answers.null_count else answers
+    found: Mask = filled.to_numpy(zero_copy_only=False)
     return found
 
 
 def key_of(value: Any) -> Key:
-    """The key of a literal or a decoded value; OverflowError where it has none."""
+    """The key of a literal or a decoded value; OverflowError if it has none."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -126,7 +126,7 @@ def key_of(value: Any) -> Key:
         return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
         return value.toordinal() - _EPOCH_DAY
-    number = index(value)  # not int(): that would cut a decimal off
+    number = index(value)  # not int(), which would truncate a decimal
     if not -(2**63) <= number < 2**63:
         raise OverflowError(f"{value!r} is out of range")
     return number
@@ -140,7 +140,7 @@ def float_keys(values: npt.NDArray[np.float64]) -> Integers:
 
 
 def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
-    """Keys of values of type `kind` as those of a wider type."""
+    """Converts keys of type `kind` to keys of a wider type."""
     if not isinstance(keys, Numbers) or kind == common:
         return keys
     if pa.types.is_floating(common) and pa.types.is_integer(kind):
@@ -151,7 +151,7 @@ def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
 
 
 def exceeds(left: Keys, right: Keys, or_equal: bool) -> Mask:
-    """Row by row, where both are known: the left one is above the right one."""
+    """Whether left is greater than right, row by row; false where either is unknown."""
     if isinstance(left, Numbers) and isinstance(right, Numbers):
         above = left.values >= right.values if or_equal else left.values > right.values
         return above & left.known & right.known
@@ -161,7 +161,7 @@ def exceeds(left: Keys, right: Keys, or_equal: bool) -> Mask:
 
 
 def same(left: Keys, right: Keys) -> Mask:
-    """Row by row, where both are known: they are equal."""
+    """Whether the keys are equal, row by row; false where either is unknown."""
     if left is right:
         return left.known
     if isinstance(left, Numbers) and isinstance(right, Numbers):
@@ -173,7 +173,7 @@ def same(left: Keys, right: Keys) -> Mask:
 
 
 def between(values: list[Key], low: Keys | None, high: Keys | None) -> Mask:
-    """Where one of the values, which ascend, may lie between the two, of which one is given; what is not known does not keep it out."""
+    """Whether one of the ascending values may be within the bounds, row by row. At least one is given; an unknown one excludes none."""
     if not values:
         return np.array(False)
     if isinstance(high if low is None else low, Numbers):

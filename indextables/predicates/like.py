@@ -1,4 +1,4 @@
-"""LIKE patterns: `%` is any run of characters, `_` any one character, both also across line ends."""
+"""LIKE patterns: `%` matches any run of characters, `_` any one character; both match line breaks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY_RUN, ANY_ONE = object(), object()
 
 
 def like(column: str, pattern: str, escape: str) -> Expr:
-    """The pattern as the cheapest node that means the same; ValueError where it is malformed or too large."""
+    """The cheapest node equivalent to the pattern; ValueError if it is malformed or too large."""
     parts = _parts(pattern, escape)
     literal_length = next((i for i, part in enumerate(parts) if not isinstance(part, str)), len(parts))
     prefix = "".join(str(part) for part in parts[:literal_length])
@@ -55,7 +55,7 @@ def _parts(pattern: str, escape: str) -> list[str | object]:
 
 
 def _regex(parts: list[str | object]) -> str:
-    # RE2, which Arrow uses, never backtracks. Arrow's own match_like misreads `\\` in patterns that end in % (26.0).
+    # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
     pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else _quoted(str(part)) for part in parts]
     return rf"(?s)\A{''.join(pieces)}\z"
 

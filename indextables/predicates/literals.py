@@ -1,4 +1,4 @@
-"""Literals as written, and what each means for a column's type."""
+"""Parses literals and converts them to the type of a column."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _INT_MIN, _INT_MAX = Decimal(-(2**63)), Decimal(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a literal lies among the values a column can hold: at `value`, or strictly between it and the next one.
+    """The position of a literal among the values a column can have: equal to `value`, or (`after`) between it and the next value.
 
-    `value` None: strictly above every value of the column (`after` True), or strictly below.
+    If `value` is None, the literal is greater than every value of the column (`after`), or less than every value.
     """
 
     value: Any
@@ -40,12 +40,12 @@ class Placed:
 
 
 def excerpt(text: str, most: int = 40) -> str:
-    """A text as an error message shows it."""
+    """A text shortened for an error message."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def parse_number(text: str) -> Decimal:
-    """ValueError where it is none, or its exponent is beyond all measure."""
+    """ValueError if the text is not a number, or its exponent is out of range."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{excerpt(text)!r} is not a number")
     try:
@@ -68,7 +68,7 @@ def parse_date(text: str) -> date:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The moment in UTC; without a zone the text is UTC."""
+    """The time in UTC; a text without a zone is UTC."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if not found:
         raise ValueError(f"{excerpt(text)!r} is not a timestamp like 2024-01-31 12:30:00.123456+02:00 (the zone is Z, UTC or an offset)")
@@ -98,12 +98,12 @@ def midnight(day: date) -> datetime:
 
 
 def single(value: float) -> float:
-    """The float32 nearest to `value`; OverflowError where there is none."""
+    """The float32 nearest to `value`; OverflowError if it is out of range."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def place(literal: Any, kind: pa.DataType) -> Placed:
-    """The literal among the values of a column of type `kind`; ValueError says why it cannot be compared with them."""
+    """The position of the literal among the values of type `kind`; ValueError says why they cannot be compared."""
     if pa.types.is_string(kind):
         return _place_string(literal)
     if pa.types.is_boolean(kind):
@@ -130,7 +130,7 @@ def _place_string(literal: Any) -> Placed:
 
 
 def _place_binary(literal: Any) -> Placed:
-    """A string stands for its UTF-8 bytes, as in Spark."""
+    """A string means its UTF-8 bytes, as in Spark."""
     if not isinstance(literal, str | bytes):
         raise ValueError("expected bytes like X'00ff'")
     return Placed(literal if isinstance(literal, bytes) else literal.encode())
@@ -156,7 +156,7 @@ def as_number(literal: Any, special: bool = False) -> Decimal | float:
 
 
 def _place_integer(number: Any) -> Placed:
-    # Compared before it is expanded: 1e999999999 as an integer would take all memory.
+    # Compared before it is expanded: 1e999999999 as an integer would exhaust memory.
     if number > _INT_MAX:
         return Placed(None, after=True)
     if number < _INT_MIN:
@@ -174,7 +174,7 @@ def _place_decimal(number: Any, kind: pa.DataType) -> Placed:
         return Placed(None)
     with localcontext(prec=_EXACT_DIGITS):
         floor = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_FLOOR) if number.as_tuple().exponent < -kind.scale else number
-    if floor <= -bound:  # between the smallest value and the next that would be one
+    if floor <= -bound:  # less than the smallest value
         return Placed(None)
     return Placed(floor, after=bool(floor != number))
 

@@ -1,7 +1,7 @@
-"""The log's spellings of many values (partition values, statistics) as keys, and their bounds in the order of their type.
+"""Converts strings of the log (partition values, statistics) to keys, and finds their bounds in the order of their type.
 
-What `values.decode_value` reads, and nothing else, has a key. Usual spellings are read by Arrow all at once; each unusual one, and all of
-them where one that looks usual is none (2024-02-30), by `decode_value`.
+Exactly the strings that `values.decode_value` accepts have a key. Arrow parses strings in the usual format in bulk. `decode_value` parses
+the others one by one, and all of them if one only looks usual (2024-02-30).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from indextables.predicates.keys import NAN, Integers, Keys, Mask, Numbers, Text
 from indextables.predicates.literals import single
 from indextables.values import decode_value
 
-_FEW = 16  # a text that so many rows share on average is kept once
+_FEW = 16  # strings are stored once each if this many rows or more share one on average
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _INTEGER = r"\A-?[0-9]{1,18}\z"
 _FLOAT = r"\A-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?\z"
@@ -27,13 +27,13 @@ _YEARS = {"d": (-719_162, 2_932_896), "t": (-62_135_596_800_000_000, 253_402_300
 
 
 def has_keys(kind: pa.DataType) -> bool:
-    """Whether values of a type compare by keys; of other columns (decimals, binary, nested) nothing is known."""
+    """Whether values of a type have keys; for others (decimal, binary, nested) statistics are not used."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
     return any(test(kind) for test in tests)
 
 
 def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
-    """The keys of texts that stand for values of a type that has keys; not known where there is no text, or it is not such a value."""
+    """The keys of strings of a type that has keys; unknown where the string is null or not a value of the type."""
     if pa.types.is_string(kind):
         return _shared(texts)
     usual = _usual(texts, kind) or Numbers(np.zeros(len(texts), np.int64), np.zeros(len(texts), bool))
@@ -49,10 +49,9 @@ def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
 
 
 def bounds_of(texts: pa.Array, kind: pa.DataType) -> tuple[str | None, str | None]:
-    """The least and the greatest of the texts in the order of their type, as they are spelled.
+    """The smallest and the greatest string in the order of the type; nulls are ignored.
 
-    Nulls have no say. None and None where nothing can be said: a text is not a value of the type, NaN is among them, or the type has no
-    order here.
+    Both None if the bounds are unknown: a string is not a value of the type, one is NaN, or the type has no keys.
     """
     given = texts.drop_null()
     if not has_keys(kind):
@@ -69,7 +68,7 @@ def bounds_of(texts: pa.Array, kind: pa.DataType) -> tuple[str | None, str | Non
 
 
 def _shared(texts: pa.Array) -> Texts:
-    """Few different texts are kept once each: comparing them takes a hundredth of the time."""
+    """Stores repeated strings once, which can make comparisons a hundred times faster."""
     sample = texts.slice(0, 4096)
     if len(sample.unique()) * _FEW > len(sample):
         return Texts(texts)
@@ -78,7 +77,7 @@ def _shared(texts: pa.Array) -> Texts:
 
 
 def _usual(texts: pa.Array, kind: pa.DataType) -> Numbers | None:
-    """Those spelled as usual; None where one of them is no value after all."""
+    """The keys of strings in the usual format; None if one of them is not a value after all."""
     try:
         if pa.types.is_integer(kind):
             return _numbers(_only(texts, _INTEGER).cast(pa.int64()))
@@ -112,7 +111,7 @@ def _floats(values: pa.Array, kind: pa.DataType) -> Numbers:
     if pa.types.is_float32(kind):
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
-        known &= np.isfinite(numbers)  # larger than every float: usual spellings are finite
+        known &= np.isfinite(numbers)  # infinite here means out of range of float32
     return Numbers(float_keys(numbers), known)
 
 

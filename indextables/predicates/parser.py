@@ -1,4 +1,4 @@
-"""The condition that a text means.
+"""Parses the text of a predicate into a bound condition.
 
 condition  := condition OR condition | condition AND condition | NOT condition | predicate
 predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) | [NOT] BETWEEN value AND value
@@ -6,9 +6,9 @@ predicate  := operand [ (= <> != < <= > >= <=>) value | [NOT] IN (literal, …) 
 operand    := ( condition ) | value          value := column | literal | ( value )
 literal    := [+-] number | 'string' | TRUE | FALSE | NULL | DATE '…' | TIMESTAMP '…' | X'hex'
 
-Parsing goes from left to right, so the first error of the text is the one that is reported. The methods that may meet a parenthesis are
-generators: each yields at one, and `parse` sends what stands between it and the closing one. So parentheses take no Python stack, however
-deep they are nested. What becomes of the predicate later does: hence limits.PREDICATE_DEPTH.
+Parsing goes from left to right, so the first error in the text is reported. Methods that may reach a parenthesis are generators: they yield
+at an opening one, and `parse` sends the condition inside it. So nested parentheses use no Python stack while parsing. Evaluation does,
+hence limits.PREDICATE_DEPTH.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _Parsing = Generator[None, Parsed, _T]
 
 
 def parse(binder: Binder) -> Expr:
-    """The condition, bound; InvalidPredicate where the text is none."""
+    """The bound condition; InvalidPredicate if the text is not a predicate."""
     parser = _Parser(binder)
     unfinished = [parser.condition()]
-    result: Parsed | None = None  # what the innermost one waits for; none has begun yet
+    result: Parsed | None = None  # sent to the innermost generator; None starts it
     while True:
         try:
             unfinished[-1].send(result)  # type: ignore[arg-type]  # None starts a generator
@@ -56,7 +56,7 @@ def parse(binder: Binder) -> Expr:
 
 
 class _Parser:
-    """One predicate's text, read once from left to right."""
+    """Parses one predicate, in one pass from left to right."""
 
     def __init__(self, binder: Binder) -> None:
         self._bind = binder
@@ -67,7 +67,7 @@ class _Parser:
             raise binder.error("the predicate is empty", 0)
 
     def condition(self, nested: bool = False) -> _Parsing[Parsed]:
-        """All of the text, or all of it up to the closing parenthesis, which stays."""
+        """Parses the whole text, or if nested up to the closing parenthesis, which is not consumed."""
         parsed = yield from self._connected("OR", Or, lambda: self._connected("AND", And, self._negated))
         if self._now.kind != (")" if nested else END):
             raise self._unexpected("AND, OR or ')'" if nested else "AND, OR or the end")
@@ -197,13 +197,13 @@ class _Parser:
         return token
 
     def _take(self, kind: str) -> bool:
-        """Whether that token was next; then it is consumed."""
+        """Consumes the next token if it is of this kind; returns whether it was."""
         found = self._now.kind == kind
         self._at += found
         return found
 
     def _enter(self) -> None:
-        """Consumes the NOT or the parenthesis that makes the text one deeper."""
+        """Consumes a NOT or an opening parenthesis, and checks the nesting depth."""
         self._depth += 1
         if self._depth > PREDICATE_DEPTH:
             raise self._bind.error(f"the predicate is nested more than {PREDICATE_DEPTH} deep", self._now.start)

@@ -1,7 +1,7 @@
-"""What a predicate can come to for many files at once, when of each column only a range is known.
+"""Evaluates a predicate on many files at once, given only a range of values per column.
 
-The outcomes of a file are some of true, false and null: every answer that a row within its ranges can get, and perhaps more where the
-same column is used twice. With every column known exactly there is exactly one.
+The outcomes of a file are a subset of true, false and null: every answer that a row within its ranges can get, and possibly more if a
+column is used twice. If the value of every column is known exactly, there is exactly one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from indextables.predicates.expressions import (
 )
 from indextables.predicates.keys import Integers, Key, Keys, Mask, Texts, between, exceeds, key_of, lifted, same
 
-YES: Mask = np.array(True)  # for every file: masks of one element stretch to any number
+YES: Mask = np.array(True)  # for every file: masks of one element broadcast to any number
 NO: Mask = np.array(False)
-TRUE, FALSE, NULL = 1, 2, 4  # answers that are wanted; comparing a million texts takes milliseconds, so the others are not looked for
+TRUE, FALSE, NULL = 1, 2, 4  # bits of the requested answers; others are not computed, as comparing a million strings takes milliseconds
 _ANY = TRUE | FALSE | NULL
 _BIT: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
 _OPPOSITE: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
@@ -41,21 +41,21 @@ _OPPOSITE: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """What is known of a column in each file: its values that are not null lie between the bounds, both included."""
+    """The ranges of a column, one per file: values that are not null are within the bounds, inclusive."""
 
     kind: pa.DataType
-    low: Keys | None = None  # None: not known of any file
+    low: Keys | None = None  # None: unknown for all files
     high: Keys | None = None
-    null: Mask = field(default_factory=lambda: YES)  # whether a row may be null,
-    value: Mask = field(default_factory=lambda: YES)  # and whether one may not
+    null: Mask = field(default_factory=lambda: YES)  # whether a row may be null
+    value: Mask = field(default_factory=lambda: YES)  # whether a row may have a value
 
     @property
     def point(self) -> Mask:
-        """Where only one value is possible, besides null."""
+        """Whether only one value is possible, besides null."""
         return NO if self.low is None or self.high is None else same(self.low, self.high)
 
     def take(self, rows: Integers) -> Ranges:
-        """The same of some of the files."""
+        """The ranges of some of the files."""
         low = None if self.low is None else self.low.take(rows)
         high = low if self.high is self.low else None if self.high is None else self.high.take(rows)
         null, value = (mask.take(rows) if mask.ndim else mask for mask in (self.null, self.value))
@@ -69,7 +69,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """For each file, which answers its rows may get."""
+    """Which answers the rows of each file may get."""
 
     true: Mask
     false: Mask
@@ -90,64 +90,64 @@ class Outcomes:
         return self.true | self.false if answer is None else self.null | (self.false if answer else self.true)
 
 
-def outcomes(expression: Expr, ranges: Callable[[str], Ranges], wanted: int = _ANY) -> Outcomes:
-    """Masks of one element, or of as many as the ranges have. An answer that is not wanted may be said to be possible where it is not."""
+def outcomes(expression: Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
+    """Masks with one element, or with one per file. An answer that is not requested may be reported as possible although it is not."""
     match expression:
         case Constant(value):
             return Outcomes(*(YES if value is answer else NO for answer in (True, False, None)))
         case Flag(name):
-            return _compare("=", ranges(name), True, wanted)
+            return _compare("=", ranges(name), True, requested)
         case Compare(operator, name, value):
-            return _compare(operator, ranges(name), value, wanted)
+            return _compare(operator, ranges(name), value, requested)
         case CompareColumns(operator, left, right, common):
             return _compare_columns(operator, _lifted(ranges(left), common), _lifted(ranges(right), common))
         case Always(name, value):
             return _answers(ranges(name), YES if value else NO, NO if value else YES)
         case In():
-            return _in(expression, ranges(expression.column), wanted)
+            return _in(expression, ranges(expression.column), requested)
         case Like():
             return _like(expression, ranges(expression.column))
         case IsNull(name):
             return Outcomes(ranges(name).null, ranges(name).value, NO)
         case Is(operand, value):
-            asked = (_BIT[value] if wanted & TRUE else 0) | (_ANY & ~_BIT[value] if wanted & FALSE else 0)
-            found = outcomes(operand, ranges, asked)
+            needed = (_BIT[value] if requested & TRUE else 0) | (_ANY & ~_BIT[value] if requested & FALSE else 0)
+            found = outcomes(operand, ranges, needed)
             return Outcomes(found.of(value), found.other_than(value), NO)
         case Not(operand):
-            return outcomes(operand, ranges, _swapped(wanted)).inverted()
+            return outcomes(operand, ranges, _swapped(requested)).inverted()
         case And(operands):
-            asked = wanted | (TRUE if wanted & NULL else 0)
-            return _all(outcomes(operand, ranges, asked) for operand in operands)
+            needed = requested | (TRUE if requested & NULL else 0)
+            return _all(outcomes(operand, ranges, needed) for operand in operands)
         case Or(operands):
-            asked = wanted | (FALSE if wanted & NULL else 0)
-            return _all(outcomes(operand, ranges, asked).inverted() for operand in operands).inverted()
+            needed = requested | (FALSE if requested & NULL else 0)
+            return _all(outcomes(operand, ranges, needed).inverted() for operand in operands).inverted()
 
 
 def _all(found: Iterable[Outcomes]) -> Outcomes:
     return reduce(Outcomes.both, found)
 
 
-def _swapped(wanted: int) -> int:
-    return (wanted & NULL) | (TRUE if wanted & FALSE else 0) | (FALSE if wanted & TRUE else 0)
+def _swapped(requested: int) -> int:
+    return (requested & NULL) | (TRUE if requested & FALSE else 0) | (FALSE if requested & TRUE else 0)
 
 
-def _answers(known: Ranges, true: Mask, false: Mask) -> Outcomes:
+def _answers(ranges: Ranges, true: Mask, false: Mask) -> Outcomes:
     """The answers possible for a value, and null for null."""
-    return Outcomes(true & known.value, false & known.value, known.null)
+    return Outcomes(true & ranges.value, false & ranges.value, ranges.null)
 
 
-def _compare(operator: Operator, known: Ranges, value: object, wanted: int) -> Outcomes:
-    if known.low is None and known.high is None:
-        return _answers(known, YES, YES)
+def _compare(operator: Operator, ranges: Ranges, value: object, requested: int) -> Outcomes:
+    if ranges.low is None and ranges.high is None:
+        return _answers(ranges, YES, YES)
     if operator in _OPPOSITE:
-        return _compare(_OPPOSITE[operator], known, value, _swapped(wanted)).inverted()
+        return _compare(_OPPOSITE[operator], ranges, value, _swapped(requested)).inverted()
     key = key_of(value)
     if operator == "=":
-        true = ~(_above(known.low, key) | _below(known.high, key))
-        return _answers(known, true, ~(known.point & true) if wanted & FALSE else YES)
+        true = ~(_above(ranges.low, key) | _below(ranges.high, key))
+        return _answers(ranges, true, ~(ranges.point & true) if requested & FALSE else YES)
     strict = operator == "<"
-    true = ~_above(known.low, key, or_equal=strict) if wanted & TRUE else YES
-    return _answers(known, true, ~_below(known.high, key, or_equal=not strict) if wanted & FALSE else YES)
+    true = ~_above(ranges.low, key, or_equal=strict) if requested & TRUE else YES
+    return _answers(ranges, true, ~_below(ranges.high, key, or_equal=not strict) if requested & FALSE else YES)
 
 
 def _above(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
@@ -173,30 +173,31 @@ def _exceeds(left: Keys | None, right: Keys | None, or_equal: bool = False) -> M
     return NO if left is None or right is None else exceeds(left, right, or_equal)
 
 
-def _lifted(known: Ranges, common: pa.DataType) -> Ranges:
-    low, high = (None if keys is None else lifted(keys, known.kind, common) for keys in (known.low, known.high))
-    return Ranges(common, low, high, known.null, known.value)
+def _lifted(ranges: Ranges, common: pa.DataType) -> Ranges:
+    low, high = (None if keys is None else lifted(keys, ranges.kind, common) for keys in (ranges.low, ranges.high))
+    return Ranges(common, low, high, ranges.null, ranges.value)
 
 
-def _in(expression: In, known: Ranges, wanted: int) -> Outcomes:
-    is_known = known.low is not None or known.high is not None
-    true = between([key_of(value) for value in expression.values], known.low, known.high) if is_known else np.array(bool(expression.values))
-    found = _answers(known, true, ~(true & known.point) if wanted & (FALSE | NULL) else YES)
+def _in(expression: In, ranges: Ranges, requested: int) -> Outcomes:
+    values = expression.values
+    has_bounds = ranges.low is not None or ranges.high is not None
+    true = between([key_of(value) for value in values], ranges.low, ranges.high) if has_bounds else np.array(bool(values))
+    found = _answers(ranges, true, ~(true & ranges.point) if requested & (FALSE | NULL) else YES)
     return Outcomes(found.true, NO, found.null | found.false) if expression.has_null else found
 
 
-def _like(expression: Like, known: Ranges) -> Outcomes:
-    prefix, low, high = expression.prefix, known.low, known.high
+def _like(expression: Like, ranges: Ranges) -> Outcomes:
+    prefix, low, high = expression.prefix, ranges.low, ranges.high
     assert isinstance(low, Texts | None), "LIKE is for strings"
     assert isinstance(high, Texts | None), "LIKE is for strings"
     below_low = NO if low is None else low.above(prefix) & ~low.starts_with(prefix)
     true = ~(_below(high, prefix) | below_low)
     if low is None or high is None:
-        return _answers(known, true, YES)
+        return _answers(ranges, true, YES)
     if expression.only_prefix:  # strings between two that share a prefix share it too
-        return _answers(known, true, ~(low.starts_with(prefix) & high.starts_with(prefix)))
-    point = known.point
+        return _answers(ranges, true, ~(low.starts_with(prefix) & high.starts_with(prefix)))
+    point = ranges.point
     if not point.any():
-        return _answers(known, true, YES)
+        return _answers(ranges, true, YES)
     matches = low.matches(expression.regex, point)
-    return _answers(known, np.where(point, matches, true), ~(point & matches))
+    return _answers(ranges, np.where(point, matches, true), ~(point & matches))

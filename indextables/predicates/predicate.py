@@ -1,4 +1,4 @@
-"""`where`: a SQL predicate over a table's columns."""
+"""`where`: a SQL predicate on a table's columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from indextables.predicates.parser import parse
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A parsed predicate whose columns exist and whose comparisons are well typed; null counts as false everywhere.
+    """A parsed predicate whose columns exist and whose comparisons are well typed. A row for which it is null does not match.
 
-    Pickles as its text and the types of its columns, so its nesting does not count against pickle's recursion limit.
+    Pickled as its text and the types of its columns, so that deep nesting does not exceed pickle's recursion limit.
     """
 
     text: str
-    expression: Expr = field(repr=False, compare=False)  # follows from the other two
+    expression: Expr = field(repr=False, compare=False)  # derived from the other two
     schema: pa.Schema  # the columns it uses, in canonical types
 
     @property
@@ -34,16 +34,17 @@ class Predicate:
         return frozenset(self.schema.names)
 
     def mask(self, batch: pa.RecordBatch | pa.Table) -> Any:
-        """True for each row that matches: a BooleanArray for a batch, a ChunkedArray for a table, without nulls."""
+        """Whether each row matches: a BooleanArray for a batch, a ChunkedArray for a table, without nulls."""
         return true_rows(self.expression, batch, self.schema)
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(self.mask(batch))
 
     def matches(self, row: Mapping[str, Any]) -> bool:
-        """The same for one row of Python values; a column that is missing is null."""
+        """Whether one row of Python values matches; a missing column is null."""
         columns = [_one(_canonical(row.get(field.name), field.type), field.type) for field in self.schema]
-        batch = pa.RecordBatch.from_arrays([*columns, pa.nulls(1)], [*self.schema.names, ""])  # one row, whatever it holds
+        # The extra column gives the batch its one row if the predicate uses no column.
+        batch = pa.RecordBatch.from_arrays([*columns, pa.nulls(1)], [*self.schema.names, ""])
         return bool(self.mask(batch)[0].as_py())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,10 +52,10 @@ class Predicate:
 
 
 def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | None = None, purpose: str = "this predicate") -> Predicate:
-    """The predicate that `text` means for tables of this schema.
+    """Parses `text` and binds it to a schema.
 
-    InvalidPredicate, with the place, where it does not parse, names a column that does not exist or is not among `allowed` (said to be for
-    `purpose`), or compares what cannot be compared.
+    InvalidPredicate, with the position, if it does not parse, names a column that does not exist or is not in `allowed` (`purpose` is
+    named in that error), or makes an invalid comparison.
     """
     if not isinstance(text, str):
         raise InvalidPredicate(f"a predicate is a text, not {text!r}")
@@ -68,7 +69,7 @@ def _one(value: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _canonical(value: Any, kind: pa.DataType) -> Any:
-    """A row's value as literals are: floats as wide as their column, timestamps aware exactly where the column has a zone."""
+    """A row's value in the form of literals: floats rounded to the column's width, timestamps aware exactly if the column has a zone."""
     if value is None:
         return None
     if pa.types.is_floating(kind):

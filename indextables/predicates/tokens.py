@@ -1,7 +1,7 @@
-"""The text of a predicate as tokens, each with its position.
+"""Splits the text of a predicate into tokens with their positions.
 
-Only the words and signs of a predicate have a meaning of their own: every other word of SQL (`select`, `case`, `rlike`) is a name. Strings
-stand in single quotes, quoted names in double quotes or backticks; the quote itself is doubled, and a backslash is an ordinary character.
+Only the words that predicates use are keywords; every other word of SQL (`select`, `case`, `rlike`) is a name. Strings are in single
+quotes, quoted names in double quotes or backticks. A quote inside is doubled; a backslash is an ordinary character.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from indextables.errors import InvalidPredicate
 from indextables.limits import PREDICATE_CHARACTERS
 from indextables.predicates.literals import excerpt
 
-# A token's kind is one of these four or of TYPES, or else the word in capitals or the sign itself.
+# The kind of a token is one of these four, one of TYPES, a keyword in capitals, or a sign.
 NAME, STRING, NUMBER, END = "name", "string", "number", "the end"
 TYPES = ("DATE", "TIMESTAMP", "X")  # kinds of a literal such as DATE '2024-01-31'; elsewhere these words are names
 _WORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "UNKNOWN"})
 _SYNONYMS = {"==": "=", "!=": "<>"}
-_QUOTED = "'(?:[^']|'')*+'"  # possessive: a string that is not closed must not end at its first doubled quote
+_QUOTED = "'(?:[^']|'')*+'"  # possessive: an unclosed string must not end at its first doubled quote
 _TOKEN = re.compile(
     rf"""
       (?P<space>   \s+ )
@@ -44,11 +44,11 @@ class Token(NamedTuple):
     kind: str
     value: str  # the name, string or number without its quotes
     start: int
-    end: int  # behind its last character
+    end: int  # exclusive
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens, the last of kind END; InvalidPredicate where the text holds something that no predicate does."""
+    """The tokens, the last of kind END; InvalidPredicate if the text has a character that no predicate has."""
     if len(text) > PREDICATE_CHARACTERS:
         raise InvalidPredicate(f"the predicate has {len(text)} characters, more than {PREDICATE_CHARACTERS}", text, PREDICATE_CHARACTERS)
     surrogate = re.search("[\ud800-\udfff]", text)
@@ -74,8 +74,8 @@ def _token(text: str, found: re.Match[str]) -> Token:
         return Token((found["type"] or found["binary"]).upper(), _unquoted(found["content"]), start, end)
     if found["word"]:
         word = shown.upper()
-        known = word in _WORDS and shown.isascii()  # "ı".upper() is "I"
-        return Token(word if known else NAME, shown, start, end)
+        is_keyword = word in _WORDS and shown.isascii()  # "ı".upper() is "I"
+        return Token(word if is_keyword else NAME, shown, start, end)
     if found["number"]:
         if found["rest"]:
             raise InvalidPredicate(f"{excerpt(shown)!r} is not a number", text, start)
@@ -98,4 +98,4 @@ def _unreadable(text: str, position: int) -> InvalidPredicate:
         return InvalidPredicate(f"expected a string in single quotes, found {found}", text, position)
     if found[0] in "'\"`":
         return InvalidPredicate(f"the {found[0]} at position {position} is never closed", text, position)
-    return InvalidPredicate(f"unexpected {found[0]!r}: {_HINTS.get(found[0], 'no predicate holds this character')}", text, position)
+    return InvalidPredicate(f"unexpected {found[0]!r}: {_HINTS.get(found[0], 'a predicate cannot contain this character')}", text, position)

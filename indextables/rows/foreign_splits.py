@@ -53,7 +53,7 @@ def in_our_form(context: TableContext, version: int, add: Add, path: Path) -> Pa
         translate(path, file, table, add.partition_values)
 
     try:
-        return Downloads(folder, str(context.root), config.get("cache.maxSize")).kept(key, make)
+        return Downloads(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
     except OSError as cause:
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 

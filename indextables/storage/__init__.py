@@ -1,4 +1,4 @@
-"""The seam to where tables lie: few verbs with stated guarantees."""
+"""Where tables are stored: one interface (`Store`) with stated guarantees, its implementations, and local caches of splits."""
 
 from __future__ import annotations
 

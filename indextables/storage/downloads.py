@@ -1,4 +1,4 @@
-"""Splits of remote stores, and what is made of splits, on the local disk: whole, or sparse, shared by the user's processes, bounded."""
+"""A bounded cache on the local disk of remote splits and of files derived from splits, shared by the processes of a user."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from indextables.errors import SplitCorrupted
 from indextables.storage.partial import PartialFile
 
 _TEMPORARY = ".tmp-"
-_TEMPORARY_SECONDS = 86_400  # a killed process leaves one behind
+_TEMPORARY_SECONDS = 86_400  # older temporary files were left by killed processes
 
 
 def cache_folder() -> Path:
-    """INDEXTABLES_CACHE_DIR, or a folder of ours in the user's cache folder: for what can be made again."""
+    """INDEXTABLES_CACHE_DIR, or `indextables` in the user's cache folder. Everything in it can be made again."""
     given = os.environ.get("INDEXTABLES_CACHE_DIR")
     if given:
         return Path(given)
@@ -27,24 +27,23 @@ def cache_folder() -> Path:
 
 
 class Downloads:
-    """`fetch(path, file)` writes the bytes of `path` into the file. Names of splits are used once, so place, name and size are the key."""
+    """Files by location, path and size, which identify a split, since its name is never reused. `fetch(path, file)` downloads one."""
 
-    def __init__(self, folder: Path, place: str, most_bytes: int = limits.CACHE_BYTES) -> None:
+    def __init__(self, folder: Path, location: str, max_bytes: int = limits.CACHE_BYTES) -> None:
         self.folder = folder
-        self.place = place
-        self.most_bytes = most_bytes
+        self.location = location
+        self.max_bytes = max_bytes
 
     def get(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Path:
-        """The local file; whatever `fetch` raises, and SplitCorrupted if it did not give `size` bytes."""
+        """The local file, fetched if it is not cached; SplitCorrupted if `fetch` does not write `size` bytes, and whatever it raises."""
         key = self._key(path, size)
-
-        whole = self.kept(key, lambda file: _fetch(fetch, path, size, file), size)
-        self._sparse(key).unlink(missing_ok=True)  # who has it open may go on
+        whole = self.get_or_make(key, lambda file: _fetch(fetch, path, size, file), size)
+        self._sparse(key).unlink(missing_ok=True)  # processes that have it open can still use it
         return whole
 
     @contextmanager
     def fresh(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Iterator[Path]:
-        """Like `get`, fetched whatever is kept here and gone when the context ends; what is kept stays as it is."""
+        """Like `get`, but always fetches, into a file that is deleted when the context ends; the cache is neither read nor changed."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
         try:
@@ -54,20 +53,20 @@ class Downloads:
             temporary.unlink(missing_ok=True)
 
     def partial(self, path: str, size: int, tail_start: int, read: Callable[[int, int], bytes]) -> PartialFile | None:
-        """The sparse file, which `read` fills; None where all of it is here already."""
+        """The sparse file, filled by `read`; None if the whole file is cached already."""
         key = self._key(path, size)
         if _touched(self._whole(key), size):
             return None
         target = self._sparse(key)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        known = _touched(target, size)
+        is_cached = _touched(target, size)
         file = PartialFile(path, target, size, tail_start, read, lambda: self._evict(target))
-        if not known:
+        if not is_cached:
             self._evict(target)
         return file
 
-    def kept(self, key: str, make: Callable[[Path], None], size: int | None = None) -> Path:
-        """The file of a key, of `size` bytes if given; where it is not there, what `make` writes. Several may make it at the same time."""
+    def get_or_make(self, key: str, make: Callable[[Path], None], size: int | None = None) -> Path:
+        """The cached file of a key, of `size` bytes if given; if it is missing, `make` writes it. Several processes may do so at once."""
         target = self._whole(key)
         if _touched(target, size):
             return target
@@ -83,7 +82,7 @@ class Downloads:
         return target
 
     def _key(self, path: str, size: int) -> str:
-        return hashlib.sha256(f"{self.place}\0{path}\0{size}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.location}\0{path}\0{size}".encode()).hexdigest()
 
     def _whole(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.split"
@@ -92,7 +91,7 @@ class Downloads:
         return self.folder / key[:2] / f"{key}.part"
 
     def _evict(self, keep: Path) -> None:
-        """Best effort: other processes do the same at the same time."""
+        """Deletes the least recently used files until the rest fits. Best effort: other processes may do the same at the same time."""
         now = time.time()
         files: list[tuple[float, int, Path]] = []
         for file in (*self.folder.glob("??/*"), *self.folder.glob(f"{_TEMPORARY}*")):
@@ -106,7 +105,7 @@ class Downloads:
         with suppress(OSError):
             total = sum(size for _, size, _ in files) + _bytes_on_disk(keep.stat())
             for used, size, file in sorted(files):
-                if total <= self.most_bytes or used > now - limits.CACHE_GRACE_SECONDS:
+                if total <= self.max_bytes or used > now - limits.CACHE_GRACE_SECONDS:
                     break
                 file.unlink(missing_ok=True)
                 total -= size
@@ -120,12 +119,12 @@ def _fetch(fetch: Callable[[str, Path], None], path: str, size: int, file: Path)
 
 
 def _bytes_on_disk(status: os.stat_result) -> int:
-    """Without the holes of a sparse file."""
+    """The allocated size: holes of a sparse file do not count."""
     return min(status.st_size, status.st_blocks * 512)
 
 
 def _touched(file: Path, size: int | None) -> bool:
-    """Whether it is there and whole; its time of use is set then, while its time of change stays (open splits go by it)."""
+    """Whether the file exists with this size. Then sets its access time, and keeps its modification time, which identifies open splits."""
     try:
         status = file.stat()
         if size not in (None, status.st_size):

@@ -1,6 +1,6 @@
-"""What a failed request means: may it be tried again, and may it have been carried out?
+"""Classifies failed requests: whether to retry, and whether the request may have been carried out.
 
-Texts of client libraries name addresses, headers and signatures; what we say is our own, and has at most a status and a code.
+Messages of client libraries contain addresses, headers and signatures. Ours contain at most a status and an error code.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from indextables.paths import TableRoot
 
 class FaultKind(Enum):
     MISSING = auto()  # the object is not there
-    EXISTS = auto()  # it is there already
+    EXISTS = auto()  # the object already exists
     UNSENT = auto()  # the request did not reach the store
-    LOST = auto()  # it may have been carried out, or may yet be
-    REFUSED = auto()  # it was not, and will not be
+    LOST = auto()  # the request may have been carried out, or may still be
+    REFUSED = auto()  # it was not carried out, and a retry will not help
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Fault:
     sentence: str
 
     @property
-    def is_passing(self) -> bool:
+    def is_retryable(self) -> bool:
         return self.kind in (FaultKind.UNSENT, FaultKind.LOST)
 
     def error(self, root: TableRoot, path: str, after: float | None = None) -> StorageError:
-        """Names the table and the object in it; never the endpoint."""
-        told = f"{path!r} of {root}: {self.sentence}"
+        """The error to raise. It names the table and the object, never the endpoint."""
+        message = f"{path!r} of {root}: {self.sentence}"
         if self.kind is FaultKind.REFUSED:
-            return StorageRefused(told)
-        return StorageError(told + ("" if after is None else f"; given up after {after:g} s"))
+            return StorageRefused(message)
+        return StorageError(message + ("" if after is None else f"; given up after {after:g} s"))
 
 
 _BY_STATUS = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}
-# Botocore's and aiohttp's, by name so that neither need be imported to tell.
-# EndpointConnectionError is not among them: it may stand for a connection that broke after the request was sent.
+# Exceptions of botocore and aiohttp, by name so that neither has to be imported.
+# EndpointConnectionError is missing on purpose: the connection may have broken after the request was sent.
 _UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
 _NO_CREDENTIALS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError",
@@ -54,14 +54,14 @@ _MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError",
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Whatever a request raised, read from the innermost answer that is known."""
-    if isinstance(error, FileExistsError):  # Azure says so with a 409, which elsewhere is not yet decided
+    """Classifies the exception of a request by the store's answer, if there is one in its chain of causes, else by its type."""
+    if isinstance(error, FileExistsError):  # Azure: a 409, which from other stores means that the outcome is open
         return Fault(FaultKind.EXISTS, "it is there already")
     chain = list(_chain(error))
     for link in chain:
         answer = _answer(link)
         if answer is not None:
-            return _answered(*answer)
+            return _fault_of_answer(*answer)
     names = {name for link in chain for name in _names(link)}
     if names & _NO_CREDENTIALS:
         return Fault(FaultKind.REFUSED, "no credentials were found in the environment, a profile or the instance")
@@ -69,7 +69,7 @@ def fault_of(error: BaseException) -> Fault:
         return Fault(FaultKind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
     if isinstance(error, FileNotFoundError):
         return Fault(FaultKind.MISSING, "it is not there")
-    if isinstance(error, PermissionError) or (type(error) is OSError and str(error).startswith("Forbidden: ")):  # the latter is gcsfs
+    if isinstance(error, PermissionError) or (type(error) is OSError and str(error).startswith("Forbidden: ")):  # the second is gcsfs
         return Fault(FaultKind.REFUSED, "the store denies access")
     if names & _UNSENT:
         return Fault(FaultKind.UNSENT, "the store could not be reached")
@@ -79,25 +79,25 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def _answer(error: BaseException) -> tuple[int, str] | None:
-    """Status and code of the store's answer, as botocore, gcsfs or Azure's library keep it; None: it did not answer."""
+    """Status and error code of the store's answer, as botocore, gcsfs or Azure's library keep it; None: there was no answer."""
     response: Any = getattr(error, "response", None)
     if isinstance(response, dict):
         return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0), str(response.get("Error", {}).get("Code", ""))
-    # By name: what aiohttp raises of an answer that was cut has a `code` too, of its own making.
+    # By name: aiohttp's exception for a truncated answer also has a `code`, which did not come from the store.
     status = getattr(error, "code" if type(error).__name__ == "HttpError" else "status_code", None)
     if isinstance(status, int) and 400 <= status < 600:
         return status, str(getattr(error, "error_code", None) or "")
     return None
 
 
-def _answered(status: int, told: str) -> Fault:
-    code = re.sub(r"[^A-Za-z0-9]", "", told)[:64]
+def _fault_of_answer(status: int, error_code: str) -> Fault:
+    code = re.sub(r"[^A-Za-z0-9]", "", error_code)[:64]
     shown = " ".join(part for part in (str(status or ""), code if code != str(status) else "") if part)
     if code in ("NoSuchBucket", "ContainerNotFound"):
         return Fault(FaultKind.REFUSED, "there is no such bucket")
     if code == "PreconditionFailed":
         return Fault(FaultKind.EXISTS, "it is there already")
-    # A conflict (409) of conditional writes is not yet decided; 408, 429 and 5xx pass.
+    # After a conflict (409) of conditional writes the outcome is open; 408, 429 and 5xx are temporary.
     if status in (0, 408, 409, 429) or status >= 500:
         return Fault(FaultKind.LOST, f"the store answered {shown}")
     kind = _BY_STATUS.get(status, FaultKind.REFUSED)
@@ -105,8 +105,10 @@ def _answered(status: int, told: str) -> Fault:
 
 
 def silence_loggers(libraries: Sequence[str]) -> None:
-    """They name addresses and headers even in warnings, and what went wrong is told in our words. Whoever sets a level for one of these
-    loggers hears it all; a program that only sets the root's does not."""
+    """Silences client libraries, which log addresses and headers even in warnings; our errors report their failures.
+
+    A program can still turn them on by setting a level for one of these loggers; setting the root logger's level does not.
+    """
     for name in libraries:
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:

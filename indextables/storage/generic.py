@@ -1,4 +1,4 @@
-"""Every other store that fsspec knows. Google's and Azure's create atomically by their own condition; the rest only for a single writer."""
+"""All other stores that fsspec supports. Google's and Azure's create files atomically; the others need a single writer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indextables.storage.retry import retrying
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Entry
 
-# Conditional by the store itself: ifGenerationMatch=0, and If-None-Match: *.
+# These stores check a condition themselves: ifGenerationMatch=0, and If-None-Match: *.
 _CONDITIONAL = frozenset({"gs", "abfss"})
 _PROTOCOLS = {"abfss": "abfs"}
 _PACKAGES = {
@@ -28,8 +28,8 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-# They write addresses, headers and what they found of credentials.
-_TALKATIVE = ("fsspec", "gcsfs", "google", "adlfs", "azure", "msal", "aiohttp", "urllib3", "paramiko")
+# Their loggers write addresses, headers and parts of credentials.
+_LOGGERS = ("fsspec", "gcsfs", "google", "adlfs", "azure", "msal", "aiohttp", "urllib3", "paramiko")
 
 
 class FsspecBackend:
@@ -42,14 +42,14 @@ class FsspecBackend:
 
     def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
         target = self._key(path)
-        if not self.creates_atomically:  # hdfs, sftp …: a folder has to be there first
+        if not self.creates_atomically:  # hdfs, sftp …: the folder must exist first
             self._fs().makedirs(target.rpartition("/")[0], exist_ok=True)
         self._call("pipe_file", seconds, target, data, mode="create" if if_absent else "overwrite")
         return time.time_ns() // 1_000_000
 
     def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes:
         if start is not None:
-            size = self.size(path, seconds)  # what lies behind the end is nothing, and not an error
+            size = self.size(path, seconds)  # a range beyond the end is empty, not an error
             if start >= size:
                 return b""
             end = min(end or size, size)
@@ -59,7 +59,7 @@ class FsspecBackend:
         return int(self._call("info", seconds, self._key(path))["size"])
 
     def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
-        """All in one page: fsspec has no other."""
+        """Everything in one page: fsspec has no paging."""
         top = self._key(folder) if folder else self._key("").rstrip("/")
         try:
             found = self._call("find", seconds, top, detail=True)
@@ -76,7 +76,7 @@ class FsspecBackend:
         target = self._key(path)
         if not self.creates_atomically:
             self._fs().makedirs(target.rpartition("/")[0], exist_ok=True)
-        # Bounded by the size, at a megabyte a second: the library sends it in one go.
+        # The library sends the file in one request: allow a second per megabyte.
         seconds = max(timeout, source.stat().st_size / 1_000_000)
         retrying(self.spec.root, path, seconds, lambda allowed: self._call("put_file", max(allowed, seconds / 2), str(source), target))
         return time.time_ns() // 1_000_000
@@ -89,7 +89,7 @@ class FsspecBackend:
         return str(self._class._strip_protocol(key))
 
     def _call(self, method: str, seconds: float, key: str, *arguments: Any, **options: Any) -> Any:
-        """Within the time where the library is asynchronous; others cannot be stopped."""
+        """Calls the library within the time limit if it is asynchronous; other libraries cannot be stopped."""
         fs = self._fs()
         places = [key if method == "put_file" else self._strip(key), *(self._strip(a) if method == "put_file" else a for a in arguments)]
         coroutine: Callable[..., Any] | None = getattr(fs, f"_{method}", None) if fs.async_impl else None
@@ -97,18 +97,18 @@ class FsspecBackend:
             return getattr(fs, method)(*places, **options)
         future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(coroutine(*places, **options), seconds), fs.loop)
         try:
-            return future.result(seconds + 0.1)  # Azure's library may go on after it was cancelled
+            return future.result(seconds + 0.1)  # Azure's library may continue after it was cancelled
         except BaseException:
             future.cancel()
             raise
 
     def _fs(self) -> Any:
-        """The file system of this process, with the library's own way to find credentials and addresses."""
+        """This process's file system object; the library finds credentials and addresses in its own way."""
         return _connected.get_or_make(self, self._connect)
 
     def _connect(self) -> Any:
-        """StorageRefused where the library lacks an address or credentials; what it says of them is not repeated."""
-        silence_loggers(_TALKATIVE)
+        """StorageRefused if the library lacks an address or credentials; its message, which may contain some, is not repeated."""
+        silence_loggers(_LOGGERS)
         try:
             settings = self._class._get_kwargs_from_urls(self._key(""))
             return self._class(**settings, skip_instance_cache=True, use_listings_cache=False)
@@ -124,7 +124,7 @@ def _implementation(scheme: str) -> Any:
     import fsspec
 
     try:
-        if scheme == "gs":  # not the class of that name outside: for every bucket it asks another service first, of what kind it is
+        if scheme == "gs":  # gcsfs.GCSFileSystem would first ask another service for the type of each bucket
             from gcsfs.core import GCSFileSystem
 
             return GCSFileSystem
@@ -133,11 +133,11 @@ def _implementation(scheme: str) -> Any:
         needed = _PACKAGES.get(scheme, f"the package of fsspec for {scheme}")
         raise ConfigError(f"{scheme}:// needs a package that is not installed: install {needed}") from None
     except ValueError:
-        raise ConfigError(f"{scheme}:// is not a store that fsspec knows") from None
+        raise ConfigError(f"{scheme}:// is not a store that fsspec supports") from None
 
 
 def _entry(path: str, info: dict[str, Any]) -> Entry:
-    """An age that is not known is no age: purge keeps it. Stores say 1970 of what is only a prefix, or where they do not know."""
+    """An entry of a listing. An unknown time (stores report 1970 or none) is UNKNOWN_MS, so that purge keeps the file."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
         value = info.get(name)
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Local disk. The atomic create is a hard link to a finished temporary file: no reader sees half a file, exactly one linker wins."""
+"""Local disk. A file is created atomically as a hard link to a finished temporary file: no reader sees part of it, one writer wins."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from indextables.paths import TableRoot, temporary_name
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import LOCAL, Entry
 
-# What trying again does not change.
+# Errors that a retry does not fix.
 _REFUSALS = frozenset(
     getattr(errno, name)
     for name in ("EACCES", "EPERM", "EROFS", "EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "ELOOP", "EINVAL", "ENOTSUP")
 )
-# A folder that is made for one thing and never written to again: it goes with its last file, as it does in an object store.
-_OF_ONE_THING = re.compile(r"state-v[0-9]{20}")
+# The folder of a state is written once. It is deleted with its last file, as folders in object stores are.
+_STATE_FOLDER = re.compile(r"state-v[0-9]{20}")
 
 
 class LocalStore:
@@ -43,7 +43,7 @@ class LocalStore:
             yield from _walk(os.path.join(self.root.path, folder) if folder else self.root.path, folder, after or "")
 
     def read(self, path: str) -> bytes:
-        # By its descriptor: a file object and a context manager take as long as the reading of a small file.
+        # Through a descriptor: a file object and a context manager cost as much as reading a small file.
         try:
             descriptor = os.open(f"{self.root.path}/{path}", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -55,12 +55,12 @@ class LocalStore:
             finally:
                 os.close(descriptor)
         except (FileNotFoundError, IsADirectoryError):
-            raise FileNotFoundError(path) from None  # a folder is no file
+            raise FileNotFoundError(path) from None
         except OSError as error:
             raise _failure(path, error) from error
 
     def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
-        return [self.read(path) for path in paths]  # faster than threads can take turns: four of them took twice the CPU
+        return [self.read(path) for path in paths]  # no threads: four of them took twice the CPU
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         with _translated(path), open(self._absolute(path), "rb") as file:
@@ -69,7 +69,7 @@ class LocalStore:
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._absolute(path)
-        if target.exists():  # a loser need not write; who wins is decided by the link
+        if target.exists():  # saves writing the temporary file; the link decides who wins
             return False
         with _translated(path), _temporary_beside(target, data) as temporary:
             try:
@@ -78,7 +78,7 @@ class LocalStore:
                 return False
             except OSError as error:
                 if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-                    raise StorageRefused(f"{path!r}: the file system has no hard links, so no file can be made atomically") from error
+                    raise StorageRefused(f"{path!r}: the file system has no hard links, so no file can be created atomically") from error
                 raise
             _sync_folder(target.parent)
         return True
@@ -115,14 +115,14 @@ class LocalStore:
         return nullcontext(self.local_path(path, size))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
-        return None  # all of it is here
+        return None  # the whole file is local
 
     def delete(self, path: str) -> None:
         target = self._absolute(path)
         with _translated(path), suppress(FileNotFoundError):
             os.unlink(target)
-        if _OF_ONE_THING.fullmatch(target.parent.name):
-            with suppress(OSError):  # something is left in it
+        if _STATE_FOLDER.fullmatch(target.parent.name):
+            with suppress(OSError):  # not empty yet
                 os.rmdir(target.parent)
 
     def _absolute(self, path: str) -> Path:
@@ -130,7 +130,7 @@ class LocalStore:
 
 
 def _rest(descriptor: int) -> bytes:
-    """Up to the end, where one call did not give all."""
+    """Reads up to the end of the file, where one call returned less."""
     chunks = []
     while chunk := os.read(descriptor, limits.MIB):
         chunks.append(chunk)
@@ -138,14 +138,14 @@ def _rest(descriptor: int) -> bytes:
 
 
 def _walk(folder: str, shown: str, after: str) -> Iterator[Entry]:
-    """What comes before `after` costs its name and no more: a log has thousands of versions that most readers pass over."""
+    """Yields the files after `after`; files before it are never read, only their names: a log has thousands of versions to skip."""
     prefix = f"{shown}/" if shown else ""
-    first = after[len(prefix) :] if after.startswith(prefix) else ""  # the walk goes into no folder that is before it as a whole
+    first = after[len(prefix) :] if after.startswith(prefix) else ""  # a folder that sorts before `after` as a whole is not walked
     try:
-        found = list(filter(first.__lt__, os.listdir(folder)))  # in one go: there may be ten thousand names before it
+        found = list(filter(first.__lt__, os.listdir(folder)))  # filtered at C speed: ten thousand names may be skipped
     except (FileNotFoundError, NotADirectoryError):
         return
-    # A folder's name may come before `first` and what is in it after: then `first` begins with it.
+    # A folder may sort before `first` while files in it sort after: then its name is a prefix of `first`.
     step = first.partition("/")[0]
     found += [step[:end] for end in range(1, len(step) + 1) if step[:end] <= first and os.path.isdir(f"{folder}/{step[:end]}")]
     found.sort()
@@ -164,7 +164,7 @@ def _walk(folder: str, shown: str, after: str) -> Iterator[Entry]:
 
 @contextmanager
 def _temporary_beside(target: Path, data: bytes) -> Iterator[Path]:
-    """A synced file with `data` in the target's folder, under a name that no reader takes for anything; gone afterwards."""
+    """A synced file with `data` in the target's folder, under a name that readers ignore; deleted when the context ends."""
     _make_folder(target.parent)
     temporary = target.parent / temporary_name()
     try:
@@ -192,7 +192,7 @@ def _copy_durably(source: Path, target: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Durably: a folder whose own name is lost when the machine stops takes all its synced files with it."""
+    """Creates a folder durably: if its name were lost in a crash, all its synced files would be lost with it."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -210,7 +210,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """FileNotFoundError stays what it is; every other failure of the file system is a StorageError naming the path."""
+    """Turns failures of the file system into StorageErrors that name the path; FileNotFoundError stays as it is."""
     try:
         yield
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Tables in the memory of this process, for trying out and for tests.
+"""Tables in the memory of this process, for experiments and tests.
 
-There is no lock, which a fork could copy while another thread holds it: each change is one operation of a dict, and those are atomic.
+There is no lock, because a fork could copy it while another thread holds it: each change is a single dict operation, which is atomic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from indextables.storage.downloads import Downloads
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import LOCAL, Entry
 
-_files: dict[str, tuple[bytes, int]] = {}  # bytes and time by whole path: all stores of a process see the same
+_files: dict[str, tuple[bytes, int]] = {}  # bytes and time by full path, shared by all stores of the process
 
 
 class MemoryStore:
@@ -30,9 +30,9 @@ class MemoryStore:
 
     @cached_property
     def _folder(self) -> Path:
-        """For what is asked for as a file."""
+        """Temporary folder for files that callers need on disk."""
         folder = tempfile.mkdtemp(prefix="indextables-memory-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # nobody closes a store
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # stores are never closed
         return Path(folder)
 
     @property
@@ -77,7 +77,7 @@ class MemoryStore:
         return self._downloads().fresh(path, size, lambda name, file: _write(file, self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
-        return None  # all of it is here
+        return None  # the whole file is local
 
     def _downloads(self) -> Downloads:
         return Downloads(self._folder, self.root.path, self.spec.cache_bytes)

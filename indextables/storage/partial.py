@@ -1,7 +1,7 @@
-"""A file of a remote store of which only some bytes are on the local disk: a sparse file of its full size, which fills as they are needed.
+"""A partly downloaded file of a remote store: a sparse local file of the full size that is filled on demand.
 
-Nothing records which bytes are there. Whoever uses them compares a checksum before, which tells bytes that were never fetched, or of which
-a killed process wrote a part, from those that may be used. So processes share such a file without a lock: all write the same bytes.
+Nothing records which bytes are present. Readers verify a checksum before they use bytes, which detects bytes that were never fetched or
+that a killed process wrote in part. So processes share the file without a lock: all of them write the same bytes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from indextables.errors import StorageError
 
 
 class PartialFile:
-    """Usable while it is referenced, also after the cache dropped its name. Safe to use from several threads."""
+    """Usable as long as it is referenced, even after the cache evicted it. Safe to use from several threads."""
 
     def __init__(
-        self, name: str, local: Path, size: int, tail_start: int, read: Callable[[int, int], bytes], grown: Callable[[], None]
+        self, name: str, local: Path, size: int, tail_start: int, read: Callable[[int, int], bytes], on_growth: Callable[[], None]
     ) -> None:
-        """`read` gives bytes of the store; `grown` is called each time that many more bytes of it are on the disk."""
+        """`read(start, end)` reads from the store; `on_growth` is called after every `CACHE_CHECK_BYTES` written to the disk."""
         self.name = name  # in the store
         self.local = local
         self.size = size
-        self.tail_start = tail_start  # where its end begins, which is wanted first
+        self.tail_start = tail_start  # start of the tail, which readers need first
         self._read = read
-        self._grown = grown
+        self._on_growth = on_growth
         self._written = 0
         try:
             self.descriptor = os.open(local, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,10 +36,10 @@ class PartialFile:
             os.truncate(self.descriptor, size)
             self.inode = os.fstat(self.descriptor).st_ino
         except OSError as error:
-            raise StorageError(f"{name!r} cannot be kept in {local.parent}: {error.strerror or error}") from error
+            raise StorageError(f"{name!r} cannot be cached in {local.parent}: {error.strerror or error}") from error
 
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of the store, in parallel, fewer where the file ends; FileNotFoundError with the name."""
+        """Reads ranges from the store in parallel, fewer bytes where the file ends; FileNotFoundError with the name."""
         try:
             if len(ranges) == 1:
                 return [self._read(*ranges[0])]
@@ -52,10 +52,10 @@ class PartialFile:
         self._written += len(data)
         if self._written > limits.CACHE_CHECK_BYTES:
             self._written = 0
-            self._grown()
+            self._on_growth()
         try:
             while data:
                 written = os.pwrite(self.descriptor, data, start)
                 start, data = start + written, data[written:]
         except OSError as error:
-            raise StorageError(f"{self.name!r} cannot be kept in {self.local.parent}: {error.strerror or error}") from error
+            raise StorageError(f"{self.name!r} cannot be cached in {self.local.parent}: {error.strerror or error}") from error

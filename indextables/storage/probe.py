@@ -1,4 +1,4 @@
-"""Whether a store really creates atomically: some S3 servers ignore `If-None-Match`, and some let several writers win. So it is raced."""
+"""Tests by a race whether a store creates files atomically: some S3 servers ignore `If-None-Match`, others let several writers win."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _proved: ProcessCache[str, bool] = ProcessCache()
 
 
 class Probed(Protocol):
-    """A store that says `atomic_create_needs_proof`."""
+    """A store with the capability `atomic_create_needs_proof`."""
 
     spec: StoreSpec
 
@@ -36,11 +36,11 @@ class Probed(Protocol):
 @dataclass(frozen=True, slots=True)
 class Finding:
     is_atomic: bool
-    winners: tuple[int, ...]  # of every round; each must be 1
+    winners: tuple[int, ...]  # per round; each must be 1
 
 
 def probe(store: Probed) -> Finding:
-    """Many writers, one key, a few rounds. The objects have names that no reader takes for anything, and are removed."""
+    """Races many writers for one key, a few rounds. The objects have names that readers ignore, and are deleted afterwards."""
     name = f"{LOG_FOLDER}/{temporary_name('probe-')}"
     winners: list[int] = []
     with ThreadPoolExecutor(limits.PROBE_WRITERS) as pool:
@@ -54,7 +54,7 @@ def probe(store: Probed) -> Finding:
 
             try:
                 winners.append(sum(pool.map(write, range(limits.PROBE_WRITERS))))
-            except StorageError:  # nothing was sent, so there is nothing to remove
+            except StorageError:  # nothing was sent, so there is nothing to delete
                 raise
             except CommitUnknown:
                 _remove(store, path)
@@ -66,7 +66,7 @@ def probe(store: Probed) -> Finding:
 
 
 def creates_atomically(store: Store) -> bool:
-    """Races writers where the store's own word is all there is; StorageError or CommitUnknown where that does not succeed."""
+    """Whether creation is atomic, tested by a race if the store needs proof; StorageError or CommitUnknown if the race cannot be run."""
     return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store)).is_atomic
 
 
@@ -76,33 +76,33 @@ def _remove(store: Probed, path: str) -> None:
 
 
 def require_atomic(store: Probed) -> None:
-    """ConfigError unless this bucket at this endpoint was found to create atomically, here and now or within PROBE_DAYS."""
+    """ConfigError unless this bucket at this endpoint creates atomically, as tested now or within the last PROBE_DAYS."""
     spec = store.spec
     key = hashlib.sha256(f"{spec.root.scheme}\0{spec.root.bucket}\0{spec.endpoint}".encode()).hexdigest()
     _proved.get_or_make(key, lambda: _prove(store, cache_folder() / "stores" / f"{key}.json"))
 
 
-def _prove(store: Probed, note: Path) -> bool:
-    if _is_noted(note):
+def _prove(store: Probed, record: Path) -> bool:
+    if _is_recorded(record):
         return True
     try:
         finding = probe(store)
     except CommitUnknown as error:
-        raise StorageError(f"whether {str(store.spec.root)!r} creates files atomically could not be found out: {error}") from None
+        raise StorageError(f"cannot find out whether {str(store.spec.root)!r} creates files atomically: {error}") from None
     if not finding.is_atomic:
         raise ConfigError(
             f"{str(store.spec.root)!r}: the server lets several writers create the same file (it ignores If-None-Match), so that they "
             "would overwrite each other; set storage.singleWriter=true if there is only one"
         )
     with suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        note.write_text(json.dumps({"atomic": True, "checked": time.time()}))
+        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        record.write_text(json.dumps({"atomic": True, "checked": time.time()}))
     return True
 
 
-def _is_noted(note: Path) -> bool:
+def _is_recorded(record: Path) -> bool:
     try:
-        document = json.loads(note.read_text())
+        document = json.loads(record.read_text())
         return document["atomic"] is True and 0 <= time.time() - float(document["checked"]) < limits.PROBE_DAYS * 86_400
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -1,6 +1,7 @@
-"""A table in an object store: the store's guarantees over a backend's single requests.
+"""A table in an object store: provides the guarantees of `Store` on top of a backend's single requests.
 
-A backend sends one request and raises whatever its library raises; here it is judged, tried again, read back, and told in our words.
+A backend sends one request and raises whatever its library raises. This module classifies the failure, retries, reads back, and raises our
+own errors.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from indextables.storage.store import Capabilities, Entry
 @dataclass(frozen=True, slots=True)
 class Page:
     entries: Sequence[Entry]
-    next: str | None  # what to ask for the next page; None: this was the last
+    next: str | None  # token of the next page; None: this is the last
 
 
 class Backend(Protocol):
-    """Single requests by whole keys, each within `seconds` where the library can be stopped; never repeated, never cached."""
+    """Single requests, each within `seconds` if the library can be stopped; never retried, never cached."""
 
-    creates_atomically: bool  # by its kind; servers of that kind may still ignore it, which `needs_probe` is for
-    needs_probe: bool
+    creates_atomically: bool  # by specification
+    needs_probe: bool  # whether some servers ignore that specification, so that a probe must test it
 
     def put(self, path: str, data: bytes, seconds: float, *, if_absent: bool) -> int:
-        """One request; gives the time of the store in ms."""
+        """Writes with one request; returns the time of the store in ms."""
 
     def get(self, path: str, seconds: float, start: int | None = None, end: int | None = None) -> bytes: ...
 
@@ -50,7 +51,7 @@ class Backend(Protocol):
     def delete(self, path: str, seconds: float) -> None: ...
 
     def upload_parts(self, source: Path, path: str, timeout: float) -> int:
-        """A file that is too large for one request; complete or not there at all."""
+        """Uploads a file that is too large for one request, completely or not at all; returns the time of the store in ms."""
 
 
 class RemoteStore:
@@ -114,7 +115,7 @@ class RemoteStore:
         return Downloads(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}", self.spec.cache_bytes)
 
     def _download(self, size: int, path: str, target: Path) -> None:
-        """In parts, each with a timeout of its own. What lies beyond the size the log gives is asked for too, and found missing."""
+        """Downloads in parts, each with its own timeout. Also asks for bytes beyond `size`, so that a file that is too long is detected."""
         if size <= limits.PART_BYTES:
             target.write_bytes(self.read(path))
             return
@@ -136,7 +137,7 @@ class RemoteStore:
         return self.create_unproved(path, data)
 
     def create_unproved(self, path: str, data: bytes) -> bool:
-        """`create` of a store that is only believed to be able to: what the probe races."""
+        """`create` without a proof that it is atomic; the probe races this method."""
         deadline = Deadline(self.spec.timeout)
         is_sent = False
         while True:
@@ -144,10 +145,10 @@ class RemoteStore:
             if fault is None:
                 return True
             is_sent = is_sent or fault.kind in (FaultKind.LOST, FaultKind.EXISTS)
-            if not is_sent and not fault.is_passing:
+            if not is_sent and not fault.is_retryable:
                 raise Fault(FaultKind.REFUSED, fault.sentence).error(self.root, path)
             if is_sent:
-                # Also where the store says that it exists: the connection may have sent our own request twice.
+                # Also if the store answers that the object exists: the connection may have sent our own request twice.
                 found = self._try_get(path, deadline)
                 if isinstance(found, bytes):
                     return found == data

@@ -1,4 +1,4 @@
-"""One loop for every request: tried again while the fault may pass, with growing pauses, until the deadline."""
+"""Retries requests after temporary faults, with growing pauses, until a deadline."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from indextables.paths import TableRoot
 from indextables.storage.faults import Fault, FaultKind, fault_of
 
 Result = TypeVar("Result")
-# Not the store's doing: an error that was told already, or a mistake in a program.
+# Never retried: our own errors, and programming mistakes.
 OURS = (IndexTablesError, TypeError, AttributeError, NameError, AssertionError)
-ATTEMPT_SHARE = 3  # a request that hangs has a third of the time, so that another may follow
+ATTEMPT_SHARE = 3  # a request gets at most a third of the time, so that another can follow one that hangs
 
 
 class Deadline:
@@ -29,7 +29,7 @@ class Deadline:
         return max(0.01, min(self.seconds / ATTEMPT_SHARE, self._end - time.monotonic()))
 
     def pause(self) -> bool:
-        """Waits before the next attempt (exponential, capped, full jitter); False, without waiting, if there is no time for one."""
+        """Waits before the next attempt (exponential, capped, full jitter); returns False without waiting if no time is left for one."""
         ceiling = min(limits.RETRY_MOST_SECONDS, limits.RETRY_FIRST_SECONDS * 2**self._pauses)
         wait = random.uniform(0, ceiling)
         self._pauses += 1
@@ -40,7 +40,7 @@ class Deadline:
 
 
 def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[float], Result]) -> Result:
-    """`request` gets the seconds it may take. FileNotFoundError, StorageRefused at once, StorageError at the deadline."""
+    """Calls `request(seconds)` until it succeeds. FileNotFoundError and StorageRefused at once, StorageError at the deadline."""
     deadline = Deadline(seconds)
     while True:
         fault = None
@@ -50,10 +50,10 @@ def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[floa
             raise
         except Exception as error:
             fault = fault_of(error)
-        # Outside of the handler: what we raise must not carry the library's error, which names addresses.
+        # Raised outside the handler, so that the error does not carry the library's error, which contains addresses.
         if fault.kind is FaultKind.MISSING:
             raise FileNotFoundError(path)
-        if not fault.is_passing:
+        if not fault.is_retryable:
             raise _as_refused(fault).error(root, path)
         if not deadline.pause():
             raise fault.error(root, path, seconds)

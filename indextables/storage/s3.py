@@ -1,8 +1,7 @@
-"""S3 through s3fs: one request each, no caches, no retries but ours.
+"""S3 through the client of s3fs: one request per call, no caches, no retries but ours.
 
-s3fs lists from a cache that never expires, asks for the size before every read, and repeats requests on two levels; so its file calls are
-passed by, and its client is used as it is. The atomic create is one PutObject with `If-None-Match: *`: servers check the condition of a
-multipart upload less well.
+The file methods of s3fs are not used: they list from a cache that never expires, ask for the size before every read, and retry on two
+levels. A file is created atomically by one PutObject with `If-None-Match: *`: not all servers check that condition for multipart uploads.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Result = TypeVar("Result")
 
 _S3_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z")
 _CONNECTIONS = 64
-_IDLE_SECONDS = 4  # servers and gateways drop connections that idle for 5 and more: each that is still kept would cost an attempt
+_IDLE_SECONDS = 4  # servers and gateways close connections after 5 idle seconds or more: using such a connection wastes an attempt
 _clients: ProcessCache[tuple[str, str, float], Any] = ProcessCache()
 
 
@@ -62,7 +61,7 @@ class S3Backend:
         try:
             return self._run(fetch, seconds)
         except Exception as error:
-            if span and _status(error) == 416:  # the range begins behind the end
+            if span and _status(error) == 416:  # the range starts beyond the end
                 return b""
             raise
 
@@ -77,7 +76,7 @@ class S3Backend:
         entries = [
             Entry(item["Key"][base:], item["Size"], int(item["LastModified"].timestamp() * 1000))
             for item in answer.get("Contents", ())
-            if not item["Key"].endswith("/")  # a folder that some program made up
+            if not item["Key"].endswith("/")  # a folder marker of another program
         ]
         return Page(entries, answer.get("NextContinuationToken") if answer.get("IsTruncated") else None)
 
@@ -104,7 +103,7 @@ class S3Backend:
             raise
 
     def _complete(self, path: str, timeout: float, upload: str, parts: list[dict[str, Any]], size: int) -> int:
-        """Where the answer was lost and the upload is gone, the object's size tells that it was completed."""
+        """Completes the upload. If the upload is gone because an answer was lost, the size of the object shows that it was completed."""
         try:
             answer = self._retried(
                 path, timeout, "complete_multipart_upload", Key=self._key(path), UploadId=upload, MultipartUpload={"Parts": parts}
@@ -112,15 +111,15 @@ class S3Backend:
         except FileNotFoundError:
             answer = self._retried(path, timeout, "head_object", Key=self._key(path))
             if answer["ContentLength"] != size:
-                raise StorageError(f"{path!r} was not stored whole") from None
+                raise StorageError(f"{path!r} was not stored completely") from None
         return _time_ms(answer)
 
     def _abort(self, path: str, upload: str) -> None:
-        """Best effort: buckets are told to forget unfinished uploads."""
+        """Best effort: lifecycle rules of the bucket should delete uploads that stay unfinished."""
         try:
             self._call("abort_multipart_upload", self.spec.timeout / 3, Key=self._key(path), UploadId=upload)
         except Exception as error:
-            logging.getLogger("indextables").debug("an unfinished upload of %r stays behind: %s", path, fault_of(error).sentence)
+            logging.getLogger("indextables").debug("an unfinished upload of %r was not deleted: %s", path, fault_of(error).sentence)
 
     def _retried(self, path: str, timeout: float, method: str, **arguments: Any) -> Any:
         return retrying(self.spec.root, path, timeout, lambda seconds: self._call(method, max(seconds, timeout / 2), **arguments))
@@ -132,7 +131,7 @@ class S3Backend:
         return self._run(lambda s3: s3._call_s3(method, Bucket=self.bucket, **arguments), seconds)
 
     def _run(self, request: Callable[[Any], Coroutine[Any, Any, Result]], seconds: float) -> Result:
-        """On s3fs' event loop, cancelled when the time is over."""
+        """Runs the request on s3fs' event loop; cancelled when the time is over."""
         s3 = _client(self.spec.endpoint, self.spec.region, self.spec.timeout)
         future = asyncio.run_coroutine_threadsafe(_bounded(request, s3, seconds), s3.loop)
         try:
@@ -143,15 +142,15 @@ class S3Backend:
 
 
 def _client(endpoint: str, region: str, timeout: float) -> Any:
-    """One for each server and process: tables share its connections."""
+    """One client per server and process, whose connections all tables share."""
     return _clients.get_or_make((endpoint, region, timeout), lambda: _connect(endpoint, region, timeout))
 
 
 def _connect(endpoint: str, region: str, timeout: float) -> Any:
-    """Finds credentials where botocore looks: environment, profile, instance."""
+    """A client with the credentials that botocore finds: environment, profile, instance."""
     import s3fs
 
-    silence_loggers(("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"))  # they write signatures, headers and addresses
+    silence_loggers(("botocore", "aiobotocore", "s3fs", "fsspec", "aiohttp"))  # they log signatures, headers and addresses
     config: dict[str, Any] = {
         "retries": {"total_max_attempts": 1},
         "connect_timeout": min(10.0, timeout / 3),
@@ -161,7 +160,7 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
         "http_session_cls": _once_only(),
     }
     if endpoint:
-        config["s3"] = {"addressing_style": "path"}  # servers of one's own seldom have a name for every bucket
+        config["s3"] = {"addressing_style": "path"}  # self-hosted servers seldom have a host name per bucket
     client = s3fs.S3FileSystem(
         session=_session(),
         endpoint_url=endpoint or None,
@@ -171,12 +170,12 @@ def _connect(endpoint: str, region: str, timeout: float) -> Any:
         skip_instance_cache=True,
     )
     client.retries = 1
-    client.connect()  # reads botocore's descriptions of S3, which takes longer than many a request
+    client.connect()  # loads botocore's service description, which takes longer than most requests
     return client
 
 
 def _session() -> Any:
-    """botocore reads a time by trying formats, which is three quarters of what a listing costs; S3's listings have but one."""
+    """A session with a fast parser of times: botocore tries several formats, which is three quarters of the cost of a listing."""
     from aiobotocore.session import AioSession
     from botocore.utils import parse_timestamp
 
@@ -190,8 +189,8 @@ def _session() -> Any:
 
 
 def _once_only() -> Any:
-    """aiohttp sends a PUT again by itself when a connection it had kept breaks: the answer to the second would hide that the first was
-    carried out."""
+    """A session class that never resends. aiohttp resends a PUT when a reused connection breaks; the second answer would hide that the
+    first request was carried out."""
     from aiobotocore.httpsession import AIOHTTPSession
 
     class OnceOnly(AIOHTTPSession):  # type: ignore[misc]
@@ -213,7 +212,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _time_ms(answer: Any) -> int:
-    """By the store's own clock, to the second."""
+    """The time of an answer by the store's clock, to the second."""
     date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
     try:
         return int(parsedate_to_datetime(date).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Which store, and how to reach it: a value that travels to executors, which open the same store there."""
+"""Which store, and how to reach it: a picklable value with which executors open the same store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from indextables.paths import TableRoot
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """Picklable, and without credentials: every process finds them in its own environment, profile or instance."""
+    """Contains no credentials: every process finds them in its own environment, profile or instance."""
 
     root: TableRoot
     endpoint: str = field(default="", repr=False)
     region: str = field(default="", repr=False)
     single_writer: bool = False
     timeout: float = 30.0  # seconds
-    cache_bytes: int = limits.CACHE_BYTES  # of splits that are kept on this machine
-    process: int | None = None  # of a memory:// table, which lives in one process only
+    cache_bytes: int = limits.CACHE_BYTES  # maximum size of cached splits on this machine
+    process: int | None = None  # the process id of a memory:// table, which exists in one process only
 
     @classmethod
     def of(cls, root: TableRoot, config: Config) -> StoreSpec:

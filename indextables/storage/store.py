@@ -1,4 +1,4 @@
-"""What the rest of the product may rely on from a store, whatever it is.
+"""The interface of stores and its guarantees.
 
 Paths are relative to the store's root and already checked (`indextables.paths`). A store may be used from many threads, and after a fork.
 """
@@ -18,7 +18,7 @@ from indextables.storage.spec import StoreSpec
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file as a listing shows it."""
+    """One file of a listing."""
 
     path: str
     size: int
@@ -27,19 +27,19 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """How stores differ, for callers that choose between two ways of working. What every store guarantees is said at `Store`."""
+    """How stores differ, for callers that choose between strategies. The guarantees of all stores are listed in `Store`."""
 
-    has_latency: bool  # every read waits for an answer, so that reading several files at a time takes less time than one after the other
-    atomic_create_needs_proof: bool  # the atomic create rests on the server's word, which `storage.probe` puts to the test
+    has_latency: bool  # reads wait for a server, so reading several files in parallel is faster
+    atomic_create_needs_proof: bool  # servers may claim an atomic create that they do not have, so `storage.probe` tests it
 
 
 LOCAL = Capabilities(has_latency=False, atomic_create_needs_proof=False)
 
 
 class Store(Protocol):
-    """Errors other than the stated ones are StorageError, or its child StorageRefused where trying again is of no use.
+    """Errors other than the stated ones are StorageError, or its subclass StorageRefused if a retry will not help.
 
-    No verb waits longer than `storage.timeout` for an answer, retries included; a transfer of a split has that long for each of its parts.
+    No method waits longer than `storage.timeout` for an answer, retries included; the transfer of a split has that long for each part.
     """
 
     @property
@@ -53,47 +53,47 @@ class Store(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
-        """Every plain file below `folder`, fresh, the names of a folder in ascending order; with `after` only paths beyond it.
+        """Every regular file below `folder`, never from a cache, each folder in ascending order of names; with `after`, only greater paths.
 
-        Symbolic links are neither followed nor shown. Nothing there: empty.
+        Symbolic links are neither followed nor listed. A missing folder is empty.
         """
 
     def read(self, path: str) -> bytes:
-        """All bytes, never half a file; FileNotFoundError if it is not there."""
+        """All bytes, never part of a file; FileNotFoundError."""
 
     def read_many(self, paths: Sequence[str]) -> Sequence[bytes]:
-        """Like `read` of each, in the order given, in parallel."""
+        """Like `read` for each path, in the order given; in parallel where that is faster."""
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`, fewer where the file ends; FileNotFoundError."""
+        """The bytes from `start` up to `end` (exclusive), fewer where the file ends; FileNotFoundError."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Atomic create-if-absent: True if this call made the file, False if it was there; durable when it returns.
+        """Atomic create-if-absent: True if this call created the file, False if it already existed; durable when it returns.
 
-        Where the answer was lost, the bytes that are there decide: so `data` must be unlike what any other writer gives.
-        CommitUnknown if it cannot be decided. ConfigError if the store has no such thing and no single writer was declared.
+        If the answer was lost, the stored bytes decide, so `data` must differ from what any other writer writes.
+        CommitUnknown if even that is not possible. ConfigError if the store has no atomic create and no single writer is declared.
         """
 
     def replace(self, path: str, data: bytes) -> None:
-        """Readers see the old bytes or the new ones."""
+        """Replaces or creates a file; readers see the old bytes or the new ones."""
 
     def upload(self, source: Path, path: str) -> int:
-        """Moves a finished local file to `path`; complete or not there at all, durable when it returns. Gives its modification time.
+        """Moves a finished local file to `path`, completely or not at all; durable when it returns. Returns its modification time.
 
-        The name must be new: no two writers upload to the same.
+        The name must be new: no two writers may upload to the same path.
         """
 
     def local_path(self, path: str, size: int) -> Path:
-        """A local file with the bytes of `path`, which never change; FileNotFoundError. `size` is what the log says it has.
+        """A local file with the bytes of `path`, which must never change; FileNotFoundError. `size` is its size according to the log.
 
-        UnsafePath if it would lie outside of the root, SplitCorrupted if its size is another.
+        UnsafePath if it is outside the root, SplitCorrupted if its size differs.
         """
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
         """A local file with the bytes that the store has now, past every cache, until the context ends. Raises what `local_path` raises."""
 
     def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
-        """The same for who needs some of the bytes, and those from `tail_start` on first; None where `local_path` is no more work."""
+        """Like `local_path`, but downloads only bytes that are used, those from `tail_start` on first; None if `local_path` is as cheap."""
 
     def delete(self, path: str) -> None:
-        """It is gone afterwards, or was before."""
+        """Deletes a file; no error if it does not exist."""

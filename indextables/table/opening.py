@@ -112,7 +112,7 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
     if version is None:
         _cache_snapshot(log, snapshot)
     elif (cache := log.cache()) is not None:
-        cache.vouch(snapshot.anchor, log.generation)
+        cache.put_anchor(snapshot.anchor, log.generation)
     return snapshot
 
 
@@ -184,7 +184,7 @@ def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Sna
     names_after, gap_at = listing.tail(start)
     newest = names_after[-1] if names_after else start
     is_ahead = bool(listing.bases) and listing.bases[-1] > newest
-    if newest < snapshot.version or gap_at is not None or is_ahead or not log.holds(snapshot.anchor, listing):
+    if newest < snapshot.version or gap_at is not None or is_ahead or not log.is_unchanged(snapshot.anchor, listing):
         return None
     tail = [version for version in names_after if version > snapshot.version]
     if not tail:
@@ -218,7 +218,7 @@ def _cache_snapshot(log: TransactionLog, snapshot: Snapshot) -> None:
     if cache is None:
         return
     if snapshot.warnings or snapshot.gap_at is not None:
-        cache.vouch(snapshot.anchor, log.generation)
+        cache.put_anchor(snapshot.anchor, log.generation)
         return
     state = {CacheKind.PROTOCOL: snapshot.protocol, CacheKind.METADATA: snapshot.metadata, CacheKind.FILES: snapshot}
     cache.put_state(state, snapshot.anchor, held_bytes(snapshot.layers), log.clock.now_ms(), log.generation)
@@ -241,7 +241,7 @@ def _cached_snapshot(log: TransactionLog, listing: LogListing) -> Snapshot | Non
     newest = tail[-1] if tail else base
     has_base = known.checkpoint is None or known.checkpoint in listing.bases
     is_ahead = any(version > newest for version in listing.bases)
-    return known if has_base and not is_ahead and known.version <= newest and log.holds(known.anchor, listing) else None
+    return known if has_base and not is_ahead and known.version <= newest and log.is_unchanged(known.anchor, listing) else None
 
 
 def _anchor(log: TransactionLog, listing: LogListing, version: int, file: VersionFile | None) -> Anchor:

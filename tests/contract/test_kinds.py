@@ -47,7 +47,7 @@ def test_a_missing_package_is_named_in_one_line(
 
 
 def test_a_scheme_that_nobody_knows_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match="nosuch:// is not a store that fsspec knows"):
+    with pytest.raises(ConfigError, match="nosuch:// is not a store that fsspec supports"):
         open_store(spec_of("nosuch://x/t"))
     assert main(["describe", "nosuch://x/t"]) == 78
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -177,7 +177,7 @@ def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
         while (fault := self._try_put(path, data, deadline)) is not None:
             if fault.kind is FaultKind.EXISTS:
                 return False
-            if not fault.is_passing or not deadline.pause():
+            if not fault.is_retryable or not deadline.pause():
                 raise fault.error(self.root, path)
         return True
 

@@ -207,7 +207,7 @@ def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int, monkeyp
     snapshot = advance(log, snapshot)
     assert snapshot.version == 8
     if cache_ms:
-        held = cache.cache_of(store.spec).seen
+        held = cache.cache_of(store.spec).last_listing
         assert held == log.look()
         assert held is not None
         assert (len(held.versions), held.has_pointer) == (9, True)

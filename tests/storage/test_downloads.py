@@ -51,7 +51,7 @@ def test_what_is_not_whole_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    downloads = Downloads(tmp_path, "x", most_bytes=250)
+    downloads = Downloads(tmp_path, "x", max_bytes=250)
     now = time.time()
     files = {}
     for name, age in (("old", 3000), ("used", 2000), ("young", limits.CACHE_GRACE_SECONDS / 2)):
@@ -96,7 +96,7 @@ def test_many_processes_and_threads_fetch_the_same(tmp_path: Path) -> None:
 
 
 def test_partial_files(tmp_path: Path) -> None:
-    downloads = Downloads(tmp_path, "x", most_bytes=100_000)
+    downloads = Downloads(tmp_path, "x", max_bytes=100_000)
     data = random.Random(random_seed()).randbytes(200_000)
 
     def read(start: int, end: int) -> bytes:
@@ -129,7 +129,7 @@ def test_partial_files(tmp_path: Path) -> None:
 
 def test_a_partial_file_that_grows_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CACHE_CHECK_BYTES", 50_000)
-    downloads = Downloads(tmp_path, "x", most_bytes=100_000)
+    downloads = Downloads(tmp_path, "x", max_bytes=100_000)
     old = downloads.get("old", 40_000, writing(b"x" * 40_000, []))
     file = downloads.partial("a.split", 10**6, 0, lambda start, end: b"")
     assert file is not None
@@ -140,7 +140,7 @@ def test_a_partial_file_that_grows_makes_room(tmp_path: Path, monkeypatch: pytes
     assert file.local.exists()
 
 
-def test_a_partial_file_that_cannot_be_kept(tmp_path: Path) -> None:
+def test_a_partial_file_that_cannot_be_cached(tmp_path: Path) -> None:
     def gone(start: int, end: int) -> bytes:
         raise FileNotFoundError("anything")
 
@@ -149,11 +149,11 @@ def test_a_partial_file_that_cannot_be_kept(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"^a\.split$"):
         file.fetch([(0, 1), (2, 3)])
     (tmp_path / "taken").write_text("")
-    with pytest.raises(StorageError, match=r"a\.split.*cannot be kept"):
+    with pytest.raises(StorageError, match=r"a\.split.*cannot be cached"):
         PartialFile("a.split", tmp_path / "taken" / "x", 10, 5, gone, list)
     closed = PartialFile("b.split", tmp_path / "b", 10, 5, gone, list)
     closed.descriptor = os.open(tmp_path / "b", os.O_RDONLY)
-    with pytest.raises(StorageError, match=r"b\.split.*cannot be kept"):
+    with pytest.raises(StorageError, match=r"b\.split.*cannot be cached"):
         closed.write(0, memoryview(b"x"))
     os.close(closed.descriptor)
 

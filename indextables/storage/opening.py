@@ -15,14 +15,14 @@ _open: ProcessCache[StoreSpec, Store] = ProcessCache()
 
 
 def open_store(spec: StoreSpec) -> Store:
-    """The store; the same one for equal specs in one process. ConfigError if it is of a kind that cannot be used."""
+    """The store; equal specs share one per process. ConfigError if this kind of store cannot be used."""
     if spec.process not in (None, os.getpid()):
-        raise ConfigError(f"{str(spec.root)!r} lives in the memory of another process")
+        raise ConfigError(f"{str(spec.root)!r} is in the memory of another process")
     return _open.get_or_make(spec, lambda: _make(spec))
 
 
 def _make(spec: StoreSpec) -> Store:
-    """Client libraries and asyncio are imported only for remote stores: they would delay every command on a local table."""
+    """Imports client libraries and asyncio only for remote stores, since they would delay every command on a local table."""
     if spec.root.is_local:
         return LocalStore(spec.root)
     if spec.root.scheme == "memory":

@@ -38,7 +38,7 @@ def test_a_snapshot_has_no_reference_to_its_store(table: Path, monkeypatch: pyte
     again = pickle.loads(data)
     assert again.layers.gone == snapshot.layers.gone == {"f3", "g"}
     assert again.layers.newer.paths() == ["g"]
-    with pytest.raises(AssertionError, match="have to be loaded"):
+    with pytest.raises(AssertionError, match="must be loaded first"):
         _ = again.layers.complete
 
 

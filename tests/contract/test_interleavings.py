@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.concurrent_verbs import PAIRS, bases_of, explore
+from tests.support.concurrent_verbs import PAIRS, base_tables_for, explore
 from tests.support.locations import DiskLocation, S3Location
 from tests.support.s3 import Server
 from tests.support.simulation import Simulation, simulate
 
-OF_COMMITS = [names for names in PAIRS if bases_of(names) == ["appended"]]  # which have few orders
+OF_COMMITS = [names for names in PAIRS if base_tables_for(names) == ["appended"]]  # which have few orders
 OF_LOGS = [names for names in PAIRS if names not in OF_COMMITS]
 
 

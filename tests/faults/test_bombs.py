@@ -1,4 +1,4 @@
-"""R14: bombs in the log. A typed error, bounded memory, bounded work."""
+"""R14: decompression bombs and false sizes in the log raise a typed error within bounded memory and CPU time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.bombs import plant_all
 
 MOST_MIB = 512  # of the whole process; Python with pyarrow alone takes about 90
-MOST_SECONDS = 20  # of CPU, for one bomb; the machine may be busy
+MOST_SECONDS = 20  # CPU seconds for one bomb
 
 
 def test_every_bomb_is_refused_within_bounds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""R4 in memory: what takes many runs. Every single crash point of every verb, on local disk and on S3: tests/contract/test_crashes.py."""
+"""R4 in memory, for tests that need many runs. Single crash points on local disk and on S3: tests/contract/test_crashes.py."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from indextables.paths import LOG_FOLDER, is_our_split
 from tests.support.crash_points import Crash, CrashInjector, CrashTester
 from tests.support.simulation import Simulation, simulation, state_of
-from tests.support.verb_cases import VERB_CASES, VerbCase, make_base_table, repair, repaired
+from tests.support.verb_cases import VERB_CASES, VerbCase, make_base_table, repair, repair_target
 
 __all__ = ["simulation"]
 
 
-def test_r4_a_repair_that_was_cut_off_leaves_no_log_that_looks_whole(simulation: Simulation) -> None:
-    """Its destination is a log folder: put in place of the old one, it is no table, or the table."""
-    image = make_base_table(simulation, "lived json")
+def test_r4_an_interrupted_repair_leaves_no_log_that_can_be_opened(simulation: Simulation) -> None:
+    """The target used as the log folder is no table, or the complete table."""
+    image = make_base_table(simulation, "aged json")
     whole = state_of(simulation, simulation.restore(image))
     assert whole is not None
     splits = {path: value for path, value in image.items() if is_our_split(path)}
@@ -28,12 +28,12 @@ def test_r4_a_repair_that_was_cut_off_leaves_no_log_that_looks_whole(simulation:
             place, machine = simulation.restore(image), simulation.machine(CrashInjector(at, after))
             with pytest.raises(Crash):
                 repair(machine, place)
-            made = simulation.image(repaired(machine, place))
+            made = simulation.image(repair_target(machine, place))
             state = state_of(simulation, simulation.restore({**splits, **{f"{LOG_FOLDER}/{path}": file for path, file in made.items()}}))
             assert state is None or (state.rows, state.files) == (whole.rows, whole.files)
             assert simulation.image(place) == image
             found[state is not None] += 1
-    assert found[True] == 1, "only the very last call makes it a table"
+    assert found[True] == 1, "only the last call completes the log"
     assert found[False] == 2 * len(clean.calls) - 1
 
 

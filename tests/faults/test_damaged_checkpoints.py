@@ -1,4 +1,4 @@
-"""R8 and R9 for checkpoints in JSON, in parts and in Parquet: they are only a cache, and no damage changes an answer."""
+"""R8 and R9 for JSON, multi-part and Parquet checkpoints: they are only a cache, and no damage changes an answer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.support.logs import add, remove, skip
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import random_seed
 
-DAMAGES = ("deleted", "flipped", "cut", "emptied", "another's", "older", "swapped")
+DAMAGES = ("deleted", "bit flipped", "truncated", "emptied", "foreign", "older", "swapped")
 CASES = 5000
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of broken checkpoints
+def no_log_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)  # thousands of damaged checkpoints would be logged
 
 
 def checkpointed(kind: Format, versions: int = 9, every: int = 4) -> MemoryStore:
-    """A table whose versions 4 and 8 have checkpoints (5 and 10 where the first one needs a commit of its own)."""
+    """A table with checkpoints at versions 4 and 8 (5 and 10 if the first checkpoint commits a protocol upgrade)."""
     store = MemoryStore()
     begin(store)
     for number in range(1, versions + 1):
@@ -54,46 +54,48 @@ def damage(store: MemoryStore, path: str, how: str, older: str) -> None:
     siblings = [*base_files(store, log_of(store).listing().bases[-1]), names.version_path(1)]
     if how == "deleted":
         del store.files[path]
-    elif how == "swapped":  # with another file of the same checkpoint, or a version where it has no other
+    elif how == "swapped":  # with another file of the same checkpoint, or with a version file if there is none
         store.files[path] = next(store.files[other] for other in siblings if other != path)
-    elif how == "flipped":
+    elif how == "bit flipped":
         store.files[path] = data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
     else:
-        store.files[path] = {"cut": data[: len(data) // 2], "emptied": b"", "another's": b'{"add":[]}', "older": store.files[older]}[how]
+        store.files[path] = {"truncated": data[: len(data) // 2], "emptied": b"", "foreign": b'{"add":[]}', "older": store.files[older]}[
+            how
+        ]
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
-    """R8: every file x 7 damages, with the whole log (same answer), and with a trimmed one (same answer, or an error that says why)."""
+    """R8: 7 kinds of damage to every file. The answer is the same; with a truncated log it may be an error instead."""
     whole = checkpointed(kind)
     first, last = log_of(whole).listing().bases
     expected = told(read_all(log_of(whole)))
     older_files = base_files(whole, first)
     cases = refused = 0
-    for (number, path), how, trimmed in product(enumerate(base_files(whole, last)), DAMAGES, ("nothing", "before the first", "all")):
+    for (number, path), how, truncation in product(enumerate(base_files(whole, last)), DAMAGES, ("nothing", "before the first", "all")):
         store = MemoryStore()
         store.files = dict(whole.files)
         older = next(other for other in older_files[number:] + older_files[::-1] if whole.files[other] != whole.files[path])
         damage(store, path, how, older)
-        for version in range(1, {"nothing": 0, "before the first": first, "all": last}[trimmed] + 1):
+        for version in range(1, {"nothing": 0, "before the first": first, "all": last}[truncation] + 1):
             store.delete(names.version_path(version))
         cases += 1
-        if trimmed != "all":
+        if truncation != "all":
             snapshot = read_all(log_of(store))
-            assert told(snapshot) == expected, (path, how, trimmed)
-            assert snapshot.checkpoint == first, (path, how, trimmed)
+            assert told(snapshot) == expected, (path, how, truncation)
+            assert snapshot.checkpoint == first, (path, how, truncation)
             continue
         with pytest.raises(LogCorrupted, match=r"does not reach back to a valid base|is missing"):
             load_snapshot(log_of(store))
         refused += 1
-    print(f"R8, {kind}: {cases} cases, {refused} of them refused because the log was trimmed")
+    print(f"R8, {kind}: {cases} cases, {refused} of them refused because the log is truncated")
     assert cases == len(base_files(whole, last)) * len(DAMAGES) * 3
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_a_damaged_checkpoint_is_written_anew(kind: Format) -> None:
-    """PQC-15: by the next checkpoint, also of the same version."""
-    mended = 0
+def test_the_next_checkpoint_replaces_a_damaged_one(kind: Format) -> None:
+    """PQC-15: also at the same version."""
+    repaired = 0
     whole = checkpointed(kind, versions=4)
     (version,) = log_of(whole).listing().bases
     damages = [how for how in DAMAGES if how != "older"]
@@ -106,12 +108,12 @@ def test_a_damaged_checkpoint_is_written_anew(kind: Format) -> None:
             store.delete(names.version_path(number))
         found = read_all(log_of(store))
         assert (found.checkpoint, told(found)) == (version, told(read_all(log_of(whole))))
-        mended += 1
-    assert mended == len(base_files(whole, version)) * len(damages)
+        repaired += 1
+    assert repaired == len(base_files(whole, version)) * len(damages)
 
 
 def damaged(data: bytes, chance: random.Random, count: int = CASES) -> Iterator[bytes]:
-    """Every truncation and every flip of one bit, then of two; a sample where there are more than `count`."""
+    """Every truncation and every single bit flip, then double flips up to `count`; a random sample if there are more than `count`."""
     cuts = [data[:length] for length in range(len(data))]
     flips = [(at, bit) for at in range(len(data)) for bit in range(8)]
     chosen = flips if len(cuts) + len(flips) <= count else chance.sample(flips, max(0, count - min(len(cuts), count // 4)))
@@ -125,11 +127,11 @@ def damaged(data: bytes, chance: random.Random, count: int = CASES) -> Iterator[
         yield bytes(changed)
 
 
-def said(replay: Replay) -> tuple[Any, ...]:
+def content_of(replay: Replay) -> tuple[Any, ...]:
     return replay.protocol, replay.metadata, replay.txns, replay.skips, [*replay.files().complete.adds()]
 
 
-ARTEFACTS = {
+FILES = {
     "checkpoint": (Format.JSON, {}, r"\.checkpoint\.json"),
     "plain checkpoint": (Format.JSON, {"transaction.compression.enabled": False}, ""),
     "part": (Format.JSON_PARTS, {}, "00001.json"),
@@ -140,17 +142,17 @@ ARTEFACTS = {
 }
 
 
-@pytest.mark.parametrize("name", ARTEFACTS)
-def test_every_flip_and_truncation_is_noticed(name: str) -> None:
-    """R9: what reads at all reads as it was written."""
-    kind, options, ending = ARTEFACTS[name]
+@pytest.mark.parametrize("name", FILES)
+def test_every_bit_flip_and_truncation_is_detected_or_harmless(name: str) -> None:
+    """R9: damaged bytes are refused or give the original content."""
+    kind, options, ending = FILES[name]
     store = checkpointed(kind, versions=3, every=9)
     write_checkpoint(store, kind, **options)
     log = log_of(store)
     listing = log.listing()
     (version,) = listing.bases
     (path,) = [path for path in base_files(store, version) if path.endswith(ending.replace("\\", ""))]
-    expected = said(formats.read_checkpoint(log, listing, version)[0])
+    expected = content_of(formats.read_checkpoint(log, listing, version)[0])
     original, seed = store.files[path], random_seed()
     cases = read = 0
     for data in damaged(original, random.Random(seed)):
@@ -160,14 +162,14 @@ def test_every_flip_and_truncation_is_noticed(name: str) -> None:
             found, _ = formats.read_checkpoint(log, listing, version)
         except LogCorrupted:
             continue
-        assert said(found) == expected, f"seed {seed}"
+        assert content_of(found) == expected, f"seed {seed}"
         read += 1
-    print(f"R9, {name} of {len(original)} bytes: {cases} damages, {read} of them changed nothing that is read, seed {seed}")
+    print(f"R9, {name} of {len(original)} bytes: {cases} damages, {read} of them without effect, seed {seed}")
     assert cases >= CASES
 
 
-def test_no_flip_or_truncation_of_the_pointer_matters() -> None:
-    """R9, LCP-01: it is a hint."""
+def test_a_damaged_pointer_changes_no_answer() -> None:
+    """R9, LCP-01: the pointer is only a hint."""
     store = checkpointed(Format.JSON, versions=1, every=1)
     expected = load_snapshot(log_of(store))
     seed, cases = random_seed(), 0

@@ -1,4 +1,4 @@
-"""R15, the terminal's part: whatever words stand behind `indextables`, it ends with a documented code and one line that says why."""
+"""R15 for the terminal: any arguments end with a documented exit code and one line with the reason."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ VALUES = (
 )
 
 
-def words(draw: random.Random, flags: dict[str, list[str]]) -> list[str]:
-    """A verb, mostly, mostly with a path, then options, mostly its own and with a value, and now and then anything."""
+def random_arguments(draw: random.Random, flags: dict[str, list[str]]) -> list[str]:
+    """Usually a verb, a path and options of this verb with values, sometimes anything else."""
     verb = draw.choice(VERBS)
     argv = [verb, "t"] if draw.random() < 0.9 else [draw.choice([verb, *VALUES]), draw.choice(VALUES)]
     for _ in range(draw.randrange(4)):
@@ -43,7 +43,7 @@ def words(draw: random.Random, flags: dict[str, list[str]]) -> list[str]:
 
 
 def run(argv: list[str]) -> tuple[int, str, str]:
-    """As a process of its own would: what cannot be encoded is an error on stdout, and is escaped on stderr."""
+    """Runs with the streams of a real process: stdout raises for characters that cannot be encoded, stderr escapes them."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> tuple[int, str, str]:
     return code, out.read(), err.read()
 
 
-def test_any_words_end_with_a_code_and_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_arguments_end_with_a_documented_code_and_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     seed = random_seed()
     draw = random.Random(seed)
@@ -65,7 +65,7 @@ def test_any_words_end_with_a_code_and_a_reason(tmp_path: Path, monkeypatch: pyt
         if not Path("t", "_transaction_log").exists():
             make(tmp_path / "t").append(rows(0, 4))
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
-        argv = words(draw, flags)
+        argv = random_arguments(draw, flags)
         case = f"seed {seed}, example {number}: {argv}"
         try:
             code, out, err = run(argv)

@@ -1,4 +1,4 @@
-"""R15, the log's part: whatever bytes stand in its files, only our errors come out, and a damaged state is never half read."""
+"""R15 for the log: any bytes in its files raise only LogCorrupted, and a damaged state is never partially read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXAMPLES = 2000
 
 
 class Bytes:
-    """A store of a few files in memory, of which readers of the log use `read` alone."""
+    """A store of a few files in memory, with the operations that readers of the log use."""
 
     root = ROOT
 
@@ -71,19 +71,19 @@ STATE_FILE = packed(STATE, [state_document(1, {"manifests/m.avro": 20}, metadata
 
 @st.composite
 def damaged(draw: st.DrawFn, originals: tuple[bytes, ...]) -> bytes:
-    """One of the originals with bytes changed, cut out, doubled or put in; or nothing of it at all."""
+    """One of the originals with bytes changed, removed, repeated or inserted, or entirely replaced."""
     data = bytearray(draw(st.sampled_from(originals)))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
         length = draw(st.integers(0, 16))
-        change = draw(st.sampled_from(["flip", "cut", "put", "double", "truncate", "replace"]))
+        change = draw(st.sampled_from(["flip", "cut", "insert", "repeat", "truncate", "replace"]))
         if change == "flip" and at < len(data):
             data[at] ^= 1 << draw(st.integers(0, 7))
         elif change == "cut":
             del data[at : at + length]
-        elif change == "put":
+        elif change == "insert":
             data[at:at] = draw(st.binary(max_size=16))
-        elif change == "double":
+        elif change == "repeat":
             data[at:at] = data[at : at + length]
         elif change == "truncate":
             del data[at:]
@@ -102,8 +102,8 @@ JSON_TEXT = st.recursive(
 ).map(lambda value: json.dumps(value).encode())
 
 
-def _allowed(read: Any) -> bool:
-    """Whether it was read; any other error than ours fails the test."""
+def _is_read(read: Any) -> bool:
+    """Whether reading succeeds. Errors other than LogCorrupted fail the test."""
     try:
         read()
     except LogCorrupted:
@@ -114,12 +114,12 @@ def _allowed(read: Any) -> bool:
 @settings(max_examples=EXAMPLES)
 @given(damaged((VERSION, gzip.compress(VERSION), b"\x01\x01" + gzip.compress(VERSION))) | JSON_TEXT)
 def test_version_files(data: bytes) -> None:
-    _allowed(lambda: decode_actions(files.unpack(data, "version 1"), "version 1"))
+    _is_read(lambda: decode_actions(files.unpack(data, "version 1"), "version 1"))
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((gzip.compress(VERSION, mtime=0),)))
-def test_a_damaged_gzip_is_never_read_as_something_else(data: bytes) -> None:
+def test_a_damaged_gzip_is_refused_or_gives_the_original_actions(data: bytes) -> None:
     original = decode_actions(VERSION, "x").actions
     try:
         actions = decode_actions(files.unpack(data, "version 1"), "version 1").actions
@@ -138,7 +138,7 @@ def test_pointers(data: bytes) -> None:
 @given(damaged((VERSION, gzip.compress(VERSION), json.dumps({"add": [], **metadata()}).encode(), b'{"parts":["x"]}')) | JSON_TEXT)
 def test_checkpoints(data: bytes) -> None:
     store = Bytes(**{names.checkpoint_path(1).rsplit("/", 1)[1]: data})
-    _allowed(lambda: read_json(store, 1, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_json(store, 1, ROOT.relative))  # type: ignore[arg-type]
 
 
 OURS = golden_store("json")
@@ -150,53 +150,53 @@ ROWS, DESCRIBED = names.parquet_path(42), names.parquet_metadata_path(42)
 FOREIGN_DESCRIBED = b'{"version":42,"size":2,"createdTime":5}'
 
 
-def _held(held: dict[str, bytes], **changed: bytes) -> Bytes:
+def _store_of(held: dict[str, bytes], **changed: bytes) -> Bytes:
     return Bytes(**{path.rsplit("/", 1)[1]: data for path, data in {**held, **changed}.items()})
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((OURS[names.checkpoint_path(42)], gzip.decompress(OURS[names.checkpoint_path(42)]))))
 def test_our_checkpoints(data: bytes) -> None:
-    _allowed(lambda: read_json(_held({}, **{names.checkpoint_path(42): data}), 42, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_json(_store_of({}, **{names.checkpoint_path(42): data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARTS[LIST], FOREIGN_LIST)) | JSON_TEXT)
 def test_lists_of_parts(data: bytes) -> None:
-    _allowed(lambda: read_json(_held(PARTS, **{LIST: data}), 42, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_json(_store_of(PARTS, **{LIST: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARTS[PART], gzip.decompress(PARTS[PART]))))
 def test_parts_of_a_list_without_digests(data: bytes) -> None:
-    _allowed(lambda: read_json(_held(PARTS, **{LIST: FOREIGN_LIST, PART: data}), 42, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_json(_store_of(PARTS, **{LIST: FOREIGN_LIST, PART: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARQUET[DESCRIBED], FOREIGN_DESCRIBED)) | JSON_TEXT)
 def test_metadata_of_parquet_checkpoints(data: bytes) -> None:
-    _allowed(lambda: read_parquet(_held(PARQUET, **{DESCRIBED: data}), 42, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_parquet(_store_of(PARQUET, **{DESCRIBED: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARQUET[ROWS],)))
 def test_parquet_files_without_a_digest(data: bytes) -> None:
-    _allowed(lambda: read_parquet(_held(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: data}), 42, ROOT.relative))  # type: ignore[arg-type]
+    _is_read(lambda: read_parquet(_store_of(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
-def test_a_parquet_file_whose_text_is_no_text() -> None:
+def test_a_parquet_string_that_is_not_utf8_is_refused() -> None:
     rows = pq.ParquetFile(pa.BufferReader(PARQUET[ROWS])).read()
     at = rows.schema.get_field_index("metadataId")
     bad = pa.array([b"\xb0"] * rows.num_rows).view(pa.string())
     written = pa.BufferOutputStream()
     pq.write_table(rows.set_column(at, rows.schema.field(at), bad), written)
-    held = _held(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: written.getvalue().to_pybytes()})
+    held = _store_of(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: written.getvalue().to_pybytes()})
     with pytest.raises(LogCorrupted, match="is damaged"):
         read_parquet(held, 42, ROOT.relative)  # type: ignore[arg-type]
 
 
 def _state_of(store: Bytes) -> Replay:
-    """The state of version 1, its manifest listed."""
+    """Reads the state of version 1, with its manifest in the listing."""
     log = TransactionLog(store, Reading(cache_ms=0, manifests=1))  # type: ignore[arg-type]
     return read_state(log, LogListing((), (), False, (1,), stamps={"manifests/m.avro": (0, 0)}), 1)
 
@@ -205,32 +205,32 @@ def _state_of(store: Bytes) -> Replay:
 @given(damaged((STATE_FILE, packed(STATE, [state_document(1, {"manifests/m.avro": 20})]))))
 def test_state_manifests(data: bytes) -> None:
     store = Bytes(**{"_manifest.avro": data, "m.avro": MANIFEST["zstandard"]})
-    _allowed(lambda: _state_of(store))
+    _is_read(lambda: _state_of(store))
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((json.dumps(state_document(1, {"manifests/m.avro": 20})).encode(),)) | JSON_TEXT)
 def test_state_manifests_in_json(data: bytes) -> None:
     store = Bytes(**{"_manifest.json": data, "m.avro": MANIFEST["zstandard"]})
-    _allowed(lambda: _state_of(store))
+    _is_read(lambda: _state_of(store))
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged(tuple(MANIFEST.values())))
 def test_manifests(data: bytes) -> None:
-    """Avro has no integrity of its own, so a flipped bit may read as another value; the number of entries is always the state's."""
+    """Avro has no checksums, so a flipped bit may give another value; the number of entries always matches the state."""
     store = Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data})
     replay: list[Any] = []
-    if _allowed(lambda: replay.append(_state_of(store))):
+    if _is_read(lambda: replay.append(_state_of(store))):
         assert replay[0].num_files == len(ENTRIES)
 
 
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(MANIFEST)), st.integers(0, 4000))
-def test_a_manifest_that_was_cut_is_noticed(codec: str, length: int) -> None:
+def test_a_truncated_manifest_is_refused(codec: str, length: int) -> None:
     data = MANIFEST[codec][:length]
     if len(data) < len(MANIFEST[codec]):
-        assert not _allowed(lambda: _state_of(Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data})))
+        assert not _is_read(lambda: _state_of(Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data})))
 
 
 OUR_ENTRIES = encode([msgspec.convert(fields, Add) for fields in ENTRIES])
@@ -243,7 +243,7 @@ OWN_MANIFESTS = tuple(
 @settings(max_examples=EXAMPLES)
 @given(damaged(OWN_MANIFESTS))
 def test_our_manifests(data: bytes) -> None:
-    """Without the digest, which a hostile writer can make too: the reader of whole columns raises our errors alone."""
+    """The digest is not checked here, since a hostile writer can compute it: the columnar reader raises only LogCorrupted."""
     found: list[Any] = []
-    if _allowed(lambda: found.append(manifests.decode_manifest(data, len(ENTRIES), ROOT.relative, "m"))):
+    if _is_read(lambda: found.append(manifests.decode_manifest(data, len(ENTRIES), ROOT.relative, "m"))):
         assert found[0][0].num_rows == len(ENTRIES)

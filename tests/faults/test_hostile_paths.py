@@ -1,6 +1,6 @@
-"""R13, the log's part: paths that point out of the table, in every field that holds one, under every verb.
+"""R13 for the log: paths that point outside of the table, in every field that holds a path, for every verb.
 
-All are refused, and nothing outside is touched: what Python opens, lists, moves and deletes there is noted.
+All are refused and nothing outside is touched: all files that Python opens, lists, moves or deletes there are recorded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.support.logs import add, lines, log_folder, metadata, protocol, remov
 from tests.support.states import entry, write_manifest, write_state
 from tests.support.tables import make, rows, tree, write_version
 
-OUTSIDE = "outside"  # beside the table; nothing in it may be opened, listed, linked, moved or deleted
-NEXT = 3  # the version after those of the template
+OUTSIDE = "outside"  # a folder next to the table; nothing in it may be opened, listed, linked, moved or deleted
+NEXT = 3  # the next version of the template table
 
 
 def hostile_paths(table: Path) -> list[str]:
@@ -125,21 +125,21 @@ _touched: list[str] = []
 
 
 def _watch(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Note every path in `folder` that Python opens, lists, moves or deletes from now on.
+    """Records every path in `folder` that Python opens, lists, moves or deletes from now on.
 
-    Not an audit hook: one cannot be taken away again, and in Python 3.11 it lets two starting threads collide in `sys.settrace`.
+    An audit hook cannot be removed again, and in Python 3.11 it makes two starting threads collide in `sys.settrace`.
     """
 
-    def noting(call: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*arguments: Any, **options: Any) -> Any:
+    def recording(call: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*arguments: Any, **options: Any) -> Any:
             paths = [os.path.realpath(a) for a in (*arguments, *options.values()) if isinstance(a, str | os.PathLike)]
             _touched.extend(path for path in paths if Path(path).is_relative_to(folder))
             return call(*arguments, **options)
 
-        return noted
+        return recorded
 
     for module, name in [(builtins, "open"), (io, "open"), *((os, name) for name in _TOUCHING)]:
-        monkeypatch.setattr(module, name, noting(getattr(module, name)))
+        monkeypatch.setattr(module, name, recording(getattr(module, name)))
     _touched.clear()
 
 
@@ -159,10 +159,10 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "t"
 
 
-def test_what_happens_outside_is_seen(place: Path) -> None:
-    """Or the other tests could not fail."""
+def test_access_outside_the_table_is_recorded(place: Path) -> None:
+    """Otherwise the other tests could not fail."""
     outside = place.parent / OUTSIDE
-    for deed in (
+    for access in (
         (outside / "x.split").read_bytes,
         lambda: open(place / ".." / OUTSIDE / "x.split").close(),
         lambda: os.listdir(outside),
@@ -171,12 +171,12 @@ def test_what_happens_outside_is_seen(place: Path) -> None:
         (outside / "y.split").unlink,
     ):
         _touched.clear()
-        deed()
+        access()
         assert _touched != []
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_refused_in(field: str, place: Path, template: Path) -> None:
+def test_every_verb_refuses_a_hostile_path_in(field: str, place: Path, template: Path) -> None:
     cases = 0
     for path in hostile_paths(place):
         shutil.rmtree(place)
@@ -184,7 +184,7 @@ def test_refused_in(field: str, place: Path, template: Path) -> None:
         handles = {verb: it.open(place) for verb in VERBS}
         FIELDS[field](place, path)
         before = tree(place.parent)
-        _touched.clear()  # the copy of the tree was ours
+        _touched.clear()  # discard what the test itself touched
         for verb, run in VERBS.items():
             with pytest.raises(it.UnsafePath, match="path"):
                 run(handles[verb])
@@ -199,7 +199,7 @@ def test_there_are_enough_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(36))
-def test_the_pointers_folder_is_never_followed(place: Path, number: int) -> None:
+def test_the_state_folder_named_by_the_pointer_is_ignored(place: Path, number: int) -> None:
     path = hostile_paths(place)[number]
     (log_folder(place) / "_last_checkpoint").write_text(json.dumps({"version": 1, "format": "avro-state", "stateDir": path}))
     _touched.clear()
@@ -228,7 +228,7 @@ def test_a_link_out_of_the_table_is_not_followed(place: Path, verb: str) -> None
 
 
 @pytest.mark.parametrize("action", [add, remove, skip])
-def test_the_low_level_door_refuses_them_too(place: Path, action: Callable[[str], dict[str, Any]]) -> None:
+def test_log_commit_refuses_hostile_paths(place: Path, action: Callable[[str], dict[str, Any]]) -> None:
     table = it.open(place)
     before = tree(place)
     for path in hostile_paths(place):

@@ -1,4 +1,4 @@
-"""R12: log hygiene. Every case is a log as it may be found; reading it is right, or refused by name."""
+"""R12: unusual log folders. Each is read correctly, or refused with an error that names the cause."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Prepare = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Reads:
-    """The table is read as of `version` with `files`; a commit lands on the next version."""
+    """The table opens at `version` with `files`, and a commit creates the next version."""
 
     prepare: Prepare
     version: int = 3
     files: tuple[str, ...] = ("f1", "f2", "f3")
     warns: str | None = None
-    commits: bool = True  # False: something that is not a version has the next one's name
+    commits: bool = True  # False: something else has the name of the next version
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Nothing can be read, and the error says why."""
+    """The table cannot be opened; the error names the cause."""
 
     prepare: Prepare
     error: type[it.IndexTablesError]
@@ -39,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class NotWritable:
-    """Readable up to `version`; writers refuse and change nothing."""
+    """The table opens at `version`; writers refuse and change nothing."""
 
     prepare: Prepare
     version: int
@@ -60,7 +60,7 @@ def folder(name: str) -> Prepare:
     return lambda table: (log_folder(table) / name).mkdir(parents=True)
 
 
-def gone(*versions: int) -> Prepare:
+def delete(*versions: int) -> Prepare:
     return lambda table: [version_file(table, version).unlink() for version in versions]
 
 
@@ -123,24 +123,24 @@ STRAYS = [
 
 CASES: dict[str, Reads | Refused | NotWritable] = {f"stray {name!r}": Reads(put(name)) for name in STRAYS}
 CASES |= {
-    "as it should be": Reads(lambda table: None),
+    "a regular log": Reads(lambda table: None),
     "a folder named like a version": Reads(folder(f"{FOUR}.json"), commits=False),
     "a folder named like a checkpoint": Reads(folder(f"{FOUR}.checkpoint.json")),
     "a folder named like the pointer": Reads(folder("_last_checkpoint")),
     "an empty state folder": Reads(folder(f"state-v{FOUR}")),
     "a link named like a version": Reads(link(f"{FOUR}.json"), commits=False),
     "a link named like a checkpoint": Reads(link(f"{FOUR}.checkpoint.json")),
-    "gap": NotWritable(gone(2), 1, it.VersionGap, "version 2 is missing"),
-    "gap of two": NotWritable(both(gone(2), version(5, add("x"))), 1, it.VersionGap, "version 2 is missing"),
+    "gap": NotWritable(delete(2), 1, it.VersionGap, "version 2 is missing"),
+    "gap of two": NotWritable(both(delete(2), version(5, add("x"))), 1, it.VersionGap, "version 2 is missing"),
     "gap after the newest": NotWritable(version(7, add("x")), 3, it.VersionGap, "version 4 is missing"),
     "the largest version there can be": NotWritable(version(2**63 - 1, add("x")), 3, it.VersionGap, "version 4 is missing"),
-    "version 0 missing": Refused(gone(0), it.TableNotFound, "version 0 is missing"),
-    "all versions missing": Refused(gone(0, 1, 2, 3), it.TableNotFound, "no transaction log found"),
-    "version 0 missing beside a pointer": Refused(both(gone(0), put("_last_checkpoint")), it.LogCorrupted, "does not reach back"),
-    "gap beside a pointer": Refused(both(gone(2), put("_last_checkpoint")), it.LogCorrupted, "version 2 is missing"),
-    "gap beside a broken checkpoint": Refused(both(gone(2), put(f"{1:020d}.checkpoint.json")), it.LogCorrupted, "broken checkpoints: 1"),
-    "gap beside a broken state": Refused(both(gone(2), put(f"state-v{1:020d}/_manifest.avro")), it.LogCorrupted, "broken checkpoints: 1"),
-    "a state across the gap": Reads(both(gone(1, 2), lambda t: write_table_state(log_folder(t), 2, ["f1", "f2"]))),
+    "version 0 missing": Refused(delete(0), it.TableNotFound, "version 0 is missing"),
+    "all versions missing": Refused(delete(0, 1, 2, 3), it.TableNotFound, "no transaction log found"),
+    "version 0 missing beside a pointer": Refused(both(delete(0), put("_last_checkpoint")), it.LogCorrupted, "does not reach back"),
+    "gap beside a pointer": Refused(both(delete(2), put("_last_checkpoint")), it.LogCorrupted, "version 2 is missing"),
+    "gap beside a broken checkpoint": Refused(both(delete(2), put(f"{1:020d}.checkpoint.json")), it.LogCorrupted, "broken checkpoints: 1"),
+    "gap beside a broken state": Refused(both(delete(2), put(f"state-v{1:020d}/_manifest.avro")), it.LogCorrupted, "broken checkpoints: 1"),
+    "a state across the gap": Reads(both(delete(1, 2), lambda t: write_table_state(log_folder(t), 2, ["f1", "f2"]))),
     "a state after the newest version": Reads(lambda t: write_table_state(log_folder(t), 9, ["z"]), 9, ("z",)),
     "a broken state after the newest version": Refused(put(f"state-v{9:020d}/_manifest.avro"), it.LogCorrupted, "broken checkpoints: 9"),
     "a broken checkpoint after the newest version": Refused(put(f"{9:020d}.checkpoint.json"), it.LogCorrupted, "broken checkpoints: 9"),
@@ -162,21 +162,21 @@ CASES |= {
     "torn gzip": Refused(put(f"{2:020d}.json", gzip.compress(lines(add("x")))[:-9]), it.LogCorrupted, "version 2 is cut off"),
     "torn JSON": Refused(put(f"{2:020d}.json", lines(add("x"))[:-9]), it.LogCorrupted, "version 2, line 1"),
     "damage in version 0": Refused(put(f"{0:020d}.json", b"{"), it.LogCorrupted, "version 0, line 1"),
-    "a text": Refused(put(f"{2:020d}.json", b"hello"), it.LogCorrupted, "version 2, line 1"),
-    "a picture": Refused(put(f"{2:020d}.json", b"\x89PNG\r\n\x1a\n"), it.LogCorrupted, "version 2, line 1"),
+    "plain text": Refused(put(f"{2:020d}.json", b"hello"), it.LogCorrupted, "version 2, line 1"),
+    "a PNG image": Refused(put(f"{2:020d}.json", b"\x89PNG\r\n\x1a\n"), it.LogCorrupted, "version 2, line 1"),
     "gzip": Reads(put(f"{FOUR}.json", gzip.compress(lines(add("g")))), 4, ("f1", "f2", "f3", "g")),
     "gzip of two members": Reads(
         put(f"{FOUR}.json", gzip.compress(lines(add("g"))) + gzip.compress(lines(add("h")))), 4, ("f1", "f2", "f3", "g", "h")
     ),
-    "Scala's gzip": Reads(put(f"{FOUR}.json", b"\x01\x01" + gzip.compress(lines(add("g")))), 4, ("f1", "f2", "f3", "g")),
-    "Scala's prefix alone": Refused(put(f"{FOUR}.json", b"\x01\x01"), it.LogCorrupted, "version 4, line 1"),
+    "gzip of the Scala program": Reads(put(f"{FOUR}.json", b"\x01\x01" + gzip.compress(lines(add("g")))), 4, ("f1", "f2", "f3", "g")),
+    "only the prefix of the Scala program": Refused(put(f"{FOUR}.json", b"\x01\x01"), it.LogCorrupted, "version 4, line 1"),
     "no final newline": Reads(put(f"{FOUR}.json", lines(add("g")).rstrip()), 4, ("f1", "f2", "f3", "g")),
     "re-add": Reads(version(4, remove("f1"), add("f1", size=9)), 4),
     "remove and add in the other order": Reads(version(4, add("f1"), remove("f1")), 4, ("f2", "f3")),
     "add twice": Reads(version(4, add("f1"), add("f1")), 4),
     "remove of nothing": Reads(version(4, remove("never")), 4),
     "remove twice": Reads(version(4, remove("f1"), remove("f1")), 4, ("f2", "f3")),
-    "a path spelt in two ways": Reads(lambda table: write_version(table, 4, remove(f"file://{table}/f1")), 4, ("f2", "f3")),
+    "a path in two spellings": Reads(lambda table: write_version(table, 4, remove(f"file://{table}/f1")), 4, ("f2", "f3")),
     "unknown action": Reads(version(4, {"fromTheFuture": {"a": 1}}, add("g")), 4, ("f1", "f2", "f3", "g")),
     "unknown field": Reads(version(4, add("g", fromTheFuture=[1])), 4, ("f1", "f2", "f3", "g")),
     "a skip is no remove": Reads(version(4, skip("f1", skipCount=2)), 4),
@@ -208,7 +208,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_case(table: Path, name: str) -> None:
+def test_log_folder(table: Path, name: str) -> None:
     case = CASES[name]
     case.prepare(table)
     if isinstance(case, Refused):

@@ -1,4 +1,4 @@
-"""R6 in memory, where most orders can be tried; on local disk and S3: tests/contract/test_interleavings.py."""
+"""R6 in memory, where most interleavings can be run. On local disk and S3: tests/contract/test_interleavings.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.support.concurrent_verbs import PAIRS, ConcurrentVerbs, bases_of, explore
+from tests.support.concurrent_verbs import PAIRS, ConcurrentVerbs, base_tables_for, explore
 from tests.support.interleaving import at_random
 from tests.support.seeds import random_seed
 from tests.support.simulation import Simulation, simulation
@@ -20,7 +20,7 @@ OTHERS = [names for names in ALL if {*names} not in [{*pair} for pair in PAIRS]]
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_r6_every_interleaving_of_two(simulation: Simulation, names: tuple[str, ...]) -> None:
-    """Where there are more than `most` different orders, the first of them and some at random; the long form goes through many more."""
+    """If there are more than `most` distinct interleavings: the first ones and a random sample. The slow test runs many more."""
     explore(simulation, names, most=40, sampled=10)
 
 
@@ -39,12 +39,12 @@ def test_r6_every_pair_of_verbs(simulation: Simulation, names: tuple[str, ...]) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_r6_three_at_once(simulation: Simulation) -> None:
+def test_r6_three_concurrent_verbs(simulation: Simulation) -> None:
     first = random_seed(0)
     seeds = itertools.count(first)
-    images = {base: make_base_table(simulation, base) for base in ("appended", "lived json", "lived avro")}
+    images = {base: make_base_table(simulation, base) for base in ("appended", "aged json", "aged avro")}
     for names in itertools.combinations(VERBS, 3):
-        for base in bases_of(names):
+        for base in base_tables_for(names):
             concurrent = ConcurrentVerbs(simulation, images[base], names)
             for _ in range(20):
                 assert concurrent.run(at_random(next(seeds))), names

@@ -1,4 +1,4 @@
-"""R20 for the harness itself: mistakes that systems of this kind have made, planted one at a time; R4 to R7 or R10 must notice each."""
+"""R20: known bugs of similar systems are planted one at a time, and the tests of R4 to R7 or R10 must detect each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from indextables.storage.remote import RemoteStore
 from indextables.storage.retry import Deadline
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
-from tests.faults.test_storage_faults import FaultTester, storm, tester
+from tests.faults.test_storage_faults import FaultTester, inject_all_faults, tester
 from tests.operations.expire.test_purge_model import rounds
 from tests.support.concurrent_verbs import ConcurrentVerbs
 from tests.support.crash_points import CrashTester
@@ -42,7 +42,7 @@ __all__ = ["simulation", "tester"]
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def merge_without_looking_again(patch: pytest.MonkeyPatch) -> None:
+def merge_that_does_not_recheck_its_sources(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(merge_commit, "require_live", lambda *_: None)
 
 
@@ -54,27 +54,27 @@ def commit_that_overwrites(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "create", create)
 
 
-def commit_that_is_told_and_not_made(patch: pytest.MonkeyPatch) -> None:
-    """Whoever comes second hears of a success."""
+def commit_that_reports_success_without_writing(patch: pytest.MonkeyPatch) -> None:
+    """A second writer of the same version is told that it succeeded."""
     real = MemoryStore.create
     patch.setattr(MemoryStore, "create", lambda self, path, data: real(self, path, data) or True)
 
 
-def txn_that_is_not_looked_for_again(patch: pytest.MonkeyPatch) -> None:
+def retry_that_does_not_recheck_the_txn(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transaction, "is_already_committed", lambda *_: False)
 
 
-def retry_on_the_old_files(patch: pytest.MonkeyPatch) -> None:
+def retry_on_the_outdated_base(patch: pytest.MonkeyPatch) -> None:
     real = transaction.advance
     patch.setattr(transaction, "advance", lambda log, base, *rest: replace(real(log, base, *rest), layers=base.layers))
 
 
-def purge_of_what_is_being_written(patch: pytest.MonkeyPatch) -> None:
+def purge_of_uncommitted_files(patch: pytest.MonkeyPatch) -> None:
     real = purge.purge_options
     patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), orphan_ms=-1))
 
 
-def drop_of_the_splits_first(patch: pytest.MonkeyPatch) -> None:
+def drop_that_deletes_splits_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drop, "_parted", lambda log: ([], [file.path for file in log]))
 
 
@@ -107,8 +107,8 @@ def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoint, "write_checkpoint", early)
 
 
-def replay_that_does_not_know_a_path_again(patch: pytest.MonkeyPatch) -> None:
-    """What was removed once stays away, also if it is added again."""
+def replay_that_ignores_a_second_add(patch: pytest.MonkeyPatch) -> None:
+    """A removed path stays removed even if it is added again."""
     real = Replay.apply
 
     def apply(self: Any, version: int, actions: Any) -> None:
@@ -120,17 +120,17 @@ def replay_that_does_not_know_a_path_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replay, "apply", apply)
 
 
-def replay_that_leaves_what_was_removed(patch: pytest.MonkeyPatch) -> None:
+def replay_that_ignores_removes(patch: pytest.MonkeyPatch) -> None:
     real = Replay.apply
     patch.setattr(Replay, "apply", lambda self, version, actions: real(self, version, [a for a in actions if not isinstance(a, Remove)]))
 
 
-def tombstones_forgotten(patch: pytest.MonkeyPatch) -> None:
+def state_without_tombstones(patch: pytest.MonkeyPatch) -> None:
     real = avro_read.read_state_manifest
     patch.setattr(avro_read, "read_state_manifest", lambda *given: structs.replace(real(*given), tombstones=[]))
 
 
-def checkpoint_of_the_versions_that_are_left(patch: pytest.MonkeyPatch) -> None:
+def checkpoint_of_the_existing_version_files_only(patch: pytest.MonkeyPatch) -> None:
     real = checkpoint.contents_of
 
     def contents_of(context: Any, snapshot: Any) -> Any:
@@ -148,7 +148,7 @@ def _purge_with(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None
 
 
 def purge_that_ignores_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    """Live is only what the versions that are left have added."""
+    """Only files added by existing version files count as live."""
     _purge_with(patch, lambda facts: replace(facts, live=facts.live & frozenset(facts.added)))
 
 
@@ -156,21 +156,21 @@ def purge_that_ignores_older_checkpoints(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(purge_plan, "_listed_below", lambda *_: set())
 
 
-def purge_of_what_was_added_again(patch: pytest.MonkeyPatch) -> None:
+def purge_of_files_that_were_added_again(patch: pytest.MonkeyPatch) -> None:
     _purge_with(patch, lambda facts: replace(facts, live=facts.live - facts.removed_at.keys()))
 
 
-def purge_that_goes_by_the_age_of_the_file(patch: pytest.MonkeyPatch) -> None:
-    """And not by when it was removed: what was live yesterday goes."""
+def purge_by_the_age_of_the_file(patch: pytest.MonkeyPatch) -> None:
+    """The time of removal is ignored, so files that were live yesterday are deleted."""
     _purge_with(patch, lambda facts: replace(facts, removed_at=dict.fromkeys(facts.removed_at, 0)))
 
 
-def purge_that_takes_a_folder_of_others(patch: pytest.MonkeyPatch) -> None:
+def purge_of_foreign_folders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(purge_plan, "is_our_split", lambda path: path.endswith(".split"))
 
 
-def own_commit_taken_for_that_of_another(patch: pytest.MonkeyPatch) -> None:
-    """The answer to a put was lost, the second attempt hears that the version exists, and nobody looks whose it is."""
+def own_commit_mistaken_for_a_conflict(patch: pytest.MonkeyPatch) -> None:
+    """The answer to a put is lost, the retry finds the version, and nothing checks who wrote it."""
 
     def create(self: RemoteStore, path: str, data: bytes) -> bool:
         deadline = Deadline(self.spec.timeout)
@@ -198,85 +198,91 @@ def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(write, "commit_write", commit)
 
 
-BY_CRASHES: list[tuple[Plant, str]] = [
-    (drop_of_the_splits_first, "drop appended"),
+DETECTED_BY_CRASHES: list[tuple[Plant, str]] = [
+    (drop_that_deletes_splits_first, "drop appended"),
     (overwrite_in_two_commits, "overwrite"),
     (merge_in_two_commits, "merge_splits"),
     (clean_up_before_the_checkpoint, "append to json, checkpoint and clean-up"),
 ]
-BY_ORDERS: list[tuple[Plant, tuple[str, str]]] = [
-    (merge_without_looking_again, ("merge_splits", "merge_splits")),
-    (merge_without_looking_again, ("merge_splits", "overwrite")),
+DETECTED_BY_INTERLEAVINGS: list[tuple[Plant, tuple[str, str]]] = [
+    (merge_that_does_not_recheck_its_sources, ("merge_splits", "merge_splits")),
+    (merge_that_does_not_recheck_its_sources, ("merge_splits", "overwrite")),
     (commit_that_overwrites, ("append", "append")),
-    (commit_that_is_told_and_not_made, ("append", "append")),
-    (txn_that_is_not_looked_for_again, ("append with txn", "append with txn")),
-    (retry_on_the_old_files, ("overwrite", "overwrite")),
-    (purge_of_what_is_being_written, ("purge", "append")),
+    (commit_that_reports_success_without_writing, ("append", "append")),
+    (retry_that_does_not_recheck_the_txn, ("append with txn", "append with txn")),
+    (retry_on_the_outdated_base, ("overwrite", "overwrite")),
+    (purge_of_uncommitted_files, ("purge", "append")),
 ]
-BY_FAULTS: list[Plant] = [own_commit_taken_for_that_of_another, clean_up_after_an_unknown_commit]
-BY_THE_MODEL_OF_READING: list[tuple[Plant, str]] = [
-    (replay_that_does_not_know_a_path_again, "json"),
-    (replay_that_leaves_what_was_removed, "json"),
-    (tombstones_forgotten, "avro"),
-    (checkpoint_of_the_versions_that_are_left, "json"),
-    (checkpoint_of_the_versions_that_are_left, "mixed"),
+DETECTED_BY_FAULTS: list[Plant] = [own_commit_mistaken_for_a_conflict, clean_up_after_an_unknown_commit]
+DETECTED_BY_THE_REPLAY_MODEL: list[tuple[Plant, str]] = [
+    (replay_that_ignores_a_second_add, "json"),
+    (replay_that_ignores_removes, "json"),
+    (state_without_tombstones, "avro"),
+    (checkpoint_of_the_existing_version_files_only, "json"),
+    (checkpoint_of_the_existing_version_files_only, "mixed"),
 ]
-BY_THE_MODEL_OF_PURGE: list[Plant] = [
+DETECTED_BY_THE_PURGE_MODEL: list[Plant] = [
     purge_that_ignores_the_checkpoint,
     purge_that_ignores_older_checkpoints,
-    purge_of_what_was_added_again,
-    purge_that_goes_by_the_age_of_the_file,
-    purge_that_takes_a_folder_of_others,
+    purge_of_files_that_were_added_again,
+    purge_by_the_age_of_the_file,
+    purge_of_foreign_folders,
 ]
 
 
-@pytest.mark.parametrize(("plant", "name"), BY_CRASHES, ids=lambda each: getattr(each, "__name__", each))
-def test_r4_notices(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
+@pytest.mark.parametrize(("plant", "name"), DETECTED_BY_CRASHES, ids=lambda each: getattr(each, "__name__", each))
+def test_r4_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
     (verb_case,) = [verb_case for verb_case in VERB_CASES if verb_case.name == name]
     CrashTester(simulation).all_of(verb_case)
     plant(monkeypatch)
     with pytest.raises(Exception, match=r"(?s).+") as caught:
         CrashTester(simulation).all_of(verb_case)
-    assert any("call" in note for note in getattr(caught.value, "__notes__", [])), "found at a crash point, not before"
+    assert any("call" in note for note in getattr(caught.value, "__notes__", [])), "the bug must be detected at a crash point, not before"
 
 
-@pytest.mark.parametrize("plant", BY_FAULTS)
-def test_r5_notices(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
-    make_base_table(tester.simulation, "appended")  # before the mistake
+@pytest.mark.parametrize("plant", DETECTED_BY_FAULTS)
+def test_r5_detects(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+    make_base_table(tester.simulation, "appended")  # before the bug is planted
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"append: .*TableState|is live and gone"):
-        storm("append", tester)
+        inject_all_faults("append", tester)
 
 
-@pytest.mark.parametrize(("plant", "names"), BY_ORDERS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each))
-def test_r6_notices(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
-    concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, "lived json" if "purge" in names else "appended"), names)
+@pytest.mark.parametrize(
+    ("plant", "names"), DETECTED_BY_INTERLEAVINGS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each)
+)
+def test_r6_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
+    concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, "aged json" if "purge" in names else "appended"), names)
     for order in ((0,), (1,), (0, 1), (1, 0)):
-        concurrent.serial(order)  # what is right, before the mistake
+        concurrent.serial(order)  # the correct states, before the bug is planted
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"^\(TableState|is live and gone"):
         Explorer(concurrent.run, most=100).explore()
-    assert concurrent.outcomes.total() >= 1, "some orders are right by luck"
+    assert concurrent.outcomes.total() >= 1, "some orders are correct despite the bug"
 
 
-@pytest.mark.parametrize(("plant", "form"), BY_THE_MODEL_OF_READING, ids=lambda each: getattr(each, "__name__", each))
-def test_r7_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant, form: str) -> None:
-    """Within some tables; there may be more of them than in a normal run, so that this test never fails by chance."""
+@pytest.mark.parametrize(("plant", "form"), DETECTED_BY_THE_REPLAY_MODEL, ids=lambda each: getattr(each, "__name__", each))
+def test_r7_detects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant, form: str) -> None:
+    """Runs more tables than a normal run, so that this test does not fail by chance."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, IndexTablesError)) as caught:
         model(monkeypatch, tmp_path, form, 5 * TABLES, 50_000)
-    assert any(note.startswith("seed") for note in caught.value.__notes__), "by one of its tables"
+    assert any(note.startswith("seed") for note in caught.value.__notes__), "the bug must be detected in one of the random tables"
 
 
-@pytest.mark.parametrize("plant", BY_THE_MODEL_OF_PURGE)
-def test_r10_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant) -> None:
-    """In the very histories of a normal run."""
+@pytest.mark.parametrize("plant", DETECTED_BY_THE_PURGE_MODEL)
+def test_r10_detects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant) -> None:
+    """Uses the histories of a normal run."""
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"assert \(\{.*== \(\{"):
         rounds(tmp_path, 500)
 
 
-def test_r20_as_many_as_promised() -> None:
-    """In commit, replay, purge, checkpoint and merge."""
-    plants = {*(plant for plant, _ in [*BY_CRASHES, *BY_ORDERS, *BY_THE_MODEL_OF_READING]), *BY_FAULTS, *BY_THE_MODEL_OF_PURGE}
+def test_r20_at_least_20_bugs_are_planted() -> None:
+    """They are in commit, replay, purge, checkpoint and merge."""
+    plants = {
+        *(plant for plant, _ in [*DETECTED_BY_CRASHES, *DETECTED_BY_INTERLEAVINGS, *DETECTED_BY_THE_REPLAY_MODEL]),
+        *DETECTED_BY_FAULTS,
+        *DETECTED_BY_THE_PURGE_MODEL,
+    }
     assert len(plants) >= 20

@@ -1,4 +1,4 @@
-"""R9 for states: every bit of a state manifest or manifest may flip, and every length may be all that is left; no answer changes."""
+"""R9 for states: a bit flip or truncation of a state manifest or a manifest changes no answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEED = 20_240
 
 
 def damages(data: bytes) -> Iterator[bytes]:
-    """`CASES` flips, at most as many cuts; drawn by a seed that is printed."""
+    """`CASES` random bit flips and up to `CASES` truncations."""
     chosen = random.Random(random_seed(SEED))
     for _ in range(CASES):
         at = chosen.randrange(8 * len(data))
@@ -39,7 +39,7 @@ def damages(data: bytes) -> Iterator[bytes]:
         yield data[:length]
 
 
-def made(tmp_path: Path, form: str) -> tuple[Path, StateManifest]:
+def table_with_states(tmp_path: Path, form: str) -> tuple[Path, StateManifest]:
     table = start(tmp_path / "t", **{"state.manifestFormat": form, "state.compaction.tombstoneThreshold": "100"})
     commit(table, *(file(f"f{n}", n) for n in range(10)))
     it.open(table).checkpoint()
@@ -49,7 +49,7 @@ def made(tmp_path: Path, form: str) -> tuple[Path, StateManifest]:
 
 
 def wrong_answers(data: bytes, read: Callable[[bytes], object], right: object) -> tuple[int, int]:
-    """How many cases ran, and how many of them gave something else than the right answer or LogCorrupted."""
+    """The number of cases, and how many gave neither the right answer nor LogCorrupted."""
     cases = wrong = 0
     for damaged in damages(data):
         cases += 1
@@ -62,7 +62,7 @@ def wrong_answers(data: bytes, read: Callable[[bytes], object], right: object) -
 
 @pytest.mark.parametrize("form", ["json", "avro"])
 def test_state_manifests(tmp_path: Path, form: str) -> None:
-    table, right = made(tmp_path, form)
+    table, right = table_with_states(tmp_path, form)
     place = f"_transaction_log/{names.state_folder(2)}/_manifest.{form}"
     store = MemoryStore()
 
@@ -75,8 +75,8 @@ def test_state_manifests(tmp_path: Path, form: str) -> None:
 
 
 def test_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", "/dev/null/nowhere")  # each is read from its bytes
-    table, right = made(tmp_path, "json")
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIR", "/dev/null/nowhere")  # disables the cache, so that every read decodes the bytes
+    table, right = table_with_states(tmp_path, "json")
     info = right.manifests[0]
     place = f"_transaction_log/{info.path}"
     store = MemoryStore()

@@ -1,7 +1,7 @@
-"""R5: what a store may do to any request of any verb: it is retried within bounds and right, or told as one of our errors.
+"""R5: any fault at any request of any verb is retried within bounds with the right result, or raises one of our errors.
 
-The requests are those of an object store, one level below the store's seam, so that the retries, the reading back and the deadlines are
-the real ones; clocks are not, so that waiting takes no time. On a real connection: tests/contract/test_verbs_under_faults.py.
+Faults strike the requests to an object store, below the store interface, so retries, read-back and deadlines are the real ones. Clocks are
+simulated, so that waiting takes no time. On real connections: tests/contract/test_verbs_under_faults.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.support.seeds import random_seed
 from tests.support.simulation import Simulation, TableState, simulate, state_of
 from tests.support.verb_cases import VERB_CASES, VerbCase, make_base_table
 
-Ends = tuple[TableState | None, TableState | None]  # before it and after it
+Ends = tuple[TableState | None, TableState | None]  # before and after the verb
 Then = tuple[int, Callable[[Call], Fault]] | None
-LONGEST = 420.0  # seconds: a store that is away is waited for 30 s by a request, and no verb sends many more after that
-SHORT_ROUND = (
+LONGEST = 420.0  # seconds; a request waits 30 s for a store that does not answer, and no verb sends many requests after that
+SHORT_LIST = (
     "create json", "append", "append with txn", "overwrite", "replaceWhere", "merge_splits", "drop_partitions", "commit",
     "record_skipped_file", "upgrade_protocol", "checkpoint json", "checkpoint parquet", "checkpoint avro", "purge json", "purge avro",
     "truncate_history json", "repair", "drop appended", "append to avro, checkpoint and clean-up",
@@ -35,7 +35,7 @@ SHORT_ROUND = (
 
 
 class FaultyLocation(MemoryLocation):
-    """Tables in memory behind requests that may fail."""
+    """Tables in memory behind requests that can fail."""
 
     plan = FaultPlan()
 
@@ -60,10 +60,10 @@ class FaultTester:
         clean, self.location.plan = self.location.plan, FaultPlan()
         return clean, (before, state_of(self.simulation, place))
 
-    def one(self, verb_case: VerbCase, image: Image, at: int, fault: Fault, stays: bool, ends: Ends, then: Then = None) -> None:
+    def one(self, verb_case: VerbCase, image: Image, at: int, fault: Fault, permanent: bool, ends: Ends, then: Then = None) -> None:
         simulation = self.simulation
         place = simulation.restore(image)
-        plan = self.location.plan = FaultPlan(fault, at, stays, then)
+        plan = self.location.plan = FaultPlan(fault, at, permanent, then)
         try:
             verb_case.run(simulation.machine(ids="cccc"), place)
             outcome = "right"
@@ -72,7 +72,7 @@ class FaultTester:
         except it.IndexTablesError:
             outcome = "refused"
         call = plan.requests[at]
-        more = f"{', for good' if stays else ''}{f', another at {then[0]}' if then else ''}"
+        more = f"{', permanent' if permanent else ''}{f', another at {then[0]}' if then else ''}"
         case = f"{verb_case.name}: {fault} at request {at}, {call.verb} {call.path}{more}: {outcome}"
         assert plan.struck >= 1, case
         assert plan.now - 1000 < LONGEST, case
@@ -89,13 +89,13 @@ class FaultTester:
         before, after = ends
         found = state_of(self.simulation, place)
         allowed = {"right": [after], "refused": [before], "unknown": [before, after]}[outcome]
-        if verb_case.name.startswith("drop "):  # it is repeated; until then nothing of the table is shown, or all
+        if verb_case.name.startswith("drop "):  # an interrupted drop is repeated; until then the table is either complete or gone
             allowed = [before, after]
         if verb_case.upgrades and found is not None and before is not None and found.version == before.version + 1:
             assert (found.rows, found.files) == (before.rows, before.files), case
             return
         if verb_case.name.startswith("merge_splits") and outcome == "right" and found is not None and after is not None:
-            assert (found.rows, found.version <= after.version) == (after.rows, True), case  # what cannot be merged stays (SKP-07)
+            assert (found.rows, found.version <= after.version) == (after.rows, True), case  # splits that cannot be merged stay (SKP-07)
             return
         assert found in allowed, (case, found, before, after)
 
@@ -109,8 +109,8 @@ def tester(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[FaultT
         yield FaultTester(simulation, location)
 
 
-def storm(name: str, tester: FaultTester) -> None:
-    """Each fault at each request of a verb, once; every fifth case has it stay."""
+def inject_all_faults(name: str, tester: FaultTester) -> None:
+    """Each fault at each request of a verb, once. Every fifth fault is permanent."""
     (verb_case,) = [verb_case for verb_case in VERB_CASES if verb_case.name == name]
     image = make_base_table(tester.simulation, verb_case.base)
     clean, ends = tester.clean(verb_case, image)
@@ -121,33 +121,33 @@ def storm(name: str, tester: FaultTester) -> None:
     assert tester.cases == sum(len(faults_of(call)) for call in clean.requests) >= 15
 
 
-@pytest.mark.parametrize("name", SHORT_ROUND)
+@pytest.mark.parametrize("name", SHORT_LIST)
 def test_r5_every_fault_at_every_request(tester: FaultTester, name: str) -> None:
-    storm(name, tester)
+    inject_all_faults(name, tester)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_r5_for_long(tester: FaultTester) -> None:
-    """All verbs, all faults, once and for good."""
+def test_r5_every_fault_at_every_request_of_all_verbs(tester: FaultTester) -> None:
+    """Each fault strikes once, and permanently."""
     for verb_case in VERB_CASES:
         image = make_base_table(tester.simulation, verb_case.base)
         clean, ends = tester.clean(verb_case, image)
         for at, call in enumerate(clean.requests):
             for fault in faults_of(call):
-                for stays in (False, True) if fault is not STALE else (False,):
-                    tester.one(verb_case, image, at, fault, stays, ends)
+                for permanent in (False, True) if fault is not STALE else (False,):
+                    tester.one(verb_case, image, at, fault, permanent, ends)
     print(f"R5: {tester.cases} cases, {len(tester.kinds)} kinds: {dict(tester.outcomes)}")
     assert tester.cases > 10_000
 
 
-PAIRS = 50  # of each verb
+PAIRS = 50  # for each verb
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_r5_two_faults_at_random(tester: FaultTester) -> None:
-    """One, and another up to six requests later, which often strikes a second attempt or the reading back."""
+    """The second fault strikes up to six requests after the first, often a retry or the read-back."""
     seed = random_seed()
     chance = random.Random(seed)
 

@@ -1,4 +1,4 @@
-"""A project for DAG tests: our DAG files, empty jobs, a tables file, and a stand-in for spark-submit to talk to."""
+"""A project for DAG tests: the real DAG files, empty jobs, a tables file, and a stub of spark-submit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STUB_PATH = SOURCE / "tests" / "support" / "bin"
 
 
 def make_project(root: Path, tables: str) -> Path:
-    """A checkout with our DAG files, empty jobs and this tables file; returns its `dags`."""
+    """Makes a project with the DAG files, empty jobs and this tables file. Returns its `dags` folder."""
     shutil.copytree(SOURCE / "dags", root / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     (root / "dags" / "tables.yaml").write_text(tables)
     (root / "jobs").mkdir()
@@ -22,7 +22,7 @@ def make_project(root: Path, tables: str) -> Path:
 
 
 class StubSpark:
-    """The stand-in's folder: tell it what to answer, ask it how it was called."""
+    """Sets what the stub of spark-submit answers, and reads how it was called."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,6 +42,6 @@ class StubSpark:
         return [call["job"] for call in self.calls]
 
     def arguments(self, job: str, call: int = -1) -> dict[str, str]:
-        """Name and value of the arguments of one call of a job; a flag has the value ""."""
+        """Names and values of the arguments of one call of a job. A flag has the value ""."""
         words = [one["arguments"] for one in self.calls if one["job"] == job][call]
         return dict(word.removeprefix("--").partition("=")[::2] for word in words)

@@ -1,4 +1,4 @@
-"""Tables of ours with Avro states, made from actions alone: no split is written, so thousands of files cost nothing."""
+"""Tables with Avro states, made of actions only. No splits are written, so thousands of files are cheap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def file(name: str, p: int | None = None, **more: Any) -> dict[str, Any]:
 
 
 def commit(path: Path, *actions: dict[str, Any]) -> int:
-    """The next version, as a program that says nothing of itself would write it."""
+    """Commits the next version, without a commitInfo action."""
     version = 1 + max(int(f.name[:20]) for f in log_folder(path).glob("0*.json") if len(f.name) == 25)
     write_version(path, version, *actions)
     return version
@@ -46,12 +46,12 @@ def manifest_files(path: Path) -> list[Path]:
 
 
 def adds(path: Path, version: int | None = None) -> list[Any]:
-    """What the table holds, add by add, in the order of their paths."""
+    """The adds of the table, sorted by path."""
     return sorted(loaded(it.open(path, version)).adds(), key=lambda a: a.path)
 
 
 def replayed(path: Path, tmp: Path) -> list[Any]:
-    """The same from the version files alone."""
+    """The adds of the table, replayed from the version files alone."""
     bare = tmp / "bare"
     for number, source in enumerate(sorted(f for f in log_folder(path).glob("0*.json") if len(f.name) == 25)):
         target = log_folder(bare) / f"{number:020d}.json"

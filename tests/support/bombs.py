@@ -1,4 +1,4 @@
-"""Small files that promise a lot: each is planted in a log and opened, in a process of its own whose memory is measured."""
+"""Small log files that claim or expand to huge content. A child process opens each; its memory and CPU time are measured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Plant = Callable[[Path], None]  # into the log folder
 
 
 def _long(number: int) -> bytes:
-    """Avro's zigzag."""
+    """A long in the zigzag encoding of Avro."""
     value = (number << 1) ^ (number >> 63)
     out = bytearray()
     while value > 0x7F:
@@ -41,7 +41,7 @@ def _bytes(data: bytes) -> bytes:
 
 
 def container(schema: Any, codec: str, *blocks: tuple[int, bytes]) -> bytes:
-    """An Avro file, block by block, whatever its counts say."""
+    """An Avro file of these blocks; their counts need not be true."""
     sync = b"s" * 16
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
     header = b"Obj\x01" + _long(2) + _bytes(b"avro.codec") + _bytes(codec.encode()) + _bytes(b"avro.schema") + _bytes(text) + _long(0)
@@ -59,7 +59,7 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _repeated(piece: bytes, size: int) -> bytes:
-    """`piece` over and over, gzipped without ever being whole in memory."""
+    """At least `size` bytes of `piece` repeated, compressed as a stream."""
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=6, mtime=0) as file:
         chunk = piece * max(1, MIB // len(piece))
@@ -100,7 +100,7 @@ def _record(schema: Any, document: dict[str, Any]) -> bytes:
 
 
 def _state_with(array: str, count: int, item: bytes) -> bytes:
-    """One state record whose `array` has `count` times the bytes `item`."""
+    """A state record whose `array` claims `count` items, each with the bytes `item`."""
     empty = _record(STATE, state_document(1, {}))
     head = _record({**STATE, "fields": STATE["fields"][:5]}, state_document(1, {}))
     block = _long(count) + item * count + _long(0)
@@ -126,7 +126,7 @@ def _json_bombs() -> Iterator[tuple[str, Plant]]:
     line = lines(add("a"))
     zeros = _repeated(b"\0", 1024 * MIB)
     yield "gzip of zeros", version(zeros)
-    yield "gzip of zeros, Scala's", version(b"\x01\x01" + zeros)
+    yield "gzip of zeros with the prefix of the Scala program", version(b"\x01\x01" + zeros)
     yield "gzip twice", version(gzip.compress(zeros))
     yield "gzip three times", version(gzip.compress(gzip.compress(zeros)))
     yield "gzip of many members", version(gzip.compress(b"\n" * MIB) * 600)
@@ -134,7 +134,7 @@ def _json_bombs() -> Iterator[tuple[str, Plant]]:
     yield "plain newlines", version(b"\n" * (64 * MIB))
     yield "plain unknown actions", version(b'{"new":1}\n' * (6 * MIB))
     yield "gzip of spaces", version(_repeated(b" ", 200 * MIB))
-    yield "gzip of one endless text", version(_repeated(b"x", 200 * MIB))
+    yield "gzip of one long string", version(_repeated(b"x", 200 * MIB))
     yield "gzip of brackets", version(_repeated(b"[", 200 * MIB))
     yield "gzip of the same add", version(_repeated(line, 600 * MIB))
     yield "gzip of unknown actions", version(_repeated(b'{"new":1}\n', 200 * MIB))
@@ -167,13 +167,13 @@ def _state_bombs() -> Iterator[tuple[str, Plant]]:
 
 
 def _manifest_bombs() -> Iterator[tuple[str, Plant]]:
-    yield "snappy that promises 4 GiB", manifest(container(FILE_ENTRY, "snappy", (1, b"\xff\xff\xff\xff\x0f" + bytes(8))))
+    yield "snappy block that claims 4 GiB", manifest(container(FILE_ENTRY, "snappy", (1, b"\xff\xff\xff\xff\x0f" + bytes(8))))
     nothing = {"type": "record", "name": "r", "fields": []}
     yield "records of no bytes", manifest(container(nothing, "null", (2**62, b"")), 2**62)
     nulls = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
     yield "an array of nulls", manifest(container(nulls, "null", (1, _long(2**40) + _long(0))))
     endless = {"type": "record", "name": "r", "fields": [{"name": "next", "type": ["null", "r"]}]}
-    yield "a list without end", manifest(container(endless, "zstandard", (1, _zstd(b"\x02" * MIB))))
+    yield "an endless list", manifest(container(endless, "zstandard", (1, _zstd(b"\x02" * MIB))))
     yield "a schema nested 100,000 deep", manifest(container(b'{"type":' * 100_000, "null", (1, b"")))
     wide = {"type": "record", "name": "r", "fields": [{"name": f"f{n}", "type": "long"} for n in range(100_000)]}
     yield "a schema of 100,000 fields", manifest(container(wide, "null", (1, b"")))
@@ -181,12 +181,12 @@ def _manifest_bombs() -> Iterator[tuple[str, Plant]]:
     yield "manifest, zstd of zeros", manifest(container(FILE_ENTRY, "zstandard", (1, _zstd(bytes(600 * MIB)))))
     yield "manifest of the same entry", manifest(container(FILE_ENTRY, "zstandard", (10_000_000, _zstd(one * 10_000_000))), 10_000_000)
     yield "manifest of entries without a path", manifest(container(FILE_ENTRY, "zstandard", (2**40, _zstd(bytes(100 * MIB)))), 2**40)
-    yield "manifest that promises 2^62 entries", manifest(container(FILE_ENTRY, "null", (2**62, one)), 2**62)
-    yield "a string that promises 2^60 bytes", manifest(container(FILE_ENTRY, "null", (1, _long(2**60))))
-    yield "a map that promises 2^60 entries", manifest(container(FILE_ENTRY, "null", (1, _bytes(b"a") + _long(2**60) + bytes(8))))
+    yield "manifest that claims 2^62 entries", manifest(container(FILE_ENTRY, "null", (2**62, one)), 2**62)
+    yield "a string that claims 2^60 bytes", manifest(container(FILE_ENTRY, "null", (1, _long(2**60))))
+    yield "a map that claims 2^60 entries", manifest(container(FILE_ENTRY, "null", (1, _bytes(b"a") + _long(2**60) + bytes(8))))
     yield "many blocks of zstd", manifest(container(FILE_ENTRY, "zstandard", *[(1, _zstd(one + bytes(10 * MIB)))] * 100), 100)
-    yield "a header that promises 2^60 keys", manifest(b"Obj\x01" + _long(2**60) + bytes(64))
-    yield "a block that promises 2^60 bytes", manifest(packed(FILE_ENTRY, []) + _long(1) + _long(2**60))
+    yield "a header that claims 2^60 keys", manifest(b"Obj\x01" + _long(2**60) + bytes(64))
+    yield "a block that claims 2^60 bytes", manifest(packed(FILE_ENTRY, []) + _long(1) + _long(2**60))
 
 
 def _open(path: Path) -> str:
@@ -200,7 +200,7 @@ def _open(path: Path) -> str:
 
 
 def _peak_mib() -> int:
-    """Of this program alone: `ru_maxrss` also counts what the parent held when it forked."""
+    """Peak memory of this process alone: `ru_maxrss` includes what the parent had when it forked."""
     status = Path("/proc/self/status")
     if status.is_file():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) // 1024
@@ -208,7 +208,7 @@ def _peak_mib() -> int:
 
 
 def main(folder: str) -> None:
-    """Opens the tables of a folder one by one; a line of JSON each: what came of it, seconds of CPU, MiB at the peak so far."""
+    """Opens the tables of a folder one by one. Prints a JSON line for each: outcome, CPU seconds, peak memory so far in MiB."""
     for path in sorted(Path(folder).iterdir()):
         started = time.process_time()
         outcome = _open(path)

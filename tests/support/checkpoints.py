@@ -1,4 +1,4 @@
-"""Random logs with checkpoints of every format, and what options make which format."""
+"""Random logs with checkpoints of every format, and the options that select each format."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from indextables.table.snapshot import LoadedSnapshot
 from tests.support.logs import add, metadata, protocol, remove, skip
 from tests.support.memory_store import MemoryStore
 
-OPTIONS: dict[Format, dict[str, Any]] = {  # formats whose files are those of one version alone
+OPTIONS: dict[Format, dict[str, Any]] = {  # formats that share no files between versions
     Format.JSON: {"state.format": "json"},
     Format.JSON_PARTS: {"state.format": "json", "checkpoint.actionsPerPart": 3},
     Format.PARQUET: {"state.format": "parquet"},
 }
 EVERY_FORMAT = {**OPTIONS, Format.AVRO: {"state.format": "avro", "state.entriesPerManifest": 3}}
-LATER = 4_000_000_000_000  # a cooldown that no test outlives
+LATER = 4_000_000_000_000  # ends after every test
 MAPPINGS = ['[{"name":"id","type":"i64"}]', '[{"type":"i64","name":"id"}]', '[{"name":"t","type":"text"},{"name":"id","type":"i64"}]']
 
 
@@ -37,7 +37,7 @@ def log_of(store: MemoryStore) -> TransactionLog:
 
 
 def write_checkpoint(store: MemoryStore, kind: Format, **options: Any) -> Report:
-    """Of the newest version, in that format."""
+    """Writes a checkpoint of the newest version in this format."""
     return checkpoint(verbs.Checkpoint(), TableContext(log_of(store), Config.of({**EVERY_FORMAT[kind], **options}), SYSTEM_CLOCK))
 
 
@@ -47,7 +47,7 @@ def commit(store: MemoryStore, version: int, *actions: dict[str, Any]) -> None:
 
 
 def full_add(path: str, chance: random.Random) -> dict[str, Any]:
-    """With every field that an add can have, each there or not."""
+    """An add in which every optional field is present or absent at random."""
     more: dict[str, Any] = {
         "partitionValues": {"a": chance.choice(["x", "", "ü/%41"]), "b": "1"},
         "stats": '{"numRecords":1}',
@@ -73,7 +73,7 @@ def full_add(path: str, chance: random.Random) -> dict[str, Any]:
 
 
 def random_actions(live: set[str], chance: random.Random) -> list[dict[str, Any]]:
-    """A commit: adds (some again), removes (some of nothing), skips, txns, metadata."""
+    """The actions of a commit: adds (some of a path that is live), removes (some of unknown paths), skips, txns, metadata."""
     actions: list[dict[str, Any]] = []
     for _ in range(chance.randint(1, 4)):
         path = chance.choice([f"p{chance.randrange(9)}", f"a=1/{chance.getrandbits(32)}.split", f"ä ü/{chance.randrange(3)}"])
@@ -97,7 +97,7 @@ def begin(store: MemoryStore) -> None:
 
 
 def told(snapshot: LoadedSnapshot) -> dict[str, Any]:
-    """Everything a snapshot says; doc mappings by their hash, since a checkpoint may have turned texts into references to an equal one."""
+    """The full content of a snapshot. Doc mappings are replaced by their hash, since a checkpoint may replace a text by a reference."""
     adds = [msgspec.to_builtins(found) for found in snapshot.adds()]
     for found in adds:
         found.pop("docMappingRef", None)

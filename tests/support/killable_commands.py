@@ -1,4 +1,4 @@
-"""R18: commands and jobs in processes of their own that can be killed; forked, so that what a killing strikes is their work."""
+"""R18: commands and jobs in child processes that can be killed. They import everything before they report their start."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.racing import PATIENCE, light_processes
+from tests.support.racing import TIMEOUT, light_processes
 
 WORK = ("indextables.api", "indextables.operations.write.run", "indextables.operations.expire.purge_files", "indextables.splits.writer")
 
 
 def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: Any) -> None:
-    """`indextables.cli.main`, or a job's module; imported before it says that it begins."""
+    """Runs `indextables.cli.main` or the module of a job. Sends "started" after all imports."""
     os.setsid()
     os.environ.update(environment)
     for name in (*WORK, command):
@@ -32,25 +32,25 @@ def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: An
 
 
 class CommandRun:
-    """One run of a command; exactly one of the two ways to end it is used."""
+    """One run of a command in a child process. Call exactly one of `end` and `kill`."""
 
     def __init__(self, command: str, *argv: object) -> None:
         self._hear, tell = light_processes().Pipe(duplex=False)
         self._process = light_processes().Process(target=_run, args=(command, [str(a) for a in argv], dict(os.environ), tell))
         self._process.start()
         tell.close()
-        assert self._hear.poll(PATIENCE)
+        assert self._hear.poll(TIMEOUT)
         assert self._hear.recv() == "started"
 
     def end(self) -> int:
-        """Its exit code."""
-        assert self._hear.poll(PATIENCE), "it did not end"
+        """Waits for the end. Returns the exit code."""
+        assert self._hear.poll(TIMEOUT), "it did not end"
         code: int = self._hear.recv()
         self._process.join()
         return code
 
     def kill(self, after: float, once: Callable[[], bool] = lambda: True) -> bool:
-        """So many seconds after something is so; whether it was still at work."""
+        """Kills the process `after` this many seconds from when `once` holds. Returns whether it was still running."""
         while not once() and not self._hear.poll(0):
             time.sleep(0.0005)
         was_at_work = not self._hear.poll(after)

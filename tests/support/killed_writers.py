@@ -1,4 +1,7 @@
-"""R2: writers that commit until they are killed, and a look at what they leave. It imports what a commit needs and no more."""
+"""R2: writer processes that commit until they are killed, and a check of the log that they leave.
+
+It imports only what a commit needs, so that processes start fast.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.support.racing import light_processes
 
 WRITERS = 8
 EAGER = {"transaction.retry.maxAttempts": "1000", "transaction.retry.baseDelayMs": "10", "transaction.retry.maxDelayMs": "200"}
-LINE = 48  # bytes of a note
+LINE = 48  # bytes of a line in the notes
 
 
 def note(version: int, path: str) -> bytes:
@@ -31,7 +34,7 @@ def note(version: int, path: str) -> bytes:
 
 
 def commits(spec: StoreSpec, name: str) -> Iterator[tuple[int, str]]:
-    """Appends of one small add each, through the real transaction loop; gives version and path of each when it is made."""
+    """Appends one small add after the other through the real transaction loop. Yields version and path of each commit."""
     log = TransactionLog(open_store(spec))
     config = Config.of(EAGER)
     base = load_snapshot(log)
@@ -48,7 +51,7 @@ def commit_many(spec: StoreSpec, writer: int, count: int) -> list[int]:
 
 
 def commit_until_killed(spec: StoreSpec, name: str, notes: Path, environment: dict[str, str]) -> None:
-    """Writes down each commit it was told of, after it was told, in one piece."""
+    """Commits, and appends one line to `notes` after each acknowledged commit."""
     os.environ.update(environment)
     with open(notes, "ab", buffering=0) as file:
         for version, path in commits(spec, name):
@@ -57,37 +60,40 @@ def commit_until_killed(spec: StoreSpec, name: str, notes: Path, environment: di
 
 @dataclass
 class KilledWriters:
-    """Eight writers at one table; one at a time is killed wherever it happens to be, and another takes its place."""
+    """Eight processes write to one table. One after the other is killed at a random moment and replaced."""
 
     spec: StoreSpec
-    folder: Path  # of the notes
+    folder: Path  # for the notes
     seed: int
     kills: int = 0
     versions_seen: list[int] = field(default_factory=list)
-    _living: list[Any] = field(default_factory=list)
+    _processes: list[Any] = field(default_factory=list)
 
     def run(self, commits: int, kills: int, seconds: float) -> None:
-        """Until there are as many of both, the last of all included. Between two kills pass a random number of commits and a moment."""
+        """Runs until there are this many commits and kills, counting the final kill of all writers.
+
+        Between two kills there is a random number of commits and a random pause.
+        """
         chance = random.Random(self.seed)
         until = time.monotonic() + seconds
-        self._living = [self._start(writer) for writer in range(WRITERS)]
+        self._processes = [self._start(writer) for writer in range(WRITERS)]
         try:
-            while self.told() < commits or self.kills + WRITERS < kills:
-                self._wait(min(commits, self.told() + chance.randint(0, 2 * commits // kills)), until)
+            while self.acknowledged() < commits or self.kills + WRITERS < kills:
+                self._wait(min(commits, self.acknowledged() + chance.randint(0, 2 * commits // kills)), until)
                 time.sleep(chance.uniform(0, 0.02))
                 victim = chance.randrange(WRITERS)
                 self._kill(victim)
                 self.versions_seen.append(load_snapshot(TransactionLog(open_store(self.spec))).version)
-                self._living[victim] = self._start(victim)
+                self._processes[victim] = self._start(victim)
         finally:
             for writer in range(WRITERS):
                 self._kill(writer)
 
-    def told(self) -> int:
+    def acknowledged(self) -> int:
         return sum(file.stat().st_size for file in self.folder.iterdir()) // LINE
 
     def notes(self) -> dict[str, int]:
-        """Path and version of every commit that a writer was told of."""
+        """Path and version of every acknowledged commit."""
         lines = [line.split() for file in self.folder.iterdir() for line in file.read_text().splitlines()]
         found = {path: int(version) for version, path in lines}
         assert len(found) == len(lines)
@@ -101,21 +107,21 @@ class KilledWriters:
         return process
 
     def _kill(self, writer: int) -> None:
-        process = self._living[writer]
+        process = self._processes[writer]
         assert process.exitcode is None, f"{process.name} ended by itself with {process.exitcode}"
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         assert process.exitcode == -signal.SIGKILL
         self.kills += 1
 
-    def _wait(self, told: int, until: float) -> None:
-        while self.told() < told:
-            assert time.monotonic() < until, f"{self.told()} commits and {self.kills} kills are too few, seed {self.seed}"
+    def _wait(self, count: int, until: float) -> None:
+        while self.acknowledged() < count:
+            assert time.monotonic() < until, f"{self.acknowledged()} commits and {self.kills} kills are too few, seed {self.seed}"
             time.sleep(0.005)
 
 
 def committed_adds(spec: StoreSpec) -> dict[str, int]:
-    """Path and version of every add in the log, each version read whole; none may be missing, torn, empty or said twice."""
+    """Path and version of every add in the log. Fails if a version is missing, damaged or empty, or an add occurs twice."""
     log = TransactionLog(open_store(spec))
     listing = log.listing()
     assert list(listing.versions) == list(range(len(listing.versions)))

@@ -1,4 +1,4 @@
-"""Snapshots with all their files, for tests that look at them."""
+"""Snapshots with all their files loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indextables.table.snapshot import LoadedSnapshot
 
 
 def loaded(table: it.Table) -> LoadedSnapshot:
-    """What the handle shows."""
+    """The loaded snapshot of a table handle."""
     return table._context.load(table._snapshot)
 
 

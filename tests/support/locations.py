@@ -1,5 +1,7 @@
-"""Where the tables of a simulation lie: in memory, on local disk or on a real S3 server. Files are the store's own; their times are the
-simulation's, since what a verb does may depend on them."""
+"""Where the tables of a simulation are stored: in memory, on local disk or on a real S3 server.
+
+Modification times come from the clock of the simulation, since verbs depend on them.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ CLIENT_SECONDS = 30.0
 
 
 class Location(Protocol):
-    """Places are addresses none of which is the beginning of another; what lies beside one under a longer name belongs to it."""
+    """Provides addresses of tables, none a prefix of another. Whatever starts with such an address belongs to that table."""
 
     name: str
     options: dict[str, str]
 
     def patch(self, patch: pytest.MonkeyPatch, now: Now) -> None:
-        """Before anything else: `now` is the time that files get."""
+        """Patches the product; called first. `now` is the modification time of written files."""
 
     def place(self, number: int) -> str: ...
 
@@ -81,7 +83,7 @@ class MemoryLocation:
 
 @dataclass
 class FileTimes:
-    """When each file was written, by the simulation's clock; of one that a crash left, when it was seen first."""
+    """When each file was written on the clock of the simulation. A file left by a crash counts from when it was first listed."""
 
     now: Now = lambda: 0
     known: dict[str, dict[str, int]] = field(default_factory=dict)  # by table and path
@@ -102,7 +104,7 @@ class FileTimes:
 
 
 class StoreWithTimes:
-    """A store with the simulation's times; all else is its own."""
+    """A store that reports the modification times of the simulation."""
 
     def __init__(self, inner: Any, times: FileTimes) -> None:
         self.inner = inner
@@ -134,21 +136,21 @@ class StoreWithTimes:
 
 
 class FileSystemSteps:
-    """In place of `os` where the local store changes something: every such call is one of the machine's too, so that it can be cut off
-    between the temporary file and the link."""
+    """Replaces `os` in the local store. Its changes go through the interceptor of the machine, so that a crash can also happen
+    between writing the temporary file and linking it."""
 
     WORDS = frozenset({"link", "rename", "replace", "unlink", "rmdir"})
 
     def __init__(self) -> None:
-        self._of = threading.local()
+        self._thread = threading.local()
 
     @contextmanager
-    def going_through(self, intercept: Interceptor) -> Iterator[None]:
-        self._of.intercept = intercept
+    def intercepted_by(self, intercept: Interceptor) -> Iterator[None]:
+        self._thread.intercept = intercept
         try:
             yield
         finally:
-            self._of.intercept = None
+            self._thread.intercept = None
 
     def opened(self, file: Any, mode: str) -> Any:
         if mode != "xb":
@@ -157,7 +159,7 @@ class FileSystemSteps:
         return open(file, "wb")
 
     def _step(self, word: str, perform: Callable[[], Any], target: Any) -> Any:
-        intercept = getattr(self._of, "intercept", None)
+        intercept = getattr(self._thread, "intercept", None)
         return perform() if intercept is None else intercept(Call(f"{word} a file", os.path.basename(target)), perform)
 
     def __getattr__(self, word: str) -> Any:
@@ -166,7 +168,7 @@ class FileSystemSteps:
 
 
 class _StoreInSteps:
-    """A store whose changes go through `steps`."""
+    """A store whose file system calls go through `steps`."""
 
     def __init__(self, inner: Store, steps: FileSystemSteps, intercept: Interceptor) -> None:
         self.inner, self.steps, self.intercept = inner, steps, intercept
@@ -177,7 +179,7 @@ class _StoreInSteps:
             return real
 
         def changing(*given: Any) -> Any:
-            with self.steps.going_through(self.intercept):
+            with self.steps.intercepted_by(self.intercept):
                 return real(*given)
 
         return changing
@@ -185,7 +187,7 @@ class _StoreInSteps:
 
 @dataclass
 class DiskLocation:
-    """`intercept_file_system`: what the store does to the file system are calls of its machine, too."""
+    """With `intercept_file_system`, the single file system calls of the store are intercepted, too."""
 
     folder: Path
     intercept_file_system: bool = False
@@ -197,7 +199,7 @@ class DiskLocation:
 
     def patch(self, patch: pytest.MonkeyPatch, now: Now) -> None:
         self.times.now = now
-        patch.setattr(os, "fsync", lambda descriptor: None)  # processes end here, no machine loses its power
+        patch.setattr(os, "fsync", lambda descriptor: None)  # tests crash processes, not computers
         patch.setattr(local, "temporary_name", self._temporary)
         if self.intercept_file_system:
             patch.setattr(local, "os", self.steps)
@@ -240,7 +242,7 @@ class DiskLocation:
 
 @dataclass
 class S3Location:
-    """On a server; tables are laid out and looked at past our own code, by plain requests."""
+    """A bucket on a server. Plain requests fill and read it, independently of the product."""
 
     server: Server
     name: str = "s3"
@@ -258,7 +260,7 @@ class S3Location:
         return f"s3://{self.server.bucket}/{self.base}/{number}t"
 
     def store(self, spec: StoreSpec, intercept: Interceptor) -> Store:
-        """All machines share a client: to make one takes longer than most verbs do."""
+        """All machines share a client, since creating one takes longer than most verbs."""
         shared = replace(spec, timeout=CLIENT_SECONDS)
         return StoreWithTimes(RemoteStore(shared, S3Backend(shared)), self.times)  # type: ignore[return-value]
 
@@ -277,7 +279,7 @@ class S3Location:
                 self.times.of(root)[path] = modified
 
     def clear(self, place: str) -> None:
-        """Left to lie: the server ends with the tests."""
+        """Leaves the objects: the server is discarded after the tests."""
         self.times.forget(place)
 
     def _spec(self, root: TableRoot) -> StoreSpec:

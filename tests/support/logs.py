@@ -1,4 +1,4 @@
-"""Logs as other programs leave them, action by action."""
+"""Actions and log folders as other programs write them."""
 
 from __future__ import annotations
 

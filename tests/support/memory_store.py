@@ -1,4 +1,4 @@
-"""A store in a dict: fast enough for tests that make thousands of logs."""
+"""A store in a dict, fast enough for tests that create thousands of logs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NUMBERS = itertools.count()
 
 
 class MemoryStore:
-    """The verbs a log needs. Time stands still unless told, so that nothing can rely on it to tell two files apart."""
+    """The operations that a log needs. Modification times are constant unless a test sets them."""
 
-    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # takes the paths that a remote store takes
+    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
 
     def __init__(self) -> None:
         self.root = TableRoot(f"/memory/table-{next(_NUMBERS)}")
@@ -24,7 +24,7 @@ class MemoryStore:
         self.modified_ms = 1_700_000_000_000
         self.reads: list[str] = []
         self.lists = 0
-        self.shown: list[str] = []  # every name of every listing
+        self.shown: list[str] = []  # all listed paths
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         self.lists += 1

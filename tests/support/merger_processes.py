@@ -1,4 +1,4 @@
-"""Mergers in processes of their own, that can race and be killed: forked, so that they start within milliseconds."""
+"""Merges in child processes that can run concurrently and be killed. They are forked and start within milliseconds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import indextables as it
-from tests.support.racing import PATIENCE, light_processes
+from tests.support.racing import TIMEOUT, light_processes
 
 
 def _merge(place: str, options: Mapping[str, str], environment: Mapping[str, str], start: Any, tell: Any) -> None:
-    os.setsid()  # with the children that merge segments, so that all of them can be killed
+    os.setsid()  # a group with the children that merge segments, so that all can be killed
     os.environ.update(environment)
     table = it.open(place, options=options)
     if start is not None:
-        start.wait(PATIENCE)
+        start.wait(TIMEOUT)
     tell.send("started")
     try:
         report = table.merge_splits()
@@ -29,7 +29,7 @@ def _merge(place: str, options: Mapping[str, str], environment: Mapping[str, str
 
 @dataclass
 class MergerProcess:
-    """A process that opens the table, waits for the start if there is one, says that it begins, and merges."""
+    """A process that opens the table, waits for `start` if given, reports that it starts, and merges."""
 
     place: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -43,18 +43,18 @@ class MergerProcess:
         tell.close()
 
     def begin(self) -> None:
-        assert self._hear.poll(PATIENCE)
+        assert self._hear.poll(TIMEOUT)
         assert self._hear.recv() == "started"
 
     def result(self) -> tuple[str, int | None, list[str]]:
-        """The status or the type of the error, the version, and warnings or the error's text."""
-        assert self._hear.poll(PATIENCE), "the merger did not answer"
+        """Status or error type, version, and the warnings or the error message."""
+        assert self._hear.poll(TIMEOUT), "the merger did not answer"
         answer: tuple[str, int | None, list[str]] = self._hear.recv()
         self._process.join()
         return answer
 
     def kill(self, after: float) -> bool:
-        """Whether it was still at work `after` so many seconds."""
+        """Kills the process after this many seconds. Returns whether it was still running."""
         time.sleep(after)
         was_alive = self._process.is_alive()
         if was_alive:

@@ -1,4 +1,4 @@
-"""A table's folder that is made by hand, file by file and in no time, with a record of everything that should be in it."""
+"""A table folder that is written file by file without the product, with a record of everything it contains."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ FUTURE = 7_000_000_000_000
 
 @dataclass
 class ModeledTable:
-    """Versions never skip a number, and their times grow; everything else is random."""
+    """A random table. Versions are consecutive and their times increase."""
 
     root: Path
     rng: random.Random
     now: int = 1_700_000_000_000
     version: int = -1
     live: dict[str, None] = field(default_factory=dict)
-    at: dict[int, frozenset[str]] = field(default_factory=dict)  # what was live at each version
+    at: dict[int, frozenset[str]] = field(default_factory=dict)  # live paths at each version
     times: dict[int, int] = field(default_factory=dict)
     removed: dict[str, tuple[int, int]] = field(default_factory=dict)  # version and time of the last removal
     modified: dict[str, int] = field(default_factory=dict)  # of every file, by path
     foreign: set[str] = field(default_factory=set)
-    families: dict[int, set[str]] = field(default_factory=dict)  # JSON and Parquet checkpoints with a head, by version
-    json_heads: set[int] = field(default_factory=set)  # those of them that have a JSON one
+    families: dict[int, set[str]] = field(default_factory=dict)  # files of JSON and Parquet checkpoints by version
+    json_heads: set[int] = field(default_factory=set)  # versions of JSON checkpoints
     loose: dict[int, set[str]] = field(default_factory=dict)
-    states: dict[int, str] = field(default_factory=dict)  # path of the state manifest
-    named: dict[int, set[str]] = field(default_factory=dict)  # manifests of each state
-    entries: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each manifest
-    broken: set[int] = field(default_factory=set)  # versions without a checkpoint that can be read, although files are there
-    unreadable: set[int] = field(default_factory=set)  # states whose own manifest is broken
-    temporaries: set[str] = field(default_factory=set)  # of writers that were killed, or are at work
-    sides: dict[str, str] = field(default_factory=dict)  # what Hadoop leaves beside a file
+    states: dict[int, str] = field(default_factory=dict)  # path of each state manifest
+    named: dict[int, set[str]] = field(default_factory=dict)  # manifests that each state references
+    entries: dict[str, tuple[str, ...]] = field(default_factory=dict)  # paths in each manifest
+    broken: set[int] = field(default_factory=set)  # versions whose checkpoint files exist but cannot be read
+    unreadable: set[int] = field(default_factory=set)  # states with a damaged state manifest
+    temporaries: set[str] = field(default_factory=set)  # temporary files of killed or running writers
+    sides: dict[str, str] = field(default_factory=dict)  # Hadoop checksum file of each path
     counter: int = 0
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class ModeledTable:
     # ---- the table
 
     def commit(self, actions: list[tuple[str, str]]) -> None:
-        """Adds and removes of paths."""
+        """Commits adds and removes of paths."""
         self.version += 1
         self.now += 1
         lines: list[dict[str, object]] = [{"protocol": PROTOCOL}, {"metaData": METADATA}] if self.version == 0 else []
@@ -163,13 +163,13 @@ class ModeledTable:
         self.parts(finished=False)
 
     def state(self) -> None:
-        """References the manifests of the newest state where it can, and writes one for what is new."""
+        """Writes a state that reuses the manifests of the newest state where possible, and a manifest for new files."""
         if self.version in self.states or self.version == 0:
             return
         base = max((v for v in self.states if v not in self.broken), default=None)
         named = set() if base is None or self.rng.random() < 0.3 else set(self.named[base])
         known = {path for name in named for path in self.entries[name]}
-        if any(path in self.live and path not in self.at[base or 0] for path in known):  # a tombstone that came back
+        if any(path in self.live and path not in self.at[base or 0] for path in known):  # a path with a tombstone was added again
             named, known = set(), set()
         new = tuple(path for path in self.live if path not in known)
         folder = "manifests" if self.rng.random() < 0.8 else f"state-v{self.version:020d}"
@@ -190,7 +190,7 @@ class ModeledTable:
         self.entries[name] = ()
 
     def parquet(self) -> None:
-        """Not one that can be read: its files are all that matters here."""
+        """Files with the names of a Parquet checkpoint; they cannot be read."""
         folder = f"{LOG}/_checkpoints/{self.version:020d}.checkpoint"
         has_other = self.version in self.families or self.version in self.states
         self.families.setdefault(self.version, set()).update(self.put(f"{folder}.{end}") for end in ("json", "parquet", "00001.parquet"))
@@ -230,14 +230,14 @@ class ModeledTable:
         self.foreign.add(str(place.relative_to(self.root)))
 
     def ageless(self) -> None:
-        """A file that is never old, as are those whose time the store does not know."""
+        """A file dated in the future, which never expires, like a file whose time the store does not report."""
         path = self.rng.choice([self.split, lambda: self.put(f"{LOG}/{self.version:020d}.checkpoint.{self._number():012x}.00001.json")])()
         if LOG in path:
             self._loose(self.version, {path})
         self.stamp(path, FUTURE)
 
     def damage(self) -> None:
-        """Of a checkpoint or state that is not the newest; its versions are all there."""
+        """Damages a checkpoint or state other than the newest. All version files it covers still exist."""
         usable = [v for v in {*self.families, *self.states} - self.broken if v < self.newest_valid()]
         if not usable:
             return
@@ -258,7 +258,7 @@ class ModeledTable:
 
 @dataclass
 class RemoteModeledTable(ModeledTable):
-    """The same in an object store, whose times nobody can set: `listed_as` tells a listing what they are taken to be."""
+    """The same in an object store, where modification times cannot be set: `listed_as` replaces them in listings."""
 
     store: Store | None = None
 
@@ -277,7 +277,7 @@ class RemoteModeledTable(ModeledTable):
         return {entry.path for entry in self.store.list("")}
 
     def link(self) -> None:
-        """There are none."""
+        """Object stores have no symbolic links."""
 
     def listed_as(self, entry: Entry) -> Entry:
         return Entry(entry.path, entry.size, self.modified.get(entry.path, entry.modified_ms))

@@ -1,4 +1,4 @@
-"""A store that fsspec knows and that cannot create atomically: a folder under a scheme of its own, `plain://tmp/x` for `/tmp/x`."""
+"""A store registered with fsspec that has no atomic create: `plain://tmp/x` is the folder `/tmp/x`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The model for `predicates.outcomes` and `table.pruning`: one file at a time, in plain Python.
+"""A model of `predicates.possible_outcomes` and `table.pruning` in plain Python, for one file at a time.
 
-What a predicate can come to, when of each column only a range is known.
-
-An outcome set is a union of TRUE, FALSE and NULL. It holds every answer that some row within the ranges can get; it may hold more where
-the same column is used twice. With every column known exactly it holds exactly one.
+Computes the possible outcomes of a predicate when only a range is known for each column. The result is a union of TRUE, FALSE and NULL
+that contains the outcome for every row within the ranges. It can contain more where a column is used twice. If every column is known
+exactly, it contains exactly one outcome.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ _OUTCOME: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What is known of a column's values: each that is not null lies between the bounds, both included."""
+    """What is known about the values of a column: each is null or within the inclusive bounds."""
 
-    low: Any = None  # None: not known
+    low: Any = None  # None: unknown
     high: Any = None
     may_be_null: bool = True
     may_be_value: bool = True
 
     @property
     def point(self) -> bool:
-        """Whether only one value is possible, besides null."""
+        """Whether only one non-null value is possible."""
         return self.low is not None and self.high is not None and order_key(self.low) == order_key(self.high)
 
     def outcomes(self, true: bool, false: bool) -> int:
-        """The answers possible for a value, and null for null."""
+        """The possible outcomes for values, and NULL for a null."""
         of_value = (TRUE if true else 0) | (FALSE if false else 0) if self.may_be_value else 0
         return of_value | (NULL if self.may_be_null else 0)
 
@@ -113,7 +112,7 @@ def _inverted(found: int) -> int:
 
 
 def _both(left: int, right: int) -> int:
-    """AND of two sets: false wins over null, null over true."""
+    """AND of two outcome sets: false takes precedence over null, null over true."""
     true = left & right & TRUE
     false = (left | right) & FALSE
     null = NULL if (left | right) & NULL and left & ~FALSE and right & ~FALSE else 0
@@ -121,7 +120,7 @@ def _both(left: int, right: int) -> int:
 
 
 def _below(left: Any, right: Any, or_equal: bool) -> bool:
-    """Whether a bound can lie below another; an unknown one can."""
+    """Whether `left` can be less than `right` (or equal). Unknown bounds can."""
     if left is None or right is None:
         return True
     a, b = order_key(left), order_key(right)
@@ -172,14 +171,14 @@ def _like(expression: Like, known: Domain) -> int:
         matches = bool(pc.match_substring_regex(typed_scalar(low, pa.string()), expression.regex).as_py())
         return known.outcomes(matches, not matches)
     true = (high is None or high >= prefix) and (low is None or low[: len(prefix)] <= prefix)
-    # Strings between two that share a prefix share it too.
+    # Strings between two with the same prefix have this prefix too.
     all_match = expression.only_prefix and low is not None and high is not None and low.startswith(prefix) and high.startswith(prefix)
     return known.outcomes(true, not all_match)
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What the log says of a file, in the log's spelling."""
+    """The statistics of a file as strings, as they are in the log."""
 
     partition_values: Mapping[str, str] = field(default_factory=dict)
     min_values: Mapping[str, str] = field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""The code blocks of a Markdown page, and how they are run.
+"""Reads the code blocks of a Markdown page.
 
 - `sh` holds commands, which bash runs in the order of the page in a scratch folder.
-- `python` is run in one namespace for the whole page, in the same folder.
+- `python` runs in one namespace for the whole page, in the same folder.
 - `text` right after one of these is what it prints; `…` stands for anything.
 - `sh not-run` holds commands that a unit test cannot run; each must be one that `tests/docs/test_commands.py` knows how to check.
-- Blocks without a language are pictures and hold no commands. `mermaid`, `yaml`, `json` and `sql` blocks are not run either.
+- Blocks without a language are figures. These and `mermaid`, `yaml`, `json` and `sql` blocks are not run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Block:
     language: str  # with what follows it, such as `sh not-run`
     text: str
     line: int
-    output: str | None = None  # what the page says that it prints
+    output: str | None = None  # the expected output on the page
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -43,13 +43,13 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[str]:
-    """The commands of a shell block, without comments; a line that ends with a backslash goes on."""
+    """The commands of a shell block without comments. A backslash at the end continues a line."""
     joined = re.sub(r"\\\n\s*", "", block.text)
     return [line for line in (re.sub(r"\s+# .*", "", line).strip() for line in joined.splitlines()) if line and not line.startswith("#")]
 
 
 def says(shown: str, printed: str) -> bool:
-    """Whether a text is what the page shows: line by line without trailing spaces, `…` for any text, alone in a line for any lines."""
+    """Whether output matches a page, ignoring trailing spaces. `…` stands for any text, alone in a line for any number of lines."""
     pattern = ""
     for line in _lines(shown):
         if line.strip() == "…":
@@ -60,5 +60,5 @@ def says(shown: str, printed: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    """Without empty ones at both ends, which tables have around them."""
+    """The lines without empty lines at both ends."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()

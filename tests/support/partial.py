@@ -1,4 +1,4 @@
-"""Splits of which only some bytes come to this machine, and how many do."""
+"""Partial reads of a split, with a count of the bytes that are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indextables.storage.partial import PartialFile
 
 @dataclass
 class CountingStore:
-    """Ranges of a local file, as a store would give them."""
+    """Serves ranges of a local file as a store does, and records them."""
 
     source: Path
     requests: list[tuple[int, int]] = field(default_factory=list)
@@ -31,8 +31,8 @@ class CountingStore:
         return sum(min(end, size) - start for start, end in self.requests)
 
     def open(self, cache: Path, footer_start: int, size: int | None = None) -> PartialFile:
-        """`size` is what the log says, the true one by default."""
+        """`size` is the size in the log; default: the real size."""
         known = self.source.stat().st_size if size is None else size
         file = Downloads(cache, "here").partial(str(self.source), known, footer_start, self.read)
-        assert file is not None  # nothing of it is here as a whole
+        assert file is not None  # the file is not in the cache as a whole
         return file

@@ -1,6 +1,6 @@
-"""R1: sixteen long-lived processes, each with a store of its own, that race for one key after another from a common start.
+"""R1: sixteen processes, each with its own store, compete to create one key after another, starting each attempt together.
 
-It imports little: the processes are forked from a server that has imported it, so that sixteen of them start within a second.
+Processes are forked from a server that has already imported this module, so sixteen of them start within a second.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, Protocol
 from indextables.storage import Store, StoreSpec, open_store
 
 WRITERS = 16
-PATIENCE = 120  # seconds for the slowest of the others to come to the start
+TIMEOUT = 120  # seconds until the slowest process must be ready
 PRELOADED = ["tests.support.killed_writers", "indextables.storage.remote", "indextables.storage.s3", "s3fs", "gcsfs.core"]
-SPREAD = 0.002  # seconds over which they leave it: a server sees them in another order every time
+SPREAD = 0.002  # maximum random delay in seconds after the common start, so that requests arrive in varying order
 
 
 class Start(Protocol):
-    """Of threads or of processes."""
+    """A barrier of threads or of processes."""
 
     def wait(self, timeout: float) -> int: ...
 
@@ -34,7 +34,7 @@ class Start(Protocol):
 
 
 def light_processes() -> ForkServerContext:
-    """Processes that cost a fork, with the object stores' libraries at hand. They have the environment of the first of them."""
+    """Processes that start by a fork with the store libraries already imported. All inherit the environment of the first start."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
@@ -49,12 +49,12 @@ def content(writer: int, key: int) -> bytes:
 
 
 def race(store: Store, keys: range, writer: int, seed: int, start: Start) -> list[int]:
-    """The keys this writer won. Whoever fails lets the others go too."""
+    """The keys that this writer created. A failure aborts the barrier, so that the others do not wait."""
     chance = random.Random(f"{seed} {writer} {keys}")
     won = []
     try:
         for key in keys:
-            start.wait(PATIENCE)
+            start.wait(TIMEOUT)
             time.sleep(chance.uniform(0, SPREAD))
             if store.create(key_path(key), content(writer, key)):
                 won.append(key)
@@ -65,7 +65,7 @@ def race(store: Store, keys: range, writer: int, seed: int, start: Start) -> lis
 
 
 def _process(spec: StoreSpec, lanes: list[tuple[range, Any]], writer: int, seed: int, tell: Any, environment: dict[str, str]) -> None:
-    """Every lane in a thread of its own; tells the keys won, or what went wrong."""
+    """Runs each lane in a thread. Sends the created keys, or the traceback of a failure."""
     try:
         os.environ.update(environment)
         store = open_store(spec)
@@ -77,7 +77,7 @@ def _process(spec: StoreSpec, lanes: list[tuple[range, Any]], writer: int, seed:
 
 
 def race_of_processes(spec: StoreSpec, keys: int, seed: int, lanes: int = 1) -> list[list[int]]:
-    """What each of the sixteen won. With `lanes`, they race for as many keys at a time: for servers that let losers wait for seconds."""
+    """The keys that each process created. With `lanes`, that many keys are contested at a time, for servers that make losers wait."""
     context = light_processes()
     shares = [(range(lane, keys, lanes), context.Barrier(WRITERS)) for lane in range(lanes)]
     pipes = [context.Pipe(duplex=False) for _ in range(WRITERS)]
@@ -94,7 +94,7 @@ def race_of_processes(spec: StoreSpec, keys: int, seed: int, lanes: int = 1) -> 
 
 
 def race_of_threads(open_store: Callable[[], Store], keys: int, seed: int) -> list[list[int]]:
-    """The same in one process, for stores that live in one; threads change places as often as they can."""
+    """The same with threads in one process, for in-memory stores. Threads are switched as often as possible."""
     start = threading.Barrier(WRITERS)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: rows of every type, and predicates over them, each also as DuckDB would write it."""
+"""Hypothesis strategies for rows of every type and for predicates, each in our syntax and in that of DuckDB."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SCHEMA = pa.schema(
         "nt": LOCAL_TIMESTAMP,
     }
 )
-# DuckDB meets integers as decimals and floats as doubles: between float and a decimal literal it would round to float, which
-# Spark does not, and between bigint and a larger literal it fails. `ts` is loaded there without zone, in UTC.
+# In DuckDB integers are cast to decimals and floats to doubles: it compares a float with a decimal literal as floats, which Spark does
+# not, and it fails for a bigint and a larger literal. `ts` is loaded into DuckDB in UTC without a zone.
 _DUCK_COLUMNS = {
     **{name: f"CAST({name} AS DECIMAL(38, 6))" for name in "lihy"},
     **{name: f"CAST({name} AS DOUBLE)" for name in "fd"},
@@ -53,7 +53,7 @@ def _single(value: float) -> float:
     return float(pa.scalar(value, pa.float32()).as_py())
 
 
-# Few values each, at the edges, so that rows and literals meet.
+# Few values per type, mostly edge cases, so that rows and literals are often equal.
 VALUES: dict[str, list[object]] = {
     "s": list(STRINGS),
     "l": [*_integers(64), 2**53, 2**53 + 1],
@@ -84,7 +84,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 @dataclass(frozen=True)
 class Both:
-    """The same text for us and for DuckDB."""
+    """The same predicate in our syntax and in that of DuckDB."""
 
     ours: str
     duck: str
@@ -171,7 +171,7 @@ def _leaf(draw: st.DrawFn) -> Both:
         return _join(f"{{}} IS {maybe_not}NULL", column(name))
     if shape == "columns":
         left, right = draw(st.sampled_from(_PAIRS))
-        if (left, right) == ("l", "d"):  # in Spark as doubles
+        if (left, right) == ("l", "d"):  # Spark compares them as doubles
             return _join(f"{{}} {draw(_OPERATORS)} {{}}", Both("l", "CAST(l AS DOUBLE)"), column("d"))
         return _join(f"{{}} {draw(_OPERATORS)} {{}}", column(left), column(right))
     if shape == "flag":

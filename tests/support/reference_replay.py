@@ -1,4 +1,4 @@
-"""Replay as the seeds state it, as plainly as can be: a dict of paths, folded over actions as JSON has them."""
+"""Replay in its simplest form, as specified: a dict of paths, updated by the JSON actions one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class State:
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # in the order of the log
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # in log order
     txns: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, Any] | None = None
     protocol: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Real S3 servers on loopback, from PyPI: ministack for every run, SeaweedFS for a shorter round."""
+"""S3 servers on localhost, installed from PyPI: ministack for most tests, SeaweedFS for a few."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Server:
         return options(self.url)
 
     def place(self) -> str:
-        """An address that nothing lies at."""
+        """A new, empty table address."""
         return f"s3://{self.bucket}/{uuid.uuid4().hex}"
 
     def with_bucket(self) -> Server:
-        """With an empty bucket: ministack goes through all of a bucket for every listing."""
+        """The server with a new bucket: ministack scans the whole bucket for every listing."""
         bucket = f"tables-{uuid.uuid4().hex}"
         connect(self.url).call_s3("create_bucket", Bucket=bucket)
         return replace(self, bucket=bucket)
@@ -55,9 +55,9 @@ def options(url: str, timeout: str = "30s") -> dict[str, str]:
 
 @contextlib.contextmanager
 def ministack(data: Path | None = None) -> Iterator[Server]:
-    """By uvicorn: what its own command starts takes three times the CPU for a request, which is what a race waits for.
+    """Runs ministack under uvicorn, which uses a third of the CPU per request of the server that its own command starts.
 
-    With `data`, the files in its folder `000000000000/tables` are there as objects from the start (and changes are written back).
+    With `data`, the files in its folder `000000000000/tables` exist as objects from the start, and changes are written back.
     """
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "uvicorn", "ministack.app:app", "--host=127.0.0.1", f"--port={port}", "--log-level=error"]
@@ -68,7 +68,7 @@ def ministack(data: Path | None = None) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def seaweedfs(folder: Path) -> Iterator[Server]:
-    """Loopback only, telemetry off, one volume a bucket (seven are the default, and fill the disk's share)."""
+    """Runs SeaweedFS on localhost without telemetry, with one volume per bucket (the default of seven fills the disk quota)."""
     s3, master, volume, filer, *grpc = free_ports(8)
     identity = {"name": "lab", "credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin", "Read", "Write", "List"]}
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
@@ -99,14 +99,14 @@ def _running(command: list[str], port: int, environment: dict[str, str]) -> Iter
 
 
 def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
-    """Until a bucket could be made and written to."""
+    """Waits until a bucket can be created and written to."""
     for _ in range(300):
         assert process.poll() is None, f"the server ended with {process.returncode}"
         with contextlib.suppress(OSError):
             with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(server.url, timeout=2):
                 pass
             client = connect(server.url)
-            with contextlib.suppress(FileExistsError):  # it came with the server's data
+            with contextlib.suppress(FileExistsError):  # it exists in the data of the server
                 client.call_s3("create_bucket", Bucket=server.bucket)
             client.call_s3("put_object", Bucket=server.bucket, Key="warm", Body=b"up")
             return
@@ -115,7 +115,7 @@ def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
 
 
 def connect(url: str) -> Any:
-    """A plain client to look at what is there, past our own code."""
+    """A plain client that reads the server independently of the product."""
     return s3fs.S3FileSystem(endpoint_url=url, key=KEY, secret=SECRET, use_listings_cache=False, skip_instance_cache=True)
 
 

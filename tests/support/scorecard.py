@@ -1,7 +1,7 @@
-"""`make scorecard`: runs the tests that hold the promises R1 to R20, and shows for each what was run and what came of it.
+"""`make scorecard`: runs the tests of the promises R1 to R20, and prints the result for each promise.
 
-A test says which promise it is about where its docstring, or else that of its file, begins (`R8 and R9 for …`) or in parentheses
-(`(R13)`). What such a test prints about its size and its seed stands below the row, where it begins with the promise's name.
+A test names its promises at the beginning of its docstring, or else of the docstring of its module (`R8 and R9 for …`), or in parentheses
+(`(R13)`). Lines that such a test prints are shown below the row if they begin with the name of the promise.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import pytest
 
 PROMISES = {
     "R1": "one winner for each version, on every store",
-    "R2": "writers killed at random: nothing lost, doubled or torn",
+    "R2": "writers killed at random: nothing lost, duplicated or torn",
     "R3": "lost answers, 409 and 412 at every put",
     "R4": "a crash before and after every storage call",
     "R5": "every fault at every request of every verb",
-    "R6": "every order of two verbs is some serial order",
+    "R6": "every interleaving of two verbs equals a serial order",
     "R7": "log = state + tail = model at every version",
     "R8": "a checkpoint is only a cache",
     "R9": "flipped bits and cut files give no wrong answer",
-    "R10": "purge takes what is dead and old, nothing else",
-    "R11": "merges conserve rows and answers",
-    "R12": "logs as they may be found: right, or refused by name",
+    "R10": "purge deletes what is unreferenced and old, nothing else",
+    "R11": "merges keep rows and answers",
+    "R12": "unusual logs: read correctly, or refused with the reason",
     "R13": "hostile paths are refused, nothing outside touched",
     "R14": "bombs: a typed error, bounded memory and work",
     "R15": "fuzzed parsers raise only our errors",
-    "R16": "golden files decode and encode as they did",
-    "R17": "deltalake replays logs of this shape to the same files",
+    "R16": "golden files decode and encode as before",
+    "R17": "deltalake replays equivalent logs to the same files",
     "R18": "hostile params, killed jobs: refused, or done once",
     "R19": "canary secrets never show",
-    "R20": "planted bugs are noticed",
+    "R20": "planted bugs are detected",
 }
 NAMES = r"R\d+(?:(?:, | and )R\d+)*"
 ABOUT = re.compile(rf"^({NAMES})\b|\(({NAMES})\b")
@@ -40,7 +40,7 @@ PROPERTY = "promises"
 
 
 def promises_of(item: pytest.Item) -> list[str]:
-    """What the test is about: its own docstring comes before that of its file."""
+    """The promises of a test. Its own docstring takes precedence over that of its module."""
     module = getattr(item, "module", None)
     for owner in (getattr(item, "obj", None), module):
         found = [name for hit in ABOUT.finditer(getattr(owner, "__doc__", None) or "") for name in re.findall(r"R\d+", hit.group())]
@@ -50,7 +50,7 @@ def promises_of(item: pytest.Item) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps what is about a promise, and says so in the report, which also comes from the process of another worker."""
+    """Keeps the tests of promises. Names the promises in the report, which xdist workers send to the main process."""
     kept = []
     for item in items:
         if names := promises_of(item):
@@ -82,7 +82,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A promise nobody tests is a failure, not a gap in a table."""
+    """Fails the run if a promise has no test."""
     if not hasattr(session.config, "workerinput") and not session.config.option.collectonly and exitstatus == 0:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         tested = {name for report in reporter.getreports("passed") for name in dict(report.user_properties).get(PROPERTY, [])}

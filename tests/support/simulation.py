@@ -1,7 +1,7 @@
-"""Machines that share one store, each with its own view of it: what a machine asks of the store passes through `intercept`.
+"""Client machines that share one store. Every storage call of a machine passes through its interceptor.
 
-Everything is the product's but time, ids, threads and the work of tantivy: a split of the same rows is made once and its bytes used again,
-so that ten thousand runs of whole verbs take a minute, and the rows in every split are still real ones.
+Only time, ids, threads and tantivy are replaced: a split of the same rows is built once and its bytes are reused. So ten thousand runs of
+whole verbs take a minute, and every split still holds real rows.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ START = 1_700_000_000_000
 
 @dataclass
 class Simulation:
-    """A machine is known by its `storage.timeout`, so that its caches are its own."""
+    """Creates machines. Each has its own `storage.timeout`, so that no two share a cache."""
 
     location: Location = field(default_factory=MemoryLocation)
-    ms: int = START  # by the store's clock
+    ms: int = START  # the clock of the store
     _interceptors: dict[int, Interceptor] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _names: itertools.count[int] = field(default_factory=itertools.count)
@@ -60,7 +60,7 @@ class Simulation:
         return self.location.place(next(self._numbers))
 
     def machine(self, intercept: Interceptor = pass_through, ids: str | None = None) -> Machine:
-        """`ids`: the same in another run."""
+        """A new machine. Pass `ids` to get the same commit ids in every run."""
         number = next(self._numbers)
         timeout_ms = 100_000 + number % 3_000_000
         self._interceptors[timeout_ms] = intercept
@@ -82,7 +82,7 @@ class Simulation:
 
     @contextmanager
     def in_memory(self) -> Iterator[None]:
-        """Tables that are made now lie there: what they hold is the same everywhere, and takes least time there."""
+        """Creates tables in memory meanwhile: their content is the same everywhere, and memory is fastest."""
         location, self.location = self.location, MemoryLocation()
         try:
             yield
@@ -93,14 +93,14 @@ class Simulation:
         return self.location.image(place)
 
     def restore(self, image: Image) -> str:
-        """A new place with these files."""
+        """Writes these files to a new address."""
         place = self.place()
         self.location.fill(place, image)
         self.count_names_from(1_000_000)
         return place
 
     def count_names_from(self, number: int) -> None:
-        """So that the same run gives splits the same names."""
+        """Resets the names of splits, so that equal runs use equal names."""
         self._names = itertools.count(number)
 
     def clear(self, *places: str) -> None:
@@ -110,7 +110,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Machine:
-    """A process somewhere: its options and its clock."""
+    """A client process: its options and its clock."""
 
     simulation: Simulation
     options: dict[str, str]
@@ -125,15 +125,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table holds, whatever its splits are called."""
+    """The content of a table, independent of the names of its splits."""
 
     version: int
-    rows: tuple[int, ...]  # ids, in their order
+    rows: tuple[int, ...]  # sorted ids
     files: tuple[tuple[str, tuple[int, ...]], ...]  # partition and ids of each split
 
 
 def state_of(simulation: Simulation, place: str) -> TableState | None:
-    """As a new reader that remembers nothing sees it: every live split is there, whole and of the size the log says. None: no table."""
+    """The table as a reader without caches sees it, or None if there is no table. Fails if a live split is missing or damaged."""
     machine = simulation.machine()
     try:
         table = machine.open(place, **{"transaction.cache.enabled": "false"})
@@ -157,7 +157,7 @@ def state_of(simulation: Simulation, place: str) -> TableState | None:
 
 @cache
 def ids_of(split: bytes) -> tuple[int, ...]:
-    """The ids in a split, decoded from its bytes."""
+    """The ids of the rows in a split."""
     with tempfile.NamedTemporaryFile(suffix=".split") as file:
         file.write(split)
         file.flush()
@@ -166,11 +166,11 @@ def ids_of(split: bytes) -> tuple[int, ...]:
             return tuple(sorted(value for batch in reader.batches(["id"]) for value in batch.column("id").to_pylist()))
 
 
-_made: dict[Any, tuple[bytes, SplitInfo]] = {}
+_built: dict[Any, tuple[bytes, SplitInfo]] = {}
 
 
 class CachingSplitWriter:
-    """Makes a split of the same rows once; afterwards its bytes are at hand."""
+    """Builds a split of the same rows once and reuses its bytes afterwards."""
 
     def __init__(self, schema: pa.Schema, mapping: Any, folder: Path, **options: Any) -> None:
         self._real = lambda: SplitWriter(schema, mapping, folder, **options)
@@ -184,14 +184,14 @@ class CachingSplitWriter:
 
     def finish(self, target: Path) -> SplitInfo:
         key = pa.Table.from_batches(self._batches).to_pydict().__repr__()
-        if key not in _made:
+        if key not in _built:
             writer = self._real()
             for batch in self._batches:
                 writer.write(batch)
             info = writer.finish(target)
-            _made[key] = target.read_bytes(), info
-        target.write_bytes(_made[key][0])
-        return _made[key][1]
+            _built[key] = target.read_bytes(), info
+        target.write_bytes(_built[key][0])
+        return _built[key][1]
 
     def discard(self) -> None:
         self._batches.clear()
@@ -200,17 +200,17 @@ class CachingSplitWriter:
 def _merge_once(real: Callable[..., SplitInfo]) -> Callable[..., SplitInfo]:
     def merge(sources: Sequence[Path], target: Path, *arguments: Any) -> SplitInfo:
         key = tuple(source.read_bytes() for source in sources)
-        if key not in _made:
+        if key not in _built:
             info = real(sources, target, *arguments)
-            _made[key] = target.read_bytes(), info
-        target.write_bytes(_made[key][0])
-        return _made[key][1]
+            _built[key] = target.read_bytes(), info
+        target.write_bytes(_built[key][0])
+        return _built[key][1]
 
     return merge
 
 
 class InlineExecutor(Executor):
-    """In place of threads: what is given is done at once. One real thread would not do, since it may go on with what is cancelled."""
+    """Runs submitted work at once instead of in threads. A real thread could continue with work that was cancelled."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -226,7 +226,7 @@ class InlineExecutor(Executor):
 
 @pytest.fixture
 def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
-    """Nothing in it depends on chance or on how fast this computer is."""
+    """A deterministic simulation with its tables in memory."""
     with simulate(monkeypatch) as made:
         yield made
 
@@ -239,24 +239,24 @@ def simulate(patch: pytest.MonkeyPatch, location: Location | None = None) -> Ite
         return made.make_store(spec)
 
     patch.setattr(opened_stores, "_make", make)
-    for each in (MemoryLocation(), made.location):  # tables to begin with are made in memory
+    for each in (MemoryLocation(), made.location):  # base tables are created in memory
         each.patch(patch, lambda: made.ms)
     for module in (split_task, write):
         patch.setattr(module, "uuid", types.SimpleNamespace(uuid4=made.new_uuid))
     patch.setattr(split_task, "SplitWriter", CachingSplitWriter)
     patch.setattr(merge_task, "merge_files", _merge_once(merge_task.merge_files))
-    patch.setattr(manifest_cache, "get", lambda digest: None)  # a machine's disk is empty
+    patch.setattr(manifest_cache, "get", lambda digest: None)  # machines have an empty local cache
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
-    for module in (executor, merge_task, log, file_loader, remote):  # calls of one machine come one after the other
+    for module in (executor, merge_task, log, file_loader, remote):  # serializes the calls of one machine
         patch.setattr(module, "ThreadPoolExecutor", InlineExecutor)
     patch.setattr(state_check, "_VERIFIED", ProcessCache())
-    _part_machines(patch)
+    _unlock_cached_properties(patch)
     yield made
     made.discard_machines()
 
 
-def _part_machines(patch: pytest.MonkeyPatch) -> None:
-    """Before 3.12 a cached property has one lock for all objects of its class, which other processes would not share."""
+def _unlock_cached_properties(patch: pytest.MonkeyPatch) -> None:
+    """Removes the lock that a cached property shares between all objects before Python 3.12: simulated processes must not share it."""
     kinds = [kind for module in (live, segments, snapshot) for kind in vars(module).values() if isinstance(kind, type)]
     for held in (each for kind in kinds for each in vars(kind).values() if isinstance(each, cached_property)):
         patch.setattr(held, "lock", nullcontext(), raising=False)

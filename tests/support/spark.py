@@ -1,4 +1,4 @@
-"""Real Spark for tests: this checkout, this Python, the start-up cuts."""
+"""Runs jobs of this checkout on real Spark, with this Python and the options for a fast start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment() -> dict[str, str]:
-    """What a process needs to run this checkout on Spark, whatever is installed in the environment."""
+    """Environment variables with which a process runs this checkout on Spark, even if another version is installed."""
     return spark_environment({**os.environ, "PYTHONPATH": str(ROOT)})
 
 
@@ -34,13 +34,13 @@ class Done:
 
 
 def submit(job: str, *arguments: object, cwd: Path) -> Done:
-    """A job by spark-submit, from a folder that is not this checkout."""
+    """Runs a job by spark-submit from a folder other than this checkout."""
     command = ["spark-submit", "--master", "local[2,4]", str(ROOT / "jobs" / job), *map(str, arguments)]
     return _run(command, environment(), cwd)
 
 
 def python(job: str, *arguments: object, cwd: Path) -> Done:
-    """A job by plain Python, with a trap instead of Java: a job that starts it fails and says so."""
+    """Runs a job with plain Python. `java` is replaced by a script that fails, so a job that starts Spark fails."""
     trap = cwd / "no-java"
     (trap / "bin").mkdir(parents=True, exist_ok=True)
     (trap / "bin" / "java").write_text("#!/bin/sh\necho JAVA WAS STARTED >&2\nexit 99\n", "utf-8")

@@ -28,7 +28,7 @@ _WORDS = ("timeout", "refused", "connection", "disk", "full", "retry", "Database
 
 
 def log_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Rows that differ from each other and between seeds, with nulls here and there."""
+    """Distinct rows, different for each seed, with some nulls."""
     return [
         {
             "ts": None if n % 11 == 3 else 1_700_000_000_000_000 + seed * 1_000_000 + n,
@@ -68,7 +68,7 @@ def multiset(tables: Sequence[pa.Table]) -> Counter[str]:
 
 
 def matches(reader: SplitReader, text: str) -> set[int]:
-    """Numbers of the rows that a query finds."""
+    """The numbers of the rows that match a query."""
     rows, scores = reader.search(parse_query(text, reader.schema, reader.mapping), None)
     assert len(rows) == len(scores) == len(set(rows.tolist()))
     return set(rows.tolist())

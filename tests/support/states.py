@@ -1,4 +1,4 @@
-"""Avro states and manifests in the shapes that other programs write."""
+"""Avro states and manifests as other programs write them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def write_manifest(
 def write_state(
     log: Path, version: int, manifests: Mapping[str, int], *, form: str = "avro", folder: int | None = None, **more: Any
 ) -> Path:
-    """The state manifest alone; `form` is avro or json."""
+    """Writes only the state manifest; `form` is avro or json."""
     document = state_document(version, manifests, **more)
     target = log / f"state-v{version if folder is None else folder:020d}" / f"_manifest.{form}"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def write_state(
 
 
 def write_table_state(log: Path, version: int, paths: Iterable[str], **more: Any) -> None:
-    """A state with one manifest of its own that lists `paths`."""
+    """Writes a state with one manifest that contains `paths`."""
     entries = [entry(path) for path in paths]
     name = f"manifests/manifest-{version:08x}.avro"
     write_manifest(log, name, entries)

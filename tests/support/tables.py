@@ -1,4 +1,4 @@
-"""Small tables for tests: rows of logs, a clock that can be moved, and a look at what a table holds."""
+"""Small tables for tests: rows of a log, a clock that tests control, and helpers that read a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def ids(table: it.Table, where: str | None = None) -> list[int]:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder with its bytes, to show that nothing changed."""
+    """Path and bytes of every file below a folder. Compare two results to show that nothing changed."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
@@ -66,7 +66,7 @@ def version_file(table: Path, version: int) -> Path:
 
 
 def write_version(table: Path, version: int, *actions: dict[str, Any]) -> None:
-    """A commit as another program might leave it: plain JSON lines."""
+    """Writes a version as another program may: plain JSON lines."""
     file = version_file(table, version)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(action) + "\n" for action in actions))
@@ -74,11 +74,11 @@ def write_version(table: Path, version: int, *actions: dict[str, Any]) -> None:
 
 @dataclass
 class FakeTime:
-    """A clock that moves only when told, or when someone sleeps."""
+    """A clock that moves only when a test moves it or the product sleeps."""
 
     ms: int = 1_700_000_000_000
     slept: list[float] = field(default_factory=list)
-    ids: str = "0000"  # in every id it gives
+    ids: str = "0000"  # part of every generated id
     _ids: itertools.count[int] = field(default_factory=itertools.count)
 
     def clock(self) -> Clock:

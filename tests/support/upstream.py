@@ -1,4 +1,4 @@
-"""Splits in the shape of upstream's, made with tantivy's Python door: Quickwit's envelope around an index with stored documents."""
+"""Splits in the upstream format, made with tantivy-py: the Quickwit bundle of an index with stored documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Files = dict[str, bytes]
 
 
 def index_files(rows: Iterable[Mapping[str, Any]], deleted: int | None = None) -> Files:
-    """The files of an index with stored documents, from which one may have been deleted."""
+    """The files of an index with stored documents; optionally one document is deleted."""
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("id", stored=True, fast=True, indexed=True)
     builder.add_text_field("text", stored=True, tokenizer_name="raw")
@@ -68,10 +68,10 @@ def upstream_rows(count: int) -> list[dict[str, Any]]:
 
 
 def make_upstream_table(path: Path, splits: Iterable[tuple[bytes, int]]) -> Path:
-    """A table as upstream makes one, of these splits with their numbers of rows."""
+    """Creates a table as upstream does, from pairs of a split and its number of rows."""
     write_version(path, 0, protocol(4, 4), metadata(schemaString=SCHEMA_JSON))
     for number, (data, rows) in enumerate(splits):
         (path / f"part-{number:05d}.split").write_bytes(data)
-        said = {"size": len(data), "modificationTime": number, "numRecords": rows, "docMappingJson": '[{"name":"id","type":"i64"}]'}
-        write_version(path, number + 1, add(f"part-{number:05d}.split", **said))
+        fields = {"size": len(data), "modificationTime": number, "numRecords": rows, "docMappingJson": '[{"name":"id","type":"i64"}]'}
+        write_version(path, number + 1, add(f"part-{number:05d}.split", **fields))
     return path

@@ -1,4 +1,4 @@
-"""Every verb that changes something, on tables made for it: what R4, R5 and R6 run."""
+"""All verbs that change a table, each with a table to run on. The tests of R4, R5 and R6 run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS: dict[str, dict[str, str]] = {
     "parquet": {"state.format": "parquet"},
     "avro": {"state.format": "avro"},
 }
-# A checkpoint after every commit, and clean-up of all that may go at once.
+# A checkpoint after every commit, and immediate clean-up of everything that may be deleted.
 EAGER = {
     "checkpoint.interval": "1", "checkpoint.retention": "1", "logRetention.duration": "0", "checkpointRetention.duration": "0",
     "state.retention.versions": "1", "state.retention.hours": "0",
@@ -30,19 +30,19 @@ NO_CHECK = {"purge.retentionCheckEnabled": "false"}
 
 
 def rows(start: int, partitions: str = "a") -> list[dict[str, Any]]:
-    """Two of each partition."""
+    """Two rows for each partition."""
     return [{"id": start + 2 * number + each, "k": name} for number, name in enumerate(partitions) for each in range(2)]
 
 
 @dataclass(frozen=True)
 class VerbCase:
-    """`run` opens the table itself, as a job does."""
+    """A verb, and the table to run it on. `run` opens the table itself, as a job does."""
 
     name: str
     run: Callable[[Machine, str], object]
     base: str = "appended"
-    over: type[it.IndexTablesError] | None = None  # what a second one raises
-    upgrades: bool = False  # commits a newer protocol first, as a version of its own
+    repeat_error: type[it.IndexTablesError] | None = None  # what a second run raises
+    upgrades: bool = False  # first commits a newer protocol as a separate version
 
 
 def on(verb: Callable[[it.Table], object], **options: str) -> Callable[[Machine, str], object]:
@@ -58,17 +58,17 @@ def drop(machine: Machine, place: str) -> object:
     return it.drop(place, confirm=True, options=machine.options)
 
 
-def repaired(machine: Machine, place: str) -> str:
-    """Where this machine puts the new log of a table."""
+def repair_target(machine: Machine, place: str) -> str:
+    """The folder in which this machine writes the repaired log of a table."""
     return f"{place}-repaired-{machine.options['storage.timeout']}"
 
 
 def repair(machine: Machine, place: str) -> object:
-    return it.repair(place, repaired(machine, place), options=machine.options, clock=machine.time.clock())
+    return it.repair(place, repair_target(machine, place), options=machine.options, clock=machine.time.clock())
 
 
 def add_of(table: it.Table) -> dict[str, Any]:
-    """Of a live file, under the name it has: a foreign program says something new of it."""
+    """A new add of a live file, as another program may write it to change its metadata."""
     file = table.files().to_pylist()[0]
     partition = dict(file["partition_values"])
     return {
@@ -112,18 +112,21 @@ VERBS: dict[str, Callable[[it.Table], object]] = {
 def _verb_cases() -> list[VerbCase]:
     plain = [VerbCase(name, on(verb)) for name, verb in VERBS.items() if name not in ("checkpoint", "purge", "truncate_history")]
     return [
-        *(VerbCase(f"create {form}", partial(create, **FORMATS[form]), "nothing", over=it.TableExists) for form in ("json", "avro")),
+        *(
+            VerbCase(f"create {form}", partial(create, **FORMATS[form]), "nothing", repeat_error=it.TableExists)
+            for form in ("json", "avro")
+        ),
         *plain,
         VerbCase("overwrite with nothing", on(lambda table: table.overwrite([]))),
         *(VerbCase(f"checkpoint {form}", on(VERBS["checkpoint"], **FORMATS[form]), upgrades=form in ("avro", "parts")) for form in FORMATS),
-        *(VerbCase(f"checkpoint {form} of many", on(VERBS["checkpoint"]), f"lived {form}") for form in FORMATS),
-        *(VerbCase(f"purge {form}", on(VERBS["purge"]), f"lived {form}") for form in FORMATS),
-        *(VerbCase(f"truncate_history {form}", on(VERBS["truncate_history"]), f"lived {form}") for form in FORMATS),
+        *(VerbCase(f"checkpoint {form} of many", on(VERBS["checkpoint"]), f"aged {form}") for form in FORMATS),
+        *(VerbCase(f"purge {form}", on(VERBS["purge"]), f"aged {form}") for form in FORMATS),
+        *(VerbCase(f"truncate_history {form}", on(VERBS["truncate_history"]), f"aged {form}") for form in FORMATS),
         *(VerbCase(f"append to {form}, checkpoint and clean-up", on(VERBS["append"]), f"eager {form}") for form in FORMATS),
         *(VerbCase(f"{name} on avro, checkpoint and clean-up", on(VERBS[name]), "eager avro") for name in ("merge_splits", "overwrite")),
         *(VerbCase(f"{name} on json, checkpoint and clean-up", on(VERBS[name]), "eager json") for name in ("drop_partitions", "commit")),
-        VerbCase("repair", repair, "lived json"),
-        *(VerbCase(f"drop {base}", drop, base, over=it.TableNotFound) for base in ("appended", "lived json", "lived avro")),
+        VerbCase("repair", repair, "aged json"),
+        *(VerbCase(f"drop {base}", drop, base, repeat_error=it.TableNotFound) for base in ("appended", "aged json", "aged avro")),
     ]
 
 
@@ -131,16 +134,16 @@ _bases: dict[str, tuple[Image, int]] = {"nothing": ({}, START)}
 
 
 def make_base_table(simulation: Simulation, name: str) -> Image:
-    """A table as of `simulation.ms`, when it is some weeks old. Made once."""
+    """The files of a table that is some weeks old, created once. Sets `simulation.ms` to their time."""
     if name not in _bases:
         simulation.ms = START
         with simulation.in_memory():
-            _bases[name] = _made(simulation, name), simulation.ms
+            _bases[name] = _new_base_table(simulation, name), simulation.ms
     image, simulation.ms = _bases[name]
     return image
 
 
-def _made(simulation: Simulation, name: str) -> Image:
+def _new_base_table(simulation: Simulation, name: str) -> Image:
     place, machine = simulation.place(), simulation.machine()
     simulation.count_names_from(0)
     kind, _, form = name.partition(" ")
@@ -156,7 +159,7 @@ def _made(simulation: Simulation, name: str) -> Image:
         later.append(rows(30, "b"), txn=("other", 1))
         later.checkpoint()
     simulation.ms += 20 * DAY
-    if kind == "lived":
+    if kind == "aged":
         simulation.machine().open(place).append(rows(40, "ab"))
         simulation.machine().open(place).checkpoint()
         simulation.machine().open(place).append(rows(50, "a"))

@@ -33,7 +33,7 @@ class Fault:
     applied: bool = False  # the request was carried out and the answer was lost
 
     def __str__(self) -> str:
-        return f"{self.name} after the request was applied" if self.applied else self.name
+        return f"{self.name} once applied" if self.applied else self.name
 
 
 _ERRORS: dict[str, Callable[[], Exception]] = {

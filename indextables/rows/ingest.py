@@ -1,4 +1,7 @@
-"""Whatever the caller has, as record batches of exactly the table's schema; SchemaMismatch names what does not fit."""
+"""Whatever the caller has, as record batches (`batches_of`), and those with exactly the table's schema (`conform`).
+
+`SplitTask.write` conforms each batch, once, on every path of a write. SchemaMismatch names what does not fit.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,11 @@ DICT_CHUNK = 10_000
 _ALL_INTEGERS = pa.decimal128(20, 0)
 
 
-def to_batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """From an Arrow stream (pyarrow, pandas, polars, duckdb …), a file's name, record batches, or dicts by column name."""
-    row = 0
-    for batch in _batches(data, schema):
-        yield conform(batch, schema, row)
-        row += batch.num_rows
+def batches_of(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """From an Arrow stream (pyarrow, pandas, polars, duckdb …), a file's name, record batches, or dicts by column name.
 
-
-def _batches(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    `schema` is the table's: it types dicts and files; batches come as they are.
+    """
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.RecordBatchReader):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch
-from indextables.operations.search import SCORE, check_columns, reader, scan_split
+from indextables.operations.search import SCORE, check_columns
 from indextables.predicates import Predicate
+from indextables.rows import LiveRows, LiveSplit
 from indextables.spark.options import SourceOptions
 from indextables.splits import DocMapping, ParsedQuery, parse_query
 from indextables.storage import StoreSpec
@@ -34,6 +34,7 @@ class Scan:
 
     store: StoreSpec
     version: int
+    table_schema: pa.Schema  # of that version
     schema: pa.Schema  # of the batches, exactly; `_score` only where there is a query
     predicate: Predicate | None
     query: ParsedQuery | None
@@ -42,25 +43,21 @@ class Scan:
         """The matching rows of these splits."""
         context = TableContext.of(self.store)
         for add in adds:
-            found = self._scan(context, add) if self.query is None else self._search(context, add, self.query)
-            yield from _coalesced(found, self.schema)
+            rows = LiveSplit(add, self.version, self.table_schema).open(context)
+            yield from _coalesced(self._scan(rows) if self.query is None else self._search(rows, self.query), self.schema)
 
-    def _scan(self, context: TableContext, add: Add) -> Iterator[pa.RecordBatch]:
-        return scan_split(context, self.version, add, self.predicate, self.schema)
+    def _scan(self, rows: LiveRows) -> Iterator[pa.RecordBatch]:
+        for batch in rows.batches(self.schema.names, self.predicate):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def _search(self, context: TableContext, add: Add, query: ParsedQuery) -> Iterator[pa.RecordBatch]:
+    def _search(self, rows: LiveRows, query: ParsedQuery) -> Iterator[pa.RecordBatch]:
         """All hits of a split, in the order of its rows."""
-        split = reader(context, self.version, add)
-        rows, scores = split.search(query, None)
-        order = np.argsort(rows, kind="stable")
         wanted = [name for name in self.schema.names if name != SCORE]
-        needed = list(dict.fromkeys([*wanted, *(sorted(self.predicate.columns) if self.predicate else ())]))
-        for start in range(0, len(order), BATCH_ROWS):
-            part = order[start : start + BATCH_ROWS]
-            found = split.take(rows[part], needed).append_column(_SCORE_FIELD, pa.array(scores[part], pa.float64()))
-            if self.predicate is not None:
-                found = found.filter(self.predicate.mask(found))
-            yield from found.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
+        for hits, scores in rows.hits(query, wanted, self.predicate, BATCH_ROWS):
+            # Not appended: a table without columns has no rows, and the score may be all that is asked for.
+            columns = {**dict(zip(wanted, hits.columns, strict=True)), SCORE: pa.array(scores, pa.float64())}
+            found = pa.table([columns[name] for name in self.schema.names], self.schema.names)
+            yield from found.cast(self.schema).combine_chunks().to_batches()
 
 
 def open_snapshot(options: SourceOptions) -> tuple[TableContext, Snapshot]:

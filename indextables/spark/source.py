@@ -81,6 +81,7 @@ class TableReader(DataSourceReader):
         self.scan = Scan(
             store=context.store.spec,
             version=snapshot.version,
+            table_schema=snapshot.schema,
             schema=to_arrow_schema(schema, timezone="UTC"),
             predicate=bind(snapshot, options.where),
             query=bound_query(context, snapshot, options.query),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indextables.splits.cache import open_split
 from indextables.splits.foreign import UpstreamTable, fingerprint, is_upstream_split, translate, verified_rows
-from indextables.splits.format import ColumnStatistics, StatsCollector
+from indextables.splits.format import ColumnStatistics
 from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable
 from indextables.splits.merge import BrokenSource, merge_splits
 from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
@@ -28,7 +28,6 @@ __all__ = [
     "SplitPlace",
     "SplitReader",
     "SplitWriter",
-    "StatsCollector",
     "UpstreamTable",
     "View",
     "beginning",

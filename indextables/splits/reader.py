@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.schema import from_spark_json
-from indextables.splits.format import INDEX_META, ROW_STORE, Footer, RowStore, read_footer, scratch_folder
+from indextables.splits.format import INDEX_META, ROW_STORE, ColumnStatistics, Footer, RowStore, StatsCollector, read_footer, scratch_folder
 from indextables.splits.index import (
     FLOAT,
     INTEGER,
@@ -118,6 +118,16 @@ class SplitReader:
             self._checked_file(name)
             position = where.end
         self._rows.verify()
+
+    def decoded(self) -> tuple[int, dict[str, ColumnStatistics]]:
+        """The number of the rows and their statistics, from the rows themselves: to be compared with what the footer says."""
+        hotcache = self.footer.hotcache
+        found = StatsCollector(self.schema, hotcache.stats_characters, hotcache.partition_columns)
+        rows = 0
+        for batch in self.batches():
+            rows += batch.num_rows
+            found.add(batch)
+        return rows, found.result()
 
     @property
     def is_partial(self) -> bool:

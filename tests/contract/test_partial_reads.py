@@ -13,8 +13,8 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.config import Config
-from indextables.operations.search import run as search_operation
 from indextables.paths import TableRoot
+from indextables.rows import live_view
 from indextables.splits import cache, view
 from indextables.storage import StoreSpec, open_store
 from tests.support import tables
@@ -73,7 +73,7 @@ def test_a_search_fetches_what_it_uses(
     def cold(text: str, **arguments: object) -> tuple[pa.Table, float]:
         """The answer, and the part of the split that passed; `arguments` are those of a search."""
         monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / uuid.uuid4().hex))
-        for known in (cache._readers, view._views, search_operation._PATHS):
+        for known in (cache._readers, view._views, live_view._PLACES):
             known.clear()
         proxy.clear()
         found = remote.search(text, **arguments)  # type: ignore[arg-type]

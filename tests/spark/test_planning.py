@@ -136,6 +136,6 @@ def test_small_batches_are_joined(tmp_path: Path) -> None:
     table.append(rows)
     context = TableContext.at(table.path)
     adds = list(context.load(context.snapshot()).adds())
-    batches = list(Scan(context.store.spec, table.version, rows.schema, None, None).batches(adds))
+    batches = list(Scan(context.store.spec, table.version, rows.schema, rows.schema, None, None).batches(adds))
     assert [batch.num_rows for batch in batches][:-1] == [-(-BATCH_ROWS // 1024) * 1024] * 2
     assert pa.Table.from_batches(batches) == rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,13 @@ from indextables.operations.aggregate.grouping import GroupKey, parse_groups
 from indextables.operations.aggregate.log_answers import SplitAggregate, aggregate_from_log, partial_table
 from indextables.operations.aggregate.measures import Measure, parse_measures
 from indextables.operations.executor import in_threads
-from indextables.operations.search import bind, bound_query, reader
+from indextables.operations.search import bind, bound_query
 from indextables.predicates import Predicate
+from indextables.rows import LiveSplit
 from indextables.splits import ParsedQuery
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 _CHUNK_ROWS = 65_536
-_CHUNK_BYTES = 16 * limits.MIB
 _ALL = "g"  # the one group of an aggregation without group_by
 
 
@@ -97,7 +97,7 @@ def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[lis
     facts, unread = [], []
     for add in files:
         whole = plan.query is None and add.path in plan.whole
-        found = aggregate_from_log(add, snapshot, plan.groups, plan.measures, add.num_records) if whole else None
+        found = aggregate_from_log(add, snapshot, plan.groups, plan.measures, LiveSplit.of(snapshot, add).known_rows) if whole else None
         if found is None:
             unread.append(add)
         else:
@@ -111,7 +111,7 @@ def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) ->
     if plan.query is None or add.path not in plan.whole or aggregate_from_log(add, snapshot, plan.groups, [], 0) is None:
         return None
     columns = list(dict.fromkeys(measure.column for measure in plan.measures if measure.column is not None))
-    found = reader(context, snapshot.version, add).numbers(plan.query, columns)
+    found = LiveSplit.of(snapshot, add).open(context).numbers(plan.query, columns)
     if found is None:
         return None
     hits, numbers = found
@@ -147,31 +147,12 @@ def _key_columns(plan: Plan, chunk: pa.Table) -> dict[str, Any]:
 
 
 def _chunks(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> Iterator[pa.Table]:
-    """The rows of a split that count, with the columns that are needed, in pieces that are worth Arrow's while."""
+    """The rows of a split that count, with the columns that are needed."""
     predicate = None if add.path in plan.whole else plan.predicate
-    needed = list(dict.fromkeys([*plan.columns, *(sorted(predicate.columns) if predicate else ())]))
-    split = reader(context, snapshot.version, add)
+    rows = LiveSplit.of(snapshot, add).open(context)
     if plan.query is None:
-        pieces: Iterable[pa.Table] = _collected(split.batches(needed))
-    else:
-        hits = np.sort(split.search(plan.query, None)[0])
-        pieces = (split.take(hits[start : start + _CHUNK_ROWS], needed) for start in range(0, len(hits), _CHUNK_ROWS))
-    for piece in pieces:
-        yield piece if predicate is None else piece.filter(predicate.mask(piece))
-
-
-def _collected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        return rows.chunks(plan.columns, predicate)
+    return (found for found, _ in rows.hits(plan.query, plan.columns, predicate))
 
 
 class Results:

@@ -13,11 +13,10 @@ from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, V
 from indextables.operations.executor import Executor
 from indextables.operations.findings import Finding, Severity, command, unreadable
 from indextables.operations.inspect.log_damage import damaged_checkpoints
-from indextables.operations.search import missing
 from indextables.operations.verbs import Verify
 from indextables.paths import is_our_split
-from indextables.rows import is_upstream
-from indextables.splits import ColumnStatistics, SplitReader, StatsCollector, is_upstream_split, verified_rows
+from indextables.rows import LiveSplit, is_upstream
+from indextables.splits import ColumnStatistics, SplitReader, is_upstream_split, verified_rows
 from indextables.storage import StoreSpec, open_store
 from indextables.table import Snapshot, TableContext
 from indextables.values import decode_value
@@ -84,17 +83,11 @@ def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
 
 
 def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
-    """Decodes all rows, counts them, and compares their bounds with the log's."""
-    hotcache = split.footer.hotcache
-    stats = StatsCollector(split.schema, hotcache.stats_characters, hotcache.partition_columns)
-    rows = 0
-    for batch in split.batches():
-        rows += batch.num_rows
-        stats.add(batch)
+    """Decodes all rows of the file, live or not, counts them, and compares their bounds with the log's."""
+    rows, statistics = split.decoded()
     if rows != split.num_records:
         yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
-    statistics = stats.result()
-    for name in hotcache.partition_columns:
+    for name in split.footer.hotcache.partition_columns:
         if not _is_partition(statistics[name], rows, add.partition_values.get(name), split.schema.field(name).type):
             yield f"split {add.path!r} has rows whose {name!r} is not {add.partition_values.get(name)!r}, which the log says of all of them"
     for name, true in statistics.items():
@@ -132,7 +125,7 @@ def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor:
     purged = [add for add in absent if add.path not in live]
     for add in purged:
         del found[add.path]
-    return [*damage, *_purged(context, snapshot.version, purged), *(finding for findings in found.values() for finding in findings)]
+    return [*damage, *_purged(context, snapshot, purged), *(finding for findings in found.values() for finding in findings)]
 
 
 def _read_again(uncached: TableContext, snapshot: Snapshot) -> Snapshot:
@@ -149,9 +142,10 @@ def _log_damage(uncached: TableContext, snapshot: Snapshot) -> Iterator[Finding]
         yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", str(uncached.root)))
 
 
-def _purged(context: TableContext, version: int, splits: Sequence[Add]) -> Iterator[Finding]:
+def _purged(context: TableContext, snapshot: Snapshot, splits: Sequence[Add]) -> Iterator[Finding]:
     """That is no damage of the table, and nothing brings them back."""
     if splits:
+        first = LiveSplit.of(snapshot, splits[0])
         more = f", as were {len(splits) - 1} more of its splits" if len(splits) > 1 else ""
-        message = f"{missing(context, version, splits[0])}{more}; history lists the versions to read instead"
+        message = f"{first.missing(context)}{more}; history lists the versions to read instead"
         yield Finding("purged-version", Severity.WARNING, message, command("history", str(context.root)))

@@ -66,7 +66,7 @@ class _Merging:
         """Whether a group was merged."""
         before = self.metrics["groups"]
         store, is_here = self.context.store.spec, self.executor.is_here
-        task = MergeTask(store, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
+        task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
         groups, left = fitting(merge_plan.groups, Capacity.of(store, is_here=is_here))
         for group, reason in left:
             self._fail(StorageError(_left_out(group, reason)), group.paths)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,10 @@ from indextables.actions import Add
 from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, StorageError
 from indextables.operations.merge.capacity import Capacity
 from indextables.operations.merge.plan import MergeGroup
-from indextables.rows import is_upstream, publish_split
-from indextables.splits import BrokenSource, UpstreamTable, is_upstream_split, translate
+from indextables.rows import LiveSplit, is_upstream, publish_split
+from indextables.splits import BrokenSource, UpstreamTable
 from indextables.splits import merge_splits as merge_files
-from indextables.storage import Store, StoreSpec, open_store
+from indextables.storage import StoreSpec, open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,8 @@ class MergeTask:
     """One group at a time. A broken source is put aside, and the others are merged (SKP-07); what else fails fails its group alone."""
 
     store: StoreSpec
-    table: UpstreamTable  # for sources of other programs
+    version: int  # that was planned on
+    table: UpstreamTable  # the table at that version
     take_over: bool = False  # such a source may be alone
 
     def __call__(self, group: MergeGroup) -> Merged:
@@ -71,9 +71,7 @@ class MergeTask:
         def fetch(numbered: tuple[int, Add]) -> Path | str:
             number, add = numbered
             try:
-                return self._source(store, add, folder / f"{number}.split")
-            except FileNotFoundError:
-                return f"split {add.path!r} is missing from the table"
+                return LiveSplit(add, self.version, self.table.schema).source_file(store, self.table, folder / f"{number}.split")
             except SplitCorrupted as error:
                 return str(error)
 
@@ -91,25 +89,6 @@ class MergeTask:
             generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
             values = dict(group.partition_values)
             return publish_split(open_store(self.store), self.table.partition_columns, values, target, info, num_merge_ops=generation)
-
-    def _source(self, store: Store, add: Add, target: Path) -> Path:
-        """The split on this machine in our form; one of another program becomes the file `target`."""
-        path = store.local_path(add.path, add.size)
-        if not self.store.root.is_local:
-            path = _held(path, target.with_suffix(".fetched"))
-        if not is_upstream(add) or not is_upstream_split(path):
-            return path
-        translate(path, target, self.table, add.partition_values)
-        return target
-
-
-def _held(path: Path, target: Path) -> Path:
-    """The file under another name: the cache may let go of its own before the last source has come. On other disks that is its grace."""
-    try:
-        os.link(path, target)
-    except OSError:
-        return path
-    return target
 
 
 def _named(group: MergeGroup) -> str:

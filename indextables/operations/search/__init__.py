@@ -9,10 +9,7 @@ from indextables.operations.search.rows import (
     check_columns,
     count,
     explain_filter,
-    missing,
-    reader,
     scan,
-    scan_split,
 )
 from indextables.operations.search.run import search
 
@@ -23,9 +20,6 @@ __all__ = [
     "check_columns",
     "count",
     "explain_filter",
-    "missing",
-    "reader",
     "scan",
-    "scan_split",
     "search",
 ]

@@ -13,9 +13,9 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
-from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns, check_rows, missing, split_place
+from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns
 from indextables.predicates import Predicate, typed_array
-from indextables.process_cache import ProcessCache
+from indextables.rows import LiveView, open_live_view
 from indextables.schema import is_nested
 from indextables.splits import (
     GAP,
@@ -24,12 +24,8 @@ from indextables.splits import (
     Highlighter,
     Hits,
     ParsedQuery,
-    SplitPlace,
-    View,
     beginning,
-    cached_view,
     join_hits,
-    open_view,
     parallel,
 )
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
@@ -76,37 +72,15 @@ def search(
     """
     request = _search_request(context, snapshot, query, columns, where, limit, order_by, offset, snippets)
     files = live_files(context.load(snapshot, request.predicate), request.predicate)
-    view = _view(context, snapshot.version, files)
+    view = open_live_view(context, snapshot, files)
     hits = _best_hits(view, request, _Filter(view, request.predicate, files, snapshot))
     return _result(view, request, hits.take(np.arange(request.offset, len(hits))))
 
 
-def _view(context: TableContext, version: int, files: Sequence[Add]) -> View:
-    """The splits as one index. Where their files are is looked up once: that costs more than a search."""
-    key = (str(context.root), *(add.path for add in files))
-    known = _PATHS.get(key)
-    if known is not None and (view := cached_view(known)) is not None:
-        return view
-    partly = len(files) <= limits.PARTIAL_SPLITS
-    paths = [split_place(context, version, add, partly) for add in files]
-    try:
-        view = open_view(paths)
-    except FileNotFoundError as error:
-        raise missing(context, version, next(add for add in files if add.path == str(error))) from None
-    for add, split in zip(files, view.readers, strict=True):
-        check_rows(add, split)
-    _PATHS.pop(key)
-    _PATHS.put(key, paths)
-    return view
-
-
-_PATHS: ProcessCache[tuple[str, ...], list[SplitPlace]] = ProcessCache(lambda: (limits.OPEN_VIEWS,))
-
-
 class _Filter:
-    """Which hits match the predicate; a split whose partition decides it is not read for that."""
+    """Which hits match the predicate; a split all of whose rows do, by its partition, is not read for that."""
 
-    def __init__(self, view: View, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
+    def __init__(self, view: LiveView, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
         self._view = view
         self._predicate = predicate
         whole = fully_matching_files(predicate, files, snapshot)
@@ -124,14 +98,13 @@ class _Filter:
 
         def judge(number: int) -> None:
             places = np.flatnonzero(hits.splits == number)
-            rows = self._view.readers[number].take(hits.rows[places], sorted(predicate.columns))
-            keep[places] = np.asarray(predicate.mask(rows), dtype=bool)
+            keep[places] = self._view.rows(number).matching(hits.rows[places], predicate)
 
         in_threads(judge, [int(number) for number in np.unique(hits.splits) if number in self._undecided])
         return hits.take(keep)
 
 
-def _best_hits(view: View, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_hits(view: LiveView, request: SearchRequest, matching: _Filter) -> Hits:
     """The best `top` hits that match, in their order."""
     if request.order_by is None and matching.passes_all:
         return view.search(request.query, request.top)
@@ -142,7 +115,7 @@ def _best_hits(view: View, request: SearchRequest, matching: _Filter) -> Hits:
     return _ordered(view, joined, request)
 
 
-def _best_scored(view: View, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_scored(view: LiveView, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
     parts: list[Hits] = []
     for page in group.pages(request.query, max(_FIRST_PAGE, 4 * request.top)):
         parts.append(matching.matching(page))
@@ -151,14 +124,14 @@ def _best_scored(view: View, group: Group, request: SearchRequest, matching: _Fi
     return join_hits(parts)
 
 
-def _best_ordered(view: View, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_ordered(view: LiveView, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
     best = join_hits([])
     for page in group.pages(request.query, limits.SEARCH_PAGE):
         best = _ordered(view, join_hits([best, matching.matching(page)]), request)
     return best
 
 
-def _ordered(view: View, hits: Hits, request: SearchRequest) -> Hits:
+def _ordered(view: LiveView, hits: Hits, request: SearchRequest) -> Hits:
     """The first `top` hits by the column of `order_by`; nulls last, NaN above all numbers, equal values best first."""
     assert request.order_by is not None  # the caller looked
     name, descending = request.order_by
@@ -172,12 +145,10 @@ def _ordered(view: View, hits: Hits, request: SearchRequest) -> Hits:
     return hits.take(order.to_numpy()[: request.top])
 
 
-def _result(view: View, request: SearchRequest, hits: Hits) -> pa.Table:
+def _result(view: LiveView, request: SearchRequest, hits: Hits) -> pa.Table:
     names = [*request.schema.names, *(name for name in request.snippets if name not in request.schema.names)]
     fetched = _fetched(view, hits, names)
     found = fetched.select(request.schema.names) if len(hits) else request.schema.empty_table()
-    if found.schema != request.schema:
-        found = found.cast(request.schema)
     # Not appended: a table without columns has no rows, and the score may be all that is asked for.
     scores = typed_array(hits.scores.tolist(), pa.float64())
     found = pa.table([*found.columns, scores], schema=request.schema.append(pa.field(SCORE, pa.float64())))
@@ -186,13 +157,13 @@ def _result(view: View, request: SearchRequest, hits: Hits) -> pa.Table:
     return found.combine_chunks()
 
 
-def _fetched(view: View, hits: Hits, columns: Sequence[str]) -> pa.Table:
+def _fetched(view: LiveView, hits: Hits, columns: Sequence[str]) -> pa.Table:
     """The rows of the hits, in the order of the hits."""
     if not len(hits):
         return pa.table({name: pa.nulls(0) for name in columns})
     numbers = np.unique(hits.splits)
     places = [np.flatnonzero(hits.splits == number) for number in numbers]
-    wanted = [(view.readers[number], hits.rows[at]) for number, at in zip(numbers.tolist(), places, strict=True)]
+    wanted = [(view.rows(number), hits.rows[at]) for number, at in zip(numbers.tolist(), places, strict=True)]
     back = np.empty(len(hits), np.int64)
     back[np.concatenate(places)] = np.arange(len(hits))
     waits = any(split.is_partial for split, _ in wanted)

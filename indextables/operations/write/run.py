@@ -20,7 +20,7 @@ from indextables.operations.verbs import Write
 from indextables.operations.write.after_write import Followed, after_write
 from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
-from indextables.rows import SplitTask, check_columns, described, named_on_failure, to_batches
+from indextables.rows import SplitTask, batches_of, check_columns, described, named_on_failure
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table import (
@@ -105,7 +105,7 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
     started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
         return commit_write(prepared, [], started)
-    return commit_write(prepared, prepared.task.write(to_batches(data, prepared.task.schema)), started)
+    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.schema)), started)
 
 
 def commit_write(

@@ -97,7 +97,7 @@ def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_pat
     make(tmp_path / "t", appends=1)
     context = TableContext.at(tmp_path / "t")
     slow = write.prepare_write(verbs.Write(txn_app="job", txn_version=1), context)
-    adds = slow.task.write(write.to_batches(rows(100, 4), slow.task.schema))
+    adds = slow.task.write(write.batches_of(rows(100, 4), slow.task.schema))
     first = it.open(tmp_path / "t").append(rows(100, 4), txn=("job", 1))
     report, _ = write.commit_write(slow, adds)
     assert (report.status, report.version, report.metrics["files_added"]) == ("no_action", first.version, 0)
@@ -122,7 +122,7 @@ def test_an_interrupted_write_logs_them(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     prepared = write.prepare_write(verbs.Write(), TableContext.at(tmp_path / "t"))
-    adds = prepared.task.write(write.to_batches(rows(0, 25, days=25), prepared.task.schema))
+    adds = prepared.task.write(write.batches_of(rows(0, 25, days=25), prepared.task.schema))
     paths = [add.path for add in adds]
     assert len(paths) == 25
     text = leftovers.described(paths)

@@ -162,8 +162,8 @@ class LiveRows:
     def count(self, predicate: Predicate) -> int:
         """The number of rows that match; only the predicate's columns are read."""
         names = sorted(predicate.columns)
-        batches = (self._in_snapshot_schema(batch, names) for batch in self._reader.batches(names))
-        return sum(pc.sum(_counting(batch, predicate)).as_py() or 0 for batch in batches)
+        masks = (_counting(self._in_snapshot_schema(batch, names), predicate) for batch in self._reader.batches(names))
+        return sum(pc.sum(mask).as_py() or 0 for mask in masks)
 
     def hits(
         self, query: ParsedQuery, columns: Sequence[str], predicate: Predicate | None = None, chunk_rows: int = CHUNK_ROWS

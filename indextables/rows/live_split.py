@@ -8,7 +8,8 @@ Four decisions are made here, each in one function:
   reader asks for those that match a predicate: the log removes whole splits only;
 - how a split appears in the schema of the snapshot: `LiveRows._in_snapshot_schema`. Today both schemas have the same columns.
 
-`fully_matching_files` names the splits all of whose rows count by the log alone; searches and aggregations that need not look at rows rely on it.
+`fully_matching_files` names the splits all of whose rows count by the log alone; searches and aggregations that need not look at rows
+rely on it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _merge_size(text: str) -> int:
         size = parse_size(text)
     except InvalidArgument:
         size = 0
-    if size < limits.MIB:
+    if size < limits.TARGET_SIZE_FLOOR:
         raise ValueError("a size of at least 1M, such as 100M or 5G")
     return size
 

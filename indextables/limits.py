@@ -79,6 +79,7 @@ MAPPED_SPLITS = 4096  # of all that are kept open, 7 maps each: Linux allows a p
 VIEW_BYTES = 16 * GIB  # of index files, which are copied to the temporary folder
 
 # Merges
+TARGET_SIZE_FLOOR = MIB  # of merged splits
 MERGE_BATCH_BYTES = 1 * GIB  # of sources, after which a batch that has a group for every worker is committed
 MERGE_BATCH_GROUPS = 1000  # likewise
 PARALLEL_FETCHES = 8  # sources of one merge that are fetched from an object store at a time

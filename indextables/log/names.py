@@ -11,13 +11,19 @@ from indextables.paths import LOG_FOLDER
 from indextables.storage import Entry
 
 POINTER = "_last_checkpoint"
-_VERSION = re.compile(r"([0-9]{20})\.json")
-_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
-_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9a-fA-F-]{1,36})\.([0-9]{5})\.json")
-_STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
 PARQUET_FOLDER = "_checkpoints"
+VERSION = re.compile(r"([0-9]{20})\.json")
+STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
+MANIFEST = re.compile(r"(?:manifests|state-v[0-9]{20})/manifest-[0-9A-Za-z-]{1,64}\.avro")
+# A file of a checkpoint: folder, version, ending. `<version>.checkpoint.json` is the head, without which the others are unusable.
+CHECKPOINT_FILE = re.compile(
+    r"(_checkpoints/)?([0-9]{20})\.checkpoint(\.json|\.[0-9a-fA-F-]{1,36}\.[0-9]{5}\.json|(?:\.[0-9]{5})?\.parquet)"
+)
+HEAD = ".json"
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.json")
 _PARQUET = re.compile(r"_checkpoints/([0-9]{20})\.checkpoint\.json")
-_CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..+")
+_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9a-fA-F-]{1,36})\.([0-9]{5})\.json")
+_ANY_CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..+")
 _LARGEST = 2**63 - 1  # versions are Java longs
 
 
@@ -86,7 +92,7 @@ class LogListing:
     def of(cls, names: Iterable[str]) -> LogListing:
         """From paths relative to the log folder."""
         seen = list(names)
-        versions, checkpoints, states, parquets = (_numbers(p, seen) for p in (_VERSION, _CHECKPOINT, _STATE, _PARQUET))
+        versions, checkpoints, states, parquets = (_numbers(p, seen) for p in (VERSION, _CHECKPOINT, STATE, _PARQUET))
         return cls(versions, checkpoints, POINTER in seen, states, parquets)
 
     def before(self, version: int) -> LogListing:
@@ -117,7 +123,7 @@ class LogListing:
 
     def checkpoint_files(self, version: int) -> list[str]:
         """The paths of all files of the JSON and Parquet checkpoints of a version, complete or not, ascending."""
-        matches = ((path, _CHECKPOINT_FILE.fullmatch(path)) for path in self.stamps)
+        matches = ((path, _ANY_CHECKPOINT_FILE.fullmatch(path)) for path in self.stamps)
         return sorted(f"{LOG_FOLDER}/{path}" for path, match in matches if match is not None and int(match[1]) == version)
 
     def tail(self, base: int) -> tuple[tuple[int, ...], int | None]:

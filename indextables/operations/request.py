@@ -40,7 +40,7 @@ class ValueType:
 
 
 def _check_size(name: str, value: Any) -> None:
-    if parse_size(value) < limits.MIB:
+    if parse_size(value) < limits.TARGET_SIZE_FLOOR:
         raise InvalidArgument(f"{name} {value!r} is below the minimum of 1M")
 
 

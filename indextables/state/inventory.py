@@ -8,14 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from indextables.clock import UNKNOWN_MS
+from indextables.log import names
 from indextables.paths import LOG_FOLDER
-
-_VERSION = re.compile(r"([0-9]{20})\.json")
-_STATE = re.compile(r"state-v([0-9]{20})/_manifest\.(?:avro|json)")
-_MANIFEST = re.compile(r"(?:manifests|state-v[0-9]{20})/manifest-[0-9A-Za-z-]{1,64}\.avro")
-# Files of a checkpoint. `<version>.checkpoint.json` is its head; without it the parts are unusable. Parquet files are in their own folder.
-_CHECKPOINT = re.compile(r"(_checkpoints/)?([0-9]{20})\.checkpoint(\.json|\.[0-9a-fA-F-]{1,36}\.[0-9]{5}\.json|(?:\.[0-9]{5})?\.parquet)")
-_HEAD = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +47,13 @@ class Inventory:
         files = {name: File.of(f"{LOG_FOLDER}/{name}", size, time) for name, (size, time) in stamps.items()}
         checkpoints, orphaned = _families(files)
         return cls(
-            versions=dict(_numbered(_VERSION, files)),
+            versions=dict(_numbered(names.VERSION, files)),
             checkpoints=checkpoints,
-            states=_grouped(_numbered(_STATE, files)),
-            manifests={file.path: file for name, file in files.items() if _MANIFEST.fullmatch(name)},
+            states=_grouped(_numbered(names.STATE, files)),
+            manifests={file.path: file for name, file in files.items() if names.MANIFEST.fullmatch(name)},
             orphaned_parts=orphaned,
             checksum_files={file.path: files[checksum_file(name)] for name, file in files.items() if checksum_file(name) in files},
-            has_pointer="_last_checkpoint" in files,
+            has_pointer=names.POINTER in files,
         )
 
     def with_checksum_files(self, files: Iterable[File]) -> tuple[File, ...]:
@@ -68,7 +62,7 @@ class Inventory:
 
     def manifests_in_folder_of(self, state: int) -> list[File]:
         """Manifests in the folder of a state, where older writers put them."""
-        folder = f"{LOG_FOLDER}/state-v{state:020d}/"
+        folder = f"{LOG_FOLDER}/{names.state_folder(state)}/"
         return [file for path, file in self.manifests.items() if path.startswith(folder)]
 
     @property
@@ -93,8 +87,8 @@ def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], d
     heads: dict[tuple[str, int], File] = {}
     others: defaultdict[tuple[str, int], list[File]] = defaultdict(list)
     for name, file in sorted(files.items()):
-        match = _CHECKPOINT.fullmatch(name)
-        if match is not None and match[3] == _HEAD:
+        match = names.CHECKPOINT_FILE.fullmatch(name)
+        if match is not None and match[3] == names.HEAD:
             heads[match[1] or "", int(match[2])] = file
         elif match is not None and (match[1] is None or name.endswith(".parquet")):
             others[match[1] or "", int(match[2])].append(file)

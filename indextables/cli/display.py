@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from indextables.errors import InvalidArgument
 from indextables.file_formats import BINARY, FORMATS, RESULTS
-from indextables.operations import Counted, Report, Threads
+from indextables.operations import ProgressThreads, Report, Threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,11 +225,11 @@ def _by_name(output: str | None) -> str:
 
 def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
     """Rows as they come, on stdout or into a file, which appears when it is complete."""
-    from indextables.rows import saved, write_batches
+    from indextables.rows import atomic_file, write_batches
 
     text = form in ("table", "json", "jsonl")
     stdout: Any = sys.stdout if text else sys.stdout.buffer
-    opened: AbstractContextManager[Any] = saved(output, text) if output else nullcontext(stdout)
+    opened: AbstractContextManager[Any] = atomic_file(output, text) if output else nullcontext(stdout)
     with opened as out:
         if not text:
             write_batches(reader, form, out, stream=not output)
@@ -338,13 +338,13 @@ class Reporter:
         self._verbose = verbose
 
     @contextmanager
-    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | Counted]:
+    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
         """The executor to work with: as it goes on, a terminal shows how much is done."""
         with self.step(text, unit) as progress:
             if progress is None:
                 yield threads
                 return
-            yield Counted(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
+            yield ProgressThreads(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
 
     @contextmanager
     def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:

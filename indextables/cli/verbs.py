@@ -197,10 +197,10 @@ def _log(arguments: argparse.Namespace) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> None:
-    from indextables.operations.inspect import configured
+    from indextables.operations.inspect import describe_options
 
     table = _open(arguments).configuration if arguments.path else {}
-    rows = configured(options_of(arguments), table)
+    rows = describe_options(options_of(arguments), table)
     if arguments.json:
         terminal.print_json_rows(rows)
         return

@@ -19,7 +19,7 @@ from indextables.errors import PointedError
 from indextables.log import cache
 from indextables.operations import Executor, Workload, verbs
 from indextables.operations.alter import drop_partitions
-from indextables.operations.checkpoint import checkpoint, version_of
+from indextables.operations.checkpoint import checkpoint, checkpoint_version
 from indextables.operations.expire import purge, truncate_history
 from indextables.operations.inspect import SCHEMA, describe_log, describe_state
 from indextables.operations.merge import merge_splits
@@ -97,7 +97,7 @@ class Runner:
 
     def _checkpoint(self, request: verbs.Checkpoint, context: TableContext) -> pa.Table:
         report = checkpoint(request, context)
-        snapshot = context.snapshot(version_of(report))
+        snapshot = context.snapshot(checkpoint_version(report))
         pointer = read_pointer(context.store)
         known = pointer if pointer is not None and pointer.version == snapshot.version else None
         live = context.totals(snapshot).num_files

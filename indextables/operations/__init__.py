@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from indextables.operations.executor import Counted, Executor, Threads, Workload, in_many_threads, in_threads
+from indextables.operations.executor import Executor, ProgressThreads, Threads, Workload, in_many_threads, in_threads
 from indextables.operations.findings import Finding
 from indextables.operations.report import Report, Status, reporter
 
 __all__ = [
-    "Counted",
     "Executor",
     "Finding",
+    "ProgressThreads",
     "Report",
     "Status",
     "Threads",

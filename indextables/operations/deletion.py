@@ -90,7 +90,7 @@ def delete(context: TableContext, deletions: Sequence[Deletion], executor: Execu
     return Deleted(done, problems)
 
 
-def still_unused(log: TransactionLog, inventory: Inventory, manifests: Sequence[Deletion]) -> tuple[Sequence[Deletion], list[str]]:
+def still_unreferenced(log: TransactionLog, inventory: Inventory, manifests: Sequence[Deletion]) -> tuple[Sequence[Deletion], list[str]]:
     """A second look, right before they go: equal manifests have equal names, so a writer may be about to use one of them again."""
     if not manifests:
         return [], []

@@ -21,7 +21,7 @@ class Executor(Protocol):
         """How many items are worked on at the same time."""
 
     @property
-    def is_here(self) -> bool:
+    def runs_locally(self) -> bool:
         """Whether the work is done on this machine, with its disks and its memory."""
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -39,7 +39,7 @@ class Threads:
         return self.count or os.cpu_count() or 2
 
     @property
-    def is_here(self) -> bool:
+    def runs_locally(self) -> bool:
         return True
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -67,11 +67,11 @@ DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # 5
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ProgressThreads:
     """Threads that report progress after each item: how many are done and how many there are, over all calls."""
 
     threads: Threads
-    tell: Callable[[int, int], None]
+    report_progress: Callable[[int, int], None]
     counts: list[int] = field(default_factory=lambda: [0, 0])  # done, in all
     lock: Any = field(default_factory=Lock)
 
@@ -80,7 +80,7 @@ class Counted:
         return self.threads.workers
 
     @property
-    def is_here(self) -> bool:
+    def runs_locally(self) -> bool:
         return True
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -97,4 +97,4 @@ class Counted:
         with self.lock:
             self.counts[0] += done
             self.counts[1] += more
-            self.tell(*self.counts)
+            self.report_progress(*self.counts)

@@ -10,10 +10,10 @@ from indextables.rows.foreign_splits import is_upstream, upstream_table
 from indextables.rows.ingest import batches_of, check_columns
 from indextables.rows.live_split import LiveRows, LiveSplit
 from indextables.rows.live_view import LiveView, open_live_view
-from indextables.rows.sinks import saved, write_batches
+from indextables.rows.sinks import atomic_file, write_batches
 from indextables.rows.sources import open_source, schema_file
 from indextables.rows.split_task import SplitTask, publish_split
-from indextables.rows.uncommitted_splits import described, found, named_on_failure, tell
+from indextables.rows.uncommitted_splits import describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors, add_to_error
 
 __all__ = [
     "HEAD_BYTES",
@@ -25,16 +25,16 @@ __all__ = [
     "batches_of",
     "check_columns",
     "check_header",
-    "described",
-    "found",
+    "describe_uncommitted",
+    "find_uncommitted",
     "is_upstream",
-    "named_on_failure",
+    "uncommitted_splits_in_errors",
     "open_live_view",
     "open_source",
     "publish_split",
-    "saved",
+    "atomic_file",
     "schema_file",
-    "tell",
+    "add_to_error",
     "upstream_table",
     "write_batches",
 ]

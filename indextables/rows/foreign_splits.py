@@ -36,7 +36,7 @@ def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
     )
 
 
-def in_our_form(context: TableContext, version: int, add: Add, path: Path) -> Path:
+def native_split_path(context: TableContext, version: int, add: Add, path: Path) -> Path:
     """The file itself if it is ours, else what the cache has, or now gets, in its place."""
     if not is_upstream(add) or not is_upstream_split(path):
         return path

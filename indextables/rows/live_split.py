@@ -29,7 +29,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
-from indextables.rows.foreign_splits import in_our_form, is_upstream
+from indextables.rows.foreign_splits import native_split_path, is_upstream
 from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, UpstreamTable, is_upstream_split, open_split, translate
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
@@ -91,7 +91,7 @@ class LiveSplit:
             path = context.store.local_path(add.path, add.size)
         except FileNotFoundError:
             raise self.missing(context) from None
-        return in_our_form(context, self.version, add, path)
+        return native_split_path(context, self.version, add, path)
 
     def source_file(self, store: Store, table: UpstreamTable, target: Path) -> Path:
         """The whole split as a file in our form that stays until the caller deletes it, at `target` or beside it, or in the table itself.
@@ -103,7 +103,7 @@ class LiveSplit:
         except FileNotFoundError:
             raise SplitCorrupted(f"split {self.add.path!r} is missing from the table") from None
         if not store.root.is_local:
-            path = _held(path, target.with_suffix(".fetched"))
+            path = _linked(path, target.with_suffix(".fetched"))
         if not is_upstream(self.add) or not is_upstream_split(path):
             return path
         translate(path, target, table, self.add.partition_values)
@@ -120,7 +120,7 @@ class LiveSplit:
         )
 
 
-def _held(path: Path, target: Path) -> Path:
+def _linked(path: Path, target: Path) -> Path:
     """The file under another name: the cache may let go of its own before the last source has come. On other disks that is its grace."""
     try:
         os.link(path, target)

@@ -14,7 +14,7 @@ from indextables.errors import InvalidArgument
 
 
 @contextmanager
-def saved(path: str, text: bool) -> Iterator[IO[Any]]:
+def atomic_file(path: str, text: bool) -> Iterator[IO[Any]]:
     """A file to write to, which appears under its name when it is complete, or not at all."""
     temporary = Path(path).parent / f".{Path(path).name}.{uuid.uuid4().hex}.tmp"
     try:

@@ -17,7 +17,7 @@ from indextables.errors import ReplaceWhereViolation, SchemaMismatch, UnsafePath
 from indextables.paths import partition_folder, split_path
 from indextables.predicates import Predicate
 from indextables.rows.ingest import conform
-from indextables.rows.uncommitted_splits import named_on_failure
+from indextables.rows.uncommitted_splits import uncommitted_splits_in_errors
 from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
 from indextables.storage import Store, StoreSpec, open_store
 from indextables.values import Scalar, encode_value
@@ -65,7 +65,7 @@ class SplitTask:
         store = open_store(self.store)
         adds: list[Add] = []
         paths: list[str] = []
-        with named_on_failure(paths):
+        with uncommitted_splits_in_errors(paths):
             for key, file, info in router.finished:
                 adds.append(publish_split(store, self.partition_columns, self.partition_values(key), file, info, mark=self.mark))
                 paths.append(adds[-1].path)

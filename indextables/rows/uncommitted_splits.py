@@ -15,7 +15,7 @@ SHOWN = 10
 logger = logging.getLogger("indextables")
 
 
-def described(paths: Collection[str]) -> str:
+def describe_uncommitted(paths: Collection[str]) -> str:
     """One sentence that names them, or the first of them; paths are in order."""
     shown = ", ".join(repr(path) for path in sorted(paths)[:SHOWN])
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
@@ -23,7 +23,7 @@ def described(paths: Collection[str]) -> str:
 
 
 @contextmanager
-def named_on_failure(paths: Sequence[str]) -> Iterator[None]:
+def uncommitted_splits_in_errors(paths: Sequence[str]) -> Iterator[None]:
     """Whatever goes wrong inside also says which splits stay behind; `paths` may grow meanwhile."""
     try:
         yield
@@ -31,11 +31,11 @@ def named_on_failure(paths: Sequence[str]) -> Iterator[None]:
         raise
     except BaseException as error:
         if paths:
-            tell(error, described(paths))
+            add_to_error(error, describe_uncommitted(paths))
         raise
 
 
-def tell(error: BaseException, text: str) -> None:
+def add_to_error(error: BaseException, text: str) -> None:
     """Adds a sentence to an error of ours, a note to any other, and logs it."""
     note = f"unless that version holds them, {text}" if isinstance(error, CommitUnknown) else text
     if isinstance(error, IndexTablesError):
@@ -45,7 +45,7 @@ def tell(error: BaseException, text: str) -> None:
     logger.warning("%s", note, extra={"event": "splits_left"})
 
 
-def found(store: Store, mark: str, committed: Collection[str] = ()) -> list[str]:
+def find_uncommitted(store: Store, mark: str, committed: Collection[str] = ()) -> list[str]:
     """The splits with this mark in their names, which those of one write share, except such as were committed."""
     known, sign = set(committed), f"/split-{mark}-"
     return [entry.path for entry in store.list("") if sign in f"/{entry.path}" and entry.path not in known]

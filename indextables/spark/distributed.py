@@ -15,7 +15,7 @@ from indextables.actions import Add, decode_action, encode_action
 from indextables.operations import Report, in_threads, reporter
 from indextables.operations.verbs import MergeSplits, Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
-from indextables.rows import SplitTask, described, found, tell
+from indextables.rows import SplitTask, add_to_error, describe_uncommitted, find_uncommitted
 from indextables.spark.failures import translated
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
@@ -52,14 +52,14 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
     try:
         adds, is_clean = collect_adds(df, prepared.task)
     except Exception as error:
-        if left := found(store, prepared.task.mark):
-            tell(error, described(left))
+        if left := find_uncommitted(store, prepared.task.mark):
+            add_to_error(error, describe_uncommitted(left))
         raise
     # A Connect session runs no tasks but those of frames.
     executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession, MergeSplits.workload)
     report, _ = commit_write(prepared, adds, started, executor)
-    left = [] if is_clean else found(store, prepared.task.mark, [add.path for add in adds])
-    return replace(report, warnings=[*report.warnings, described(left)]) if left else report
+    left = [] if is_clean else find_uncommitted(store, prepared.task.mark, [add.path for add in adds])
+    return replace(report, warnings=[*report.warnings, describe_uncommitted(left)]) if left else report
 
 
 def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:

@@ -83,7 +83,7 @@ class SparkExecutor:
         return max(1, int(self.session().sparkContext.defaultParallelism))
 
     @property
-    def is_here(self) -> bool:
+    def runs_locally(self) -> bool:
         return False
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -28,7 +28,7 @@ from indextables.errors import ConcurrentConflict
 from indextables.operations.search import bind
 from indextables.operations.verbs import Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
-from indextables.rows import described, found, named_on_failure
+from indextables.rows import describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors
 from indextables.spark.options import READING, WRITING, SourceOptions
 from indextables.spark.scan import Scan, bound_query, check_given_schema, grouped, open_snapshot, output_schema
 from indextables.spark.schema import arrow_schema, nullable, struct_type
@@ -126,7 +126,7 @@ class TableWriter(DataSourceArrowWriter):
         """On the newest version, in a process of its own: what the splits were written for must still hold."""
         done = [message for message in messages if isinstance(message, Written)]
         adds = [add for message in done for add in message.adds]
-        with named_on_failure([add.path for add in adds]):
+        with uncommitted_splits_in_errors([add.path for add in adds]):
             prepared = self._prepare()
             if replace(prepared.task, mark=self.task.mark) != self.task:
                 raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
@@ -139,8 +139,8 @@ class TableWriter(DataSourceArrowWriter):
         self._tell_leftovers(set())
 
     def _tell_leftovers(self, committed: set[str]) -> None:
-        if left := found(open_store(self.task.store), self.task.mark, committed):
-            logger.warning("%s", described(left), extra={"event": "splits_left"})
+        if left := find_uncommitted(open_store(self.task.store), self.task.mark, committed):
+            logger.warning("%s", describe_uncommitted(left), extra={"event": "splits_left"})
 
     def _prepare(self) -> PreparedWrite:
         options = self.options

@@ -131,15 +131,15 @@ def state_without_tombstones(patch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoint_of_the_existing_version_files_only(patch: pytest.MonkeyPatch) -> None:
-    real = checkpoint.contents_of
+    real = checkpoint.checkpoint_contents
 
-    def contents_of(context: Any, snapshot: Any) -> Any:
+    def checkpoint_contents(context: Any, snapshot: Any) -> Any:
         replay = Replay(context.root.relative)
         for file in context.log.read_many(context.log.listing().versions):
             replay.apply(file.version, file.items)
         return real(context, replace(snapshot, layers=replay.files()))
 
-    patch.setattr(checkpoint, "contents_of", contents_of)
+    patch.setattr(checkpoint, "checkpoint_contents", checkpoint_contents)
 
 
 def _purge_with(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:

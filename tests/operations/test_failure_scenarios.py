@@ -399,7 +399,7 @@ class Meanwhile:
 
     happen: Callable[[], object]
     workers: int = 2
-    is_here: bool = True
+    runs_locally: bool = True
 
     def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         done = in_threads(work, items)

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from indextables.clock import Clock
-from indextables.operations.checkpoint import gather, named_manifests, with_bases
+from indextables.operations.checkpoint import gather_log_facts, referenced_manifests, with_checked_bases
 from indextables.operations.expire import complete_purge_facts, gather_purge_facts, purge_options
 from indextables.operations.merge import merge_options
 from indextables.operations.verbs import MergeSplits, Purge
@@ -72,13 +72,13 @@ def of_purge(context: TableContext) -> Sequence[Any]:
 
 def of_retention(context: TableContext) -> Sequence[Any]:
     now_ms = context.clock.now_ms()
-    facts, _ = gather(context.log, context.snapshot().checkpoint or 0)
-    return with_bases(facts, POLICY, now_ms, lambda version: True), POLICY, now_ms
+    facts, _ = gather_log_facts(context.log, context.snapshot().checkpoint or 0)
+    return with_checked_bases(facts, POLICY, now_ms, lambda version: True), POLICY, now_ms
 
 
 def of_truncation(context: TableContext) -> Sequence[Any]:
     facts, policy, now_ms = of_retention(context)
-    named, unreadable = named_manifests(context.log, facts.inventory)
+    named, unreadable = referenced_manifests(context.log, facts.inventory)
     return dataclasses.replace(facts, references=named, unreadable=unreadable), policy, now_ms
 
 
@@ -194,6 +194,6 @@ def test_a_plan_gets_values_that_reach_no_store(name: str) -> None:
 
 def test_a_fact_that_was_not_gathered_is_an_error(context: TableContext) -> None:
     """And never an assumption that deletes more."""
-    facts, _ = gather(context.log, context.snapshot().checkpoint or 0)
+    facts, _ = gather_log_facts(context.log, context.snapshot().checkpoint or 0)
     with pytest.raises(NotGathered, match="was not gathered"):
         plan(facts, POLICY, context.clock.now_ms())

@@ -244,7 +244,7 @@ def test_executors_merge_in_batches(spark: Any, path: str) -> None:
         table.append([{"id": n, "level": ("INFO", "WARN", "ERROR")[n % 3]} for n in range(start, start + 9)])
     context = TableContext.at(path, {"merge.batchSize": "2"})
     executor = SparkExecutor(lambda: spark)
-    assert (executor.workers, executor.is_here) == (spark.sparkContext.defaultParallelism, False)
+    assert (executor.workers, executor.runs_locally) == (spark.sparkContext.defaultParallelism, False)
     report, _ = merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor)
     assert (str(report.status), report.version, report.metrics["commits"], report.metrics["groups"]) == ("success", 4, 2, 3)
     assert ids(path) == list(range(18))

@@ -44,7 +44,7 @@ def _parsed(spelled: Mapping[str, Any]) -> Action:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _GivenActions:
     """The same actions on every base, as long as what they remove is still there, and the metadata they replace is as it was."""
 
     actions: Sequence[Action]
@@ -84,7 +84,7 @@ def commit_actions(
             _checked_path(context, action)
     live = (context.load(known).files, context.load(base).files) if removed else ()
     sources = frozenset(path for path in removed if any(path in files for files in live))
-    build = _Given(parsed, operation, sources, known.metadata, context)
+    build = _GivenActions(parsed, operation, sources, known.metadata, context)
     txn = next((action for action in parsed if isinstance(action, Txn)), None)
     outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
     if outcome.version is None:

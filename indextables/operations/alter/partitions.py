@@ -14,7 +14,7 @@ from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_o
 
 
 @dataclass(frozen=True, slots=True)
-class _Drop:
+class _DropPartitions:
     """What the predicate names when the commit is made: rows that come to those partitions meanwhile are dropped too."""
 
     predicate: Predicate
@@ -45,7 +45,7 @@ def drop_partitions(request: DropPartitions, context: TableContext, known: Snaps
         raise InvalidArgument(f"the table {context.root} is not partitioned")
     predicate = parse_predicate(where, base.schema, allowed=base.partition_columns, purpose="drop_partitions (partition columns only)")
     bound = context.for_table(base)
-    outcome = transact(context.log, base, "drop_partitions", _Drop(predicate, bound), config=bound.config, clock=context.clock)
+    outcome = transact(context.log, base, "drop_partitions", _DropPartitions(predicate, bound), config=bound.config, clock=context.clock)
     assert outcome.draft is not None
     if outcome.version is None:
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot

@@ -13,7 +13,7 @@ _LONGEST_HOURS = 24 * 366 * 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _RecordSkip:
     """Counts on from what the newest base knows, so that two at once do not share a number."""
 
     path: str
@@ -42,7 +42,7 @@ def record_skipped_file(
     hours = bound.config.get("skippedFiles.cooldownDuration") if cooldown_hours is None else cooldown_hours
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= _LONGEST_HOURS:
         raise InvalidArgument(f"cooldown_hours {cooldown_hours!r} is not a number of hours from 0 to {_LONGEST_HOURS}")
-    build = _Record(context.root.relative(path), reason, operation, context.clock.now_ms(), hours, context)
+    build = _RecordSkip(context.root.relative(path), reason, operation, context.clock.now_ms(), hours, context)
     outcome = transact(context.log, base, "record_skipped_file", build, config=bound.config, clock=context.clock)
     assert outcome.draft is not None
     log_new_skips(action for action in outcome.draft.actions if isinstance(action, Skip))

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from indextables.operations.checkpoint.automatic import after_commit
-from indextables.operations.checkpoint.cleanup import due, gather, is_leaning, named_manifests, stands_alone, with_bases, with_checkpoint
-from indextables.operations.checkpoint.run import checkpoint, version_of, version_to_be
+from indextables.operations.checkpoint.cleanup import (
+    expired_files,
+    gather_log_facts,
+    is_incomplete_state,
+    is_self_contained,
+    referenced_manifests,
+    with_checked_bases,
+    with_checkpoint,
+)
+from indextables.operations.checkpoint.run import checkpoint, checkpoint_version, next_checkpoint_version
 
 __all__ = [
     "after_commit",
     "checkpoint",
-    "due",
-    "gather",
-    "is_leaning",
-    "named_manifests",
-    "stands_alone",
-    "version_of",
-    "version_to_be",
-    "with_bases",
+    "checkpoint_version",
+    "expired_files",
+    "gather_log_facts",
+    "is_incomplete_state",
+    "is_self_contained",
+    "next_checkpoint_version",
+    "referenced_manifests",
+    "with_checked_bases",
     "with_checkpoint",
 ]

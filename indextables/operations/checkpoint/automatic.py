@@ -25,7 +25,7 @@ def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> t
         if not compact and not _is_due(bound, snapshot):
             return snapshot, []
         ready, _ = checkpoint.prepare(bound, snapshot)
-        report = checkpoint.run(bound, ready, checkpoint.contents_of(bound, ready), compact=compact)
+        report = checkpoint.run(bound, ready, checkpoint.checkpoint_contents(bound, ready), compact=compact)
     except Exception as error:
         what = f"the checkpoint after version {snapshot.version} failed"
         logs.warn_of(error, what)

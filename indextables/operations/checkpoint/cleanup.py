@@ -75,24 +75,24 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
 
 
 def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
-    found = due(context, version)
+    found = expired_files(context, version)
     for doubt in found.kept_reasons:
         logger.info("%s", doubt, extra={"event": "cleanup_held_back", "table": str(context.root)})
     return found.deletions
 
 
-def due(context: TableContext, version: int) -> Plan:
+def expired_files(context: TableContext, version: int) -> Plan:
     """What has expired now, where `version` is the one of the newest checkpoint."""
-    facts, listing = gather(context.log, version)
+    facts, listing = gather_log_facts(context.log, version)
     return _planned(context, facts, listing)
 
 
-def foreseen(context: TableContext, version: int, *, is_state: bool) -> Plan:
+def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> Plan:
     """What the clean-up would delete after a checkpoint of `version` that is not written yet."""
     if not context.config.get("cleanup.enabled") or context.config.get("cleanup.dryRun"):
         return Plan([])
     try:
-        facts, listing = gather(context.log, version)
+        facts, listing = gather_log_facts(context.log, version)
         return _planned(context, with_checkpoint(facts, version, is_state=is_state), listing)
     except IndexTablesError as error:
         if context.config.get("cleanup.failurePolicy") == "fail":
@@ -105,13 +105,13 @@ def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Pla
 
     def is_base(version: int) -> bool:
         """Read to its last byte: what goes could not be told again from anything else."""
-        is_alone = version == facts.current or stands_alone(log, listing, version)
+        is_alone = version == facts.current or is_self_contained(log, listing, version)
         return is_alone and (version not in listing.states or is_intact(log, version, verified_manifests(log)))
 
-    return retention.plan(with_bases(facts, policy, now_ms, is_base), policy, now_ms)
+    return retention.plan(with_checked_bases(facts, policy, now_ms, is_base), policy, now_ms)
 
 
-def with_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> LogFacts:
+def with_checked_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> LogFacts:
     """The facts with all bases that a plan depends on; `is_base` reads them."""
     while (version := unchecked_base(facts, policy, now_ms)) is not None:
         facts = replace(facts, is_base={**facts.is_base, version: is_base(version)})
@@ -140,8 +140,8 @@ def _policy(context: TableContext) -> Policy:
     return Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 
 
-def gather(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
-    """The facts without their bases (`with_bases`), and the listing that they are from. No version file is read."""
+def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
+    """The facts without their bases (`with_checked_bases`), and the listing that they are from. No version file is read."""
     listing = log.look()
     inventory = Inventory.of(listing.stamps)
     facts = LogFacts(
@@ -150,12 +150,12 @@ def gather(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
         latest=version if version in listing.bases else None,
         times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
         is_base={},
-        incomplete_states=_leaning(log, inventory),
+        incomplete_states=_incomplete_states(log, inventory),
     )
     return facts, listing
 
 
-def stands_alone(log: TransactionLog, listing: LogListing, version: int, *, thorough: bool = False) -> bool:
+def is_self_contained(log: TransactionLog, listing: LogListing, version: int, *, thorough: bool = False) -> bool:
     """Whether the checkpoint of a version is valid and needs no older file.
 
     A state is believed if it names manifests that are there, so that the cost does not grow with the table; `thorough` reads them too,
@@ -178,13 +178,13 @@ def stands_alone(log: TransactionLog, listing: LogListing, version: int, *, thor
     return replay.metadata is not None and (form is not Format.AVRO or replay.protocol is not None)
 
 
-def _leaning(log: TransactionLog, inventory: Inventory) -> list[int]:
+def _incomplete_states(log: TransactionLog, inventory: Inventory) -> list[int]:
     """States that leave something to older files. They find it in the versions after a base, or in a base that is a state; only in a log
     that has checkpoints of other formats too might it have been in what goes."""
-    return [version for version in inventory.states if is_leaning(log, version)] if inventory.checkpoints else []
+    return [version for version in inventory.states if is_incomplete_state(log, version)] if inventory.checkpoints else []
 
 
-def is_leaning(log: TransactionLog, version: int) -> bool:
+def is_incomplete_state(log: TransactionLog, version: int) -> bool:
     try:
         state = read_state_manifest(log.store, version)
         return state_metadata(state) is None or state_protocol(state) is None
@@ -194,12 +194,12 @@ def is_leaning(log: TransactionLog, version: int) -> bool:
         return False  # it is no base of anything
 
 
-def named_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int, Collection[str]], dict[int, str]]:
+def referenced_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int, Collection[str]], dict[int, str]]:
     """The paths of the manifests that each state names; and, of the states that cannot be read, why."""
     named: dict[int, Collection[str]] = {}
     unreadable: dict[int, str] = {}
     states = sorted(inventory.states)
-    for version, found in zip(states, in_threads(lambda state: _named_by(log, state), states), strict=True):
+    for version, found in zip(states, in_threads(lambda state: _references_of(log, state), states), strict=True):
         if isinstance(found, str):
             unreadable[version] = found
         else:
@@ -207,7 +207,7 @@ def named_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int
     return named, unreadable
 
 
-def _named_by(log: TransactionLog, version: int) -> Collection[str] | str:
+def _references_of(log: TransactionLog, version: int) -> Collection[str] | str:
     try:
         return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
     except UnsafePath:

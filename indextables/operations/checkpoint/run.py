@@ -9,7 +9,7 @@ from typing import Any
 
 from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
-from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, foreseen
+from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, preview_cleanup
 from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
 from indextables.operations.deletion import Deleted
 from indextables.operations.report import Report, Status, reporter
@@ -62,7 +62,9 @@ class _Prepare:
         options = options_of(context, base)
         retention = int(context.config.get("transaction.txnRetention"))
         needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
-        protocol = _claimed(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
+        protocol = _taken_over_if_unreadable(
+            base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options
+        )
         metadata = base.metadata
         if has_registry(protocol):
             known = {} if base.layers.base is None else base.layers.base.mappings  # a state of another program has them to itself
@@ -79,7 +81,7 @@ def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
     return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
 
 
-def _claimed(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
+def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
     """A table that a checkpoint of ours raises, or whose program does not know the format, is ours from then on: a program that could not
     read it whole is to refuse it, not to miss rows. Its Avro states, with splits that are its own, another program reads (field-notes 7).
     """
@@ -105,7 +107,7 @@ def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) 
     return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
 
 
-def contents_of(context: TableContext, snapshot: Snapshot) -> Contents | None:
+def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents | None:
     """The plan with this table's options, now; mappings that the table knows are referred to (SDD-05, SDD-06)."""
     totals, retention = context.totals(snapshot), int(context.config.get("transaction.txnRetention"))
     contents = plan_checkpoint(snapshot, totals, context.clock.now_ms(), retention)
@@ -173,7 +175,7 @@ def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, c
         return write_checkpoint(context.log, whole, options, compact=compact)
 
 
-def version_of(report: Report) -> int:
+def checkpoint_version(report: Report) -> int:
     """Of which version a checkpoint is that was made."""
     version = report.base_version if report.version is None else report.version
     assert version is not None
@@ -204,7 +206,7 @@ def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
     return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
 
 
-def version_to_be(context: TableContext, snapshot: Snapshot) -> int:
+def next_checkpoint_version(context: TableContext, snapshot: Snapshot) -> int:
     """Which version the next checkpoint would be of: one after the newest where the table has to say something before (PRT-08)."""
     if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
         return snapshot.version
@@ -240,13 +242,13 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     if request.compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
     if request.dry_run:
-        return _foreseen(bound, whole, alone=is_broken, clean=clean)
+        return _dry_run_report(bound, whole, alone=is_broken, clean=clean)
     ready, before = prepare(bound, whole, alone=is_broken)
     clean = clean and not is_foreign(ready.protocol)
-    return run(bound, ready, contents_of(bound, ready), compact=request.compact, clean=clean, before=before)
+    return run(bound, ready, checkpoint_contents(bound, ready), compact=request.compact, clean=clean, before=before)
 
 
-def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
+def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
     """The report of a dry run. How many bytes and manifests a checkpoint takes only shows when it is written, so they are left out."""
     report = reporter("checkpoint", str(context.root), context.clock)
     steps: list[dict[str, Any]] = []
@@ -260,7 +262,7 @@ def _foreseen(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: 
             steps.append({"action": "commit", "path": names.version_path(version), "kind": str(FileKind.VERSION), "reason": reason})
         steps.append(_written_file(context, snapshot, version))
     form = context.config.get("state.format")
-    planned = foreseen(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
+    planned = preview_cleanup(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
     steps += [{"action": "delete", **line} for deletion in planned.deletions for line in deletion.describe()]
     return report(
         Status.SUCCESS if steps else Status.NO_ACTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.operations.expire.drop_table import drop
 from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
 from indextables.operations.expire.purge_files import purge, purge_options
-from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, is_fresh, plan_purge, unknown_splits
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, may_be_uncommitted, plan_purge, unreferenced_splits
 from indextables.operations.expire.truncate_log import truncate_history
 
 __all__ = [
@@ -14,10 +14,10 @@ __all__ = [
     "complete_purge_facts",
     "drop",
     "gather_purge_facts",
-    "is_fresh",
+    "may_be_uncommitted",
     "plan_purge",
     "purge",
     "purge_options",
     "truncate_history",
-    "unknown_splits",
+    "unreferenced_splits",
 ]

@@ -23,9 +23,9 @@ def drop(request: Drop, context: TableContext) -> Report:
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
     folder = FolderListing.of(context.store.list(""))
-    splits = [file for row, path in folder if is_our_split(path) for file in folder.with_side_file(folder.file(row))]
+    splits = [file for row, path in folder if is_our_split(path) for file in folder.with_checksum_file(folder.file(row))]
     log = [File.of(f"{LOG_FOLDER}/{name}", *folder.log[name]) for name in sorted(folder.log)]
-    first, last = _parted(log)
+    first, last = _deletion_order(log)
     for path in first:
         context.store.delete(path)
     in_many_threads(context.store.delete, [file.path for file in splits])
@@ -40,7 +40,7 @@ def drop(request: Drop, context: TableContext) -> Report:
     return result
 
 
-def _parted(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
+def _deletion_order(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
     """What makes it a table goes before the splits: version 0, then checkpoints and states, the newest last. Until then the table is whole,
     and afterwards there is none. The rest goes behind them: as long as a version, or the last checkpoint, is there, one can drop again."""
     paths = dict.fromkeys(file.path for file in log)

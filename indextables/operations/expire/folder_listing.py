@@ -68,7 +68,7 @@ class FolderListing:
         log = ((_OWN_LOG + name, stamp) for name, stamp in self.log.items())
         yield from (File.of(path, *stamp) for path, stamp in log if is_our_temporary(path))
 
-    def with_side_file(self, file: File) -> tuple[File, ...]:
+    def with_checksum_file(self, file: File) -> tuple[File, ...]:
         """A file, and the checksum that Hadoop left beside it."""
         side = self.checksum_files.get(checksum_file(file.path))
         return (file,) if side is None else (file, side)

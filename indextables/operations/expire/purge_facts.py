@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from indextables.actions import Action, Add, AddBlock, CommitInfo, Remove
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, VersionFile, names
-from indextables.operations.checkpoint import is_leaning, named_manifests, stands_alone, with_bases
+from indextables.operations.checkpoint import is_incomplete_state, is_self_contained, referenced_manifests, with_checked_bases
 from indextables.operations.expire.folder_listing import FolderListing
-from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, RetainedSplits, unlisted_bases
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, RetainedSplits, bases_to_read
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, Inventory, LogFacts, read_checkpoint
 from indextables.table import Snapshot, TableContext, commit_time
@@ -43,13 +43,13 @@ def gather_purge_facts(context: TableContext) -> PurgeFacts:
 def complete_purge_facts(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
     """With what a plan of these options depends on besides: which checkpoints are bases, and the splits that old ones list."""
     log, listing = context.log, facts.listing
-    judged = with_bases(facts.log, options.policy, now_ms, lambda version: stands_alone(log, listing, version, thorough=True))
+    judged = with_checked_bases(facts.log, options.policy, now_ms, lambda version: is_self_contained(log, listing, version, thorough=True))
     facts = replace(facts, log=judged)
-    missing = unlisted_bases(facts, options, now_ms)
-    return replace(facts, retained=_with_splits(log, listing, facts.retained, missing)) if missing else facts
+    missing = bases_to_read(facts, options, now_ms)
+    return replace(facts, retained=_with_base_splits(log, listing, facts.retained, missing)) if missing else facts
 
 
-def _with_splits(log: TransactionLog, listing: LogListing, known: RetainedSplits, bases: Collection[int]) -> RetainedSplits:
+def _with_base_splits(log: TransactionLog, listing: LogListing, known: RetainedSplits, bases: Collection[int]) -> RetainedSplits:
     paths = None if known.paths is None else set(known.paths)
     for base in bases:
         found = None if paths is None else _paths_of(log, listing, base)
@@ -103,7 +103,7 @@ def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventor
 
 
 def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> LogFacts:
-    named, unreadable = named_manifests(log, inventory)
+    named, unreadable = referenced_manifests(log, inventory)
     return LogFacts(
         inventory=inventory,
         current=snapshot.version,
@@ -112,7 +112,7 @@ def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inv
         is_base={},
         references=named,
         unreadable=unreadable,
-        incomplete_states=[version for version in named if is_leaning(log, version)],
+        incomplete_states=[version for version in named if is_incomplete_state(log, version)],
     )
 
 

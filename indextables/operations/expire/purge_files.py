@@ -11,7 +11,7 @@ from __future__ import annotations
 from indextables import limits
 from indextables.config import Config, parse_duration
 from indextables.errors import InvalidArgument
-from indextables.operations.deletion import Deleted, delete, still_unused
+from indextables.operations.deletion import Deleted, delete, still_unreferenced
 from indextables.operations.executor import Executor
 from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
@@ -46,7 +46,7 @@ def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Execu
     deleted = delete(
         context, [*by_kind[FileKind.VERSION], *by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE], *by_kind[FileKind.TEMPORARY]]
     )
-    manifests, warnings = still_unused(context.log, facts.log.inventory, by_kind[FileKind.MANIFEST])
+    manifests, warnings = still_unreferenced(context.log, facts.log.inventory, by_kind[FileKind.MANIFEST])
     warnings[:0] = planned.kept_reasons
     deleted += delete(context, manifests) + delete(context, by_kind[FileKind.SPLIT], executor)
     context.log.invalidate_cache()

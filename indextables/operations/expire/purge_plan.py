@@ -17,7 +17,7 @@ from indextables.table import Snapshot
 class PurgeOptions:
     older_than_ms: int
     orphan_ms: int  # what no version knows is kept at least this long
-    most_splits: int
+    max_splits: int
     policy: Policy  # of the log
 
 
@@ -53,12 +53,12 @@ def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
     splits = _dead_splits(facts, log, options, now_ms)
     found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
     cut = []
-    if len(found) > options.most_splits:
+    if len(found) > options.max_splits:
         cut.append(
-            f"{options.most_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
+            f"{options.max_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
         )
     temporaries = _temporaries(facts, options, now_ms)
-    return Plan([*log.deletions, *temporaries, *found[: options.most_splits]], [*log.kept_reasons, *splits.kept_reasons, *cut])
+    return Plan([*log.deletions, *temporaries, *found[: options.max_splits]], [*log.kept_reasons, *splits.kept_reasons, *cut])
 
 
 def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
@@ -68,13 +68,13 @@ def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[
     return [Deletion(FileKind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
 
-def unlisted_bases(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[int]:
+def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[int]:
     """Pure. Versions whose checkpoints and states `plan` has to know the splits of; none while no split is in doubt."""
-    bases = _bases_below(facts, retention.plan(facts.log, options.policy, now_ms))
-    if not bases or not _are_unknown_removals_old(facts, now_ms - options.older_than_ms):
+    bases = _older_bases(facts, retention.plan(facts.log, options.policy, now_ms))
+    if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
     dead = (facts.folder.file(row) for row, path in facts.folder if facts.is_dead_split(path))
-    is_any = any(_is_in_no_version(facts, file, now_ms - options.orphan_ms) for file in dead)
+    is_any = any(_is_unreferenced(facts, file, now_ms - options.orphan_ms) for file in dead)
     return [base for base in bases if base not in facts.retained.bases] if is_any else []
 
 
@@ -82,7 +82,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     """Live is what the newest version holds, and what was removed lately. What a retained version added, or a retained checkpoint lists,
     without a removal that we know of, is kept too: another program may have deleted the version that removed it."""
     cutoff = now_ms - options.older_than_ms
-    forgotten = _are_unknown_removals_old(facts, cutoff)
+    forgotten = _are_lost_removals_expired(facts, cutoff)
     dead, unknown, ageless = [], [], 0
     for row, path in facts.folder:
         if not facts.is_dead_split(path):
@@ -92,13 +92,13 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
             ageless += 1
         elif path in facts.removed_at:
             if max(facts.removed_at[path], file.modified_ms) <= cutoff:
-                dead.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "removed from the table"))
-        elif forgotten and _is_in_no_version(facts, file, now_ms - options.orphan_ms):
-            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_side_file(file), "in no version of the table"))
+                dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
+        elif forgotten and _is_unreferenced(facts, file, now_ms - options.orphan_ms):
+            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "in no version of the table"))
     kept_reasons = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)
-    retained = _listed_below(facts, log)
+    retained = _splits_in_older_bases(facts, log)
     if retained is None:
         return Plan(
             dead, [*kept_reasons, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"]
@@ -106,19 +106,19 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
 
 
-def _is_in_no_version(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
+def _is_unreferenced(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
     """Whether no retained version added or removed it, and it is not younger than that."""
     is_old = file.modified_ms is not None and file.modified_ms <= latest_ms
     return is_old and file.path not in facts.removed_at and file.path not in facts.added
 
 
-def _are_unknown_removals_old(facts: PurgeFacts, cutoff_ms: int) -> bool:
+def _are_lost_removals_expired(facts: PurgeFacts, cutoff_ms: int) -> bool:
     """A removal may have stood in a version that has expired: then it is at least as old as the oldest version we have."""
-    oldest = _oldest_unbroken(facts)
+    oldest = _first_contiguous_version(facts)
     return oldest <= 1 or facts.log.times.get(oldest, cutoff_ms + 1) <= cutoff_ms
 
 
-def _oldest_unbroken(facts: PurgeFacts) -> int:
+def _first_contiguous_version(facts: PurgeFacts) -> int:
     """Every version from this one to the newest is there; one more than the newest where not even that is."""
     oldest = facts.snapshot.version + 1
     while oldest - 1 in facts.log.inventory.versions:
@@ -126,20 +126,20 @@ def _oldest_unbroken(facts: PurgeFacts) -> int:
     return oldest
 
 
-def _listed_below(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
+def _splits_in_older_bases(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
     """Splits listed by checkpoints and states that stay and may have been removed in versions that are missing. None: one is unreadable."""
-    for base in _bases_below(facts, log):
+    for base in _older_bases(facts, log):
         if base not in facts.retained.bases:
             raise NotGathered(base)
     return facts.retained.paths
 
 
-def _bases_below(facts: PurgeFacts, log: Plan) -> list[int]:
+def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
     """Versions of checkpoints and states that stay, older than the versions that are there without a gap.
 
     Compared file by file: version and kind do not tell the parts of an unfinished checkpoint from a finished one of the same version."""
     gone = {file.path for deletion in log.deletions for file in deletion.files}
-    inventory, end = facts.log.inventory, _oldest_unbroken(facts) - 1
+    inventory, end = facts.log.inventory, _first_contiguous_version(facts) - 1
     found = []
     for base in (base for base in inventory.bases if base < end):
         files = (*inventory.checkpoints.get(base, ()), *inventory.states.get(base, ()))
@@ -148,13 +148,13 @@ def _bases_below(facts: PurgeFacts, log: Plan) -> list[int]:
     return found
 
 
-def unknown_splits(facts: PurgeFacts) -> Iterator[File]:
+def unreferenced_splits(facts: PurgeFacts) -> Iterator[File]:
     """Those that are in no version that is retained: neither live nor removed."""
     for row, path in facts.folder:
         if facts.is_dead_split(path) and path not in facts.removed_at:
             yield facts.folder.file(row)
 
 
-def is_fresh(file: File, now_ms: int) -> bool:
+def may_be_uncommitted(file: File, now_ms: int) -> bool:
     """Whether it may belong to a write that is not committed yet."""
     return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR

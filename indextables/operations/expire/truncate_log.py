@@ -10,8 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from indextables.errors import CheckpointValidationError
-from indextables.operations.checkpoint import checkpoint, gather, named_manifests, stands_alone, version_of, version_to_be, with_checkpoint
-from indextables.operations.deletion import Deleted, delete, still_unused
+from indextables.operations.checkpoint import (
+    checkpoint,
+    checkpoint_version,
+    gather_log_facts,
+    is_self_contained,
+    next_checkpoint_version,
+    referenced_manifests,
+    with_checkpoint,
+)
+from indextables.operations.deletion import Deleted, delete, still_unreferenced
 from indextables.operations.expire.truncate_plan import plan_truncation
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Checkpoint, TruncateHistory
@@ -26,8 +34,8 @@ def _policy(context: TableContext) -> Policy:
 
 def _facts(context: TableContext, version: int) -> LogFacts:
     """With `version` as the only base that counts, which was seen to be one."""
-    facts, _ = gather(context.log, version)
-    named, unreadable = named_manifests(context.log, facts.inventory)
+    facts, _ = gather_log_facts(context.log, version)
+    named, unreadable = referenced_manifests(context.log, facts.inventory)
     is_base = {base: base == version for base in facts.inventory.bases}
     return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
 
@@ -37,7 +45,7 @@ def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     bound = context.for_table(snapshot)
-    version = version_to_be(bound, snapshot)
+    version = next_checkpoint_version(bound, snapshot)
     is_state = bound.config.get("state.format") == "avro"
     return with_checkpoint(_facts(context, version), version, is_state=is_state), snapshot
 
@@ -57,9 +65,9 @@ def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
 def run(context: TableContext, made: Report) -> Report:
     """Deletes what the checkpoint that was `made` stands for."""
     report = reporter("truncate_history", str(context.root), context.clock)
-    version = version_of(made)
+    version = checkpoint_version(made)
     context.log.invalidate_cache()
-    if not stands_alone(context.log, context.log.look(), version, thorough=True):
+    if not is_self_contained(context.log, context.log.look(), version, thorough=True):
         raise CheckpointValidationError(version, "it leaves something to older files, so nothing was deleted")
     facts = _facts(context, version)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
@@ -78,7 +86,7 @@ def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Dele
     if deleted.problems:  # versions that are left need the older checkpoints
         return deleted, []
     deleted += delete(context, [*by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE]])
-    manifests, warnings = still_unused(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
+    manifests, warnings = still_unreferenced(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
     return deleted + delete(context, manifests), warnings
 
 

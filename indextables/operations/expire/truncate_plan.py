@@ -17,19 +17,19 @@ def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     A manifest that no state names may belong to one that is being written: it goes when it is old enough for purge, too.
     """
     found = plan_retention(facts, policy, now_ms)
-    strays = _strays(facts, now_ms - policy.manifests)
+    strays = _out_of_order_versions(facts, now_ms - policy.manifests)
     log = [
         _with_reason(deletion, facts)
         for deletion in found.deletions
         if deletion.kind is not FileKind.MANIFEST and deletion.version not in strays
     ]
     unnamed = [deletion for deletion in found.deletions if deletion.kind is FileKind.MANIFEST]
-    manifests = {deletion.path: deletion for deletion in [*unnamed, *_left_alone(facts, log)]}
+    manifests = {deletion.path: deletion for deletion in [*unnamed, *_unreferenced_manifests(facts, log)]}
     kept = [f"{len(strays)} versions out of their order are kept for now: a writer may be about to take them back"] if strays else []
     return Plan([*log, *(manifests[path] for path in sorted(manifests))], [*found.kept_reasons, *kept])
 
 
-def _strays(facts: LogFacts, since_ms: int) -> set[int]:
+def _out_of_order_versions(facts: LogFacts, since_ms: int) -> set[int]:
     """Young versions that do not follow on to the checkpoint, or came after those that follow them: a writer took the number of one that
     had just gone, and is about to see that and take its own back. Were it deleted, the writer could not tell what became of its commit.
     """
@@ -43,7 +43,7 @@ def _with_reason(deletion: Deletion, facts: LogFacts) -> Deletion:
     return replace(deletion, reason=f"older than version {facts.current}, which stays") if deletion.kind is FileKind.VERSION else deletion
 
 
-def _left_alone(facts: LogFacts, log: Sequence[Deletion]) -> list[Deletion]:
+def _unreferenced_manifests(facts: LogFacts, log: Sequence[Deletion]) -> list[Deletion]:
     """Manifests of the states that go, unless one that stays names them, or might."""
     references = facts.references or {}
     gone = {deletion.version for deletion in log if deletion.kind is FileKind.STATE and deletion.version is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.operations.inspect.doctor_checks import doctor
 from indextables.operations.inspect.health_document import health, health_report
 from indextables.operations.inspect.log_actions import describe_log
-from indextables.operations.inspect.options_in_force import configured
+from indextables.operations.inspect.options_in_force import describe_options
 from indextables.operations.inspect.state_summary import SCHEMA, describe_state
 from indextables.operations.inspect.verify_splits import MISSING, VerifyTask, verify
 
@@ -13,8 +13,8 @@ __all__ = [
     "MISSING",
     "SCHEMA",
     "VerifyTask",
-    "configured",
     "describe_log",
+    "describe_options",
     "describe_state",
     "doctor",
     "health",

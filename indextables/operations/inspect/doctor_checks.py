@@ -19,16 +19,16 @@ from indextables.errors import (
     TableNotFound,
 )
 from indextables.log import POINTER, LogListing
-from indextables.operations.checkpoint import due
+from indextables.operations.checkpoint import expired_files
 from indextables.operations.expire import (
     PurgeFacts,
     PurgeOptions,
     complete_purge_facts,
     gather_purge_facts,
-    is_fresh,
+    may_be_uncommitted,
     plan_purge,
     purge_options,
-    unknown_splits,
+    unreferenced_splits,
 )
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
@@ -190,7 +190,7 @@ class Examination:
             return
         fix = command("purge", self.table)
         orphans = self._orphans(planned)
-        yield from self._young_orphans(orphans, fix)
+        yield from self._young_unreferenced_splits(orphans, fix)
         if orphans:
             yield Finding("orphaned-split", Severity.WARNING, f"{counted(len(orphans), 'split', 'in no version')}: {_some(orphans)}", fix)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
@@ -198,9 +198,9 @@ class Examination:
             yield Finding(
                 "unreachable-manifest", Severity.WARNING, f"{counted(len(manifests), 'manifest', 'in no state')}: {_some(manifests)}", fix
             )
-        yield from self._overdue(planned, {*orphans, *manifests})
+        yield from self._overdue_deletions(planned, {*orphans, *manifests})
 
-    def _overdue(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
+    def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
         """What purge would delete now, and versions that the clean-up after a checkpoint should have deleted."""
         damaged = {damage.version for damage in self.damages}  # a finding of their own
         of_purge = [d.path for d in planned if d.path not in known and d.version not in damaged and self._is_overdue(d)]
@@ -208,7 +208,7 @@ class Examination:
             message = f"{counted(len(of_purge), 'file', 'past the retention')}: {_some(of_purge)}"
             yield Finding("overdue-retention", Severity.WARNING, message, command("purge", self.table))
         checkpoint = self.snapshot.checkpoint
-        expired = () if checkpoint is None else due(self.context, checkpoint).deletions
+        expired = () if checkpoint is None else expired_files(self.context, checkpoint).deletions
         left = [d.path for d in expired if d.kind is FileKind.VERSION and d.path not in of_purge]
         if left:
             message = f"{counted(len(left), 'version', 'past logRetention.duration')}: {_some(left)}"
@@ -225,11 +225,11 @@ class Examination:
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
         return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
-    def _young_orphans(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
+    def _young_unreferenced_splits(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
         """What purge does not take yet: of a write in progress perhaps, or of one that failed within the retention."""
         known = set(due)
-        unknown = [file for file in unknown_splits(self.facts) if file.path not in known]
-        fresh = [file.path for file in unknown if is_fresh(file, self.now_ms)]
+        unknown = [file for file in unreferenced_splits(self.facts) if file.path not in known]
+        fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
         if fresh:
             message = f"{counted(len(fresh), 'young split', 'in no version')}, and may belong to a write in progress: {_some(fresh)}"
             yield Finding("fresh-orphan", Severity.INFO, message, fix)

@@ -102,7 +102,7 @@ def _checkpoint(context: TableContext, listing: LogListing, version: int) -> pa.
     files = _adds(context.load(snapshot).files_table())
     rest = _rows(list(snapshot.skips.values()))
     rows = pa.concat_tables([_rows(first), files, rest])
-    return _placed(rows, version, f"{context.root}/{_head(listing, snapshot)}", is_checkpoint=True)
+    return _with_location(rows, version, f"{context.root}/{_head(listing, snapshot)}", is_checkpoint=True)
 
 
 def _head(listing: LogListing, snapshot: Snapshot) -> str:
@@ -118,10 +118,10 @@ def _head(listing: LogListing, snapshot: Snapshot) -> str:
 def _versions(context: TableContext, versions: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
     for file in context.log.read_present(versions):
         place = f"{context.root}/{names.version_path(file.version)}"
-        yield file.version, _placed(_rows(file.actions), file.version, place, is_checkpoint=False)
+        yield file.version, _with_location(_rows(file.actions), file.version, place, is_checkpoint=False)
 
 
-def _placed(rows: pa.Table, version: int, place: str, *, is_checkpoint: bool) -> pa.Table:
+def _with_location(rows: pa.Table, version: int, place: str, *, is_checkpoint: bool) -> pa.Table:
     for name, value in (("version", version), ("log_file_path", place), ("is_checkpoint", is_checkpoint)):
         at = SCHEMA.get_field_index(name)
         rows = rows.set_column(at, SCHEMA.field(at), pa.repeat(pa.scalar(value, SCHEMA.field(at).type), rows.num_rows))

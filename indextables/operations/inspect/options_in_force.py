@@ -15,7 +15,7 @@ _OF_COLUMNS = {
 }
 
 
-def configured(options: Mapping[str, str], table: Mapping[str, str]) -> list[dict[str, Any]]:
+def describe_options(options: Mapping[str, str], table: Mapping[str, str]) -> list[dict[str, Any]]:
     """One row for each key; those of columns once in general and once for each column. Bad values of the table are ignored."""
     config = Config.of(options, table)
     rows = []

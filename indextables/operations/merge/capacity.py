@@ -45,15 +45,15 @@ class Capacity:
     memory: int | None  # bytes; None: not known
 
     @classmethod
-    def of(cls, store: StoreSpec, *, is_here: bool) -> Capacity:
+    def of(cls, store: StoreSpec, *, runs_locally: bool) -> Capacity:
         uses: list[tuple[Path, float, float]] = []
-        if is_here:
+        if runs_locally:
             uses.append((Path(tempfile.gettempdir()), limits.MERGE_DISK_RATIO, 0))
         if store.root.is_local:
             uses.append((Path(store.root.path), 0, 1))
-        elif is_here:
+        elif runs_locally:
             uses.append((cache_folder(), 1, 0))  # where sources are fetched to; it has a bound of its own
-        return cls(_disks(uses), free_memory() if is_here else None)
+        return cls(_disks(uses), free_memory() if runs_locally else None)
 
     def shortage(self, sizes: Sequence[int], kept: int = 0) -> str | None:
         """Why merges of these sizes cannot run at the same time after others whose results have `kept` bytes; None: they can."""

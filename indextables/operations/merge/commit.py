@@ -10,7 +10,7 @@ from indextables.errors import ConcurrentConflict, IndexTablesError
 from indextables.log import require_live
 from indextables.operations.merge.plan import MergeGroup
 from indextables.operations.merge.task import Merged
-from indextables.rows import described
+from indextables.rows import describe_uncommitted
 from indextables.table import Draft, Snapshot, TableContext, check_owned, is_foreign, new_skip, protocol_for_skips, taken_over
 
 
@@ -48,7 +48,7 @@ class BatchCommit:
                 require_live("merge_splits", (add.path for add in result.group.sources), live, version)
                 valid.append((result.group, result.add))
             except ConcurrentConflict as conflict:
-                lost.append(ConcurrentConflict(f"{conflict}; {described([result.add.path])}"))
+                lost.append(ConcurrentConflict(f"{conflict}; {describe_uncommitted([result.add.path])}"))
         return valid, lost
 
     def _skips(self, base: Snapshot, now_ms: int) -> list[Action]:

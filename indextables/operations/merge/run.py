@@ -24,7 +24,7 @@ from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_opt
 from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import MergeSplits
-from indextables.rows import named_on_failure, upstream_table
+from indextables.rows import uncommitted_splits_in_errors, upstream_table
 from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
 
 logger = logging.getLogger("indextables")
@@ -40,7 +40,7 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
     for _ in range(int(context.config.get("merge.maxPasses"))):
         if not merge_plan.groups or not merging.run_pass(merge_plan):
             break
-        merge_plan = merging.planned_anew(merge_plan)
+        merge_plan = merging.replanned(merge_plan)
     return merging.finished(report)
 
 
@@ -60,33 +60,33 @@ class _Merging:
     notes: list[str] = field(default_factory=list)  # of checkpoints between batches
     made: set[str] = field(default_factory=set)  # merged splits that were committed
     avoided: set[str] = field(default_factory=set)  # sources that are not tried again
-    is_unfinished: bool = False  # nothing has followed the last commit yet
+    needs_checkpoint: bool = False  # nothing has followed the last commit yet
 
     def run_pass(self, merge_plan: MergePlan) -> bool:
         """Whether a group was merged."""
         before = self.metrics["groups"]
-        store, is_here = self.context.store.spec, self.executor.is_here
+        store, runs_locally = self.context.store.spec, self.executor.runs_locally
         task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
-        groups, left = fitting(merge_plan.groups, Capacity.of(store, is_here=is_here))
+        groups, left = fitting(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
         for group, reason in left:
-            self._fail(StorageError(_left_out(group, reason)), group.paths)
+            self._fail(StorageError(_not_merged(group, reason)), group.paths)
         while groups:
             size = int(self.context.config.get("merge.batchSize"))
-            count = next_batch(groups, size, self.executor.workers, Capacity.of(store, is_here=is_here))
+            count = next_batch(groups, size, self.executor.workers, Capacity.of(store, runs_locally=runs_locally))
             self._run_batch(merge_plan, task, groups[:count])
             groups = groups[count:]
         return self.metrics["groups"] > before
 
-    def planned_anew(self, last: MergePlan) -> MergePlan:
+    def replanned(self, last: MergePlan) -> MergePlan:
         most = last.options.max_dest_splits
         rest = None if most is None else most - len(last.groups)
         if rest is not None and rest <= 0:
             return replace(last, groups=())
-        avoided = self.avoided | self._others()
+        avoided = self.avoided | self._added_by_others()
         view = self.context.load(self.snapshot, last.options.where)
         return plan_merge(view, replace(last.options, max_dest_splits=rest), self.context.clock.now_ms(), avoided)
 
-    def _others(self) -> set[str]:
+    def _added_by_others(self) -> set[str]:
         """Splits that came meanwhile. They wait for the next merge: each would have a large split written again for a few rows."""
         files = self.context.load(self.snapshot).files_table().select(["path", "added_at_version"])
         news = files.filter(pc.greater(files.column("added_at_version"), self.first.version))
@@ -95,8 +95,8 @@ class _Merging:
     def finished(self, report: Callable[..., Report]) -> tuple[Report, Snapshot]:
         if self.version is None and self.errors:
             raise self.errors[0]
-        if self.is_unfinished:
-            self._follow(merged=True)
+        if self.needs_checkpoint:
+            self._checkpoint_if_due(merged=True)
         status = Status.PARTIAL if self.warnings else Status.NO_ACTION if self.version is None else Status.SUCCESS
         base = self.snapshot.version if self.base_version is None else self.base_version
         metrics = metrics_of([], [], 0) | self.metrics
@@ -105,11 +105,11 @@ class _Merging:
     def _run_batch(self, merge_plan: MergePlan, task: MergeTask, groups: Sequence[PlannedGroup]) -> None:
         """Whatever goes wrong is this batch's alone, unless it is the log that is wrong."""
         try:
-            if self.is_unfinished:
-                self._follow(merged=False)
+            if self.needs_checkpoint:
+                self._checkpoint_if_due(merged=False)
             with interrupts.after(self.version):
                 results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
-            with named_on_failure([result.add.path for result in results if result.add is not None]):
+            with uncommitted_splits_in_errors([result.add.path for result in results if result.add is not None]):
                 self._commit(results)
         except LogCorrupted:
             raise
@@ -134,7 +134,7 @@ class _Merging:
         if outcome.version is None:
             return
         self.base_version = outcome.base_version if self.base_version is None else self.base_version
-        self.version, self.is_unfinished = outcome.version, True
+        self.version, self.needs_checkpoint = outcome.version, True
         self.metrics.update(outcome.draft.metrics)
         self.metrics["commits"] += 1
         self.made.update(action.path for action in outcome.draft.actions if isinstance(action, Add))
@@ -147,11 +147,11 @@ class _Merging:
             extra={"event": "splits_merged", "table": str(context.root), "version": outcome.version, **measures},
         )
 
-    def _follow(self, *, merged: bool) -> None:
+    def _checkpoint_if_due(self, *, merged: bool) -> None:
         """A checkpoint, if one is due. The state is made anew without what was merged once, at the end (CMP-05)."""
         self.snapshot, late = after_commit(self.context, self.snapshot, merged=merged)
         self.notes += late
-        self.is_unfinished = False
+        self.needs_checkpoint = False
 
     def _fail(self, error: Exception, sources: Iterable[str]) -> None:
         self.errors.append(error)
@@ -163,7 +163,7 @@ class _Merging:
             self.warnings.append(text)
 
 
-def _left_out(group: PlannedGroup, reason: str) -> str:
+def _not_merged(group: PlannedGroup, reason: str) -> str:
     return f"the {len(group.paths)} splits from {group.paths[0]!r} on are left as they are: {reason}"
 
 
@@ -189,7 +189,7 @@ def merge_splits(
         "bytes_removed": sum(group.size for group in groups),
         "rows": sum(group.rows for group in groups),
     }
-    _, left = fitting(groups, Capacity.of(context.store.spec, is_here=executor.is_here))
-    warnings = [_left_out(group, reason) for group, reason in left]
+    _, left = fitting(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
+    warnings = [_not_merged(group, reason) for group, reason in left]
     steps = [group.describe() for group in groups]
     return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

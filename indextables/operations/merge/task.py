@@ -40,7 +40,7 @@ class MergeTask:
 
     def __call__(self, group: MergeGroup) -> Merged:
         try:
-            reason = Capacity.of(self.store, is_here=True).shortage([group.size])
+            reason = Capacity.of(self.store, runs_locally=True).shortage([group.size])
             if reason is not None:
                 raise StorageError(f"{_named(group)} are left as they are: {reason}")
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:

@@ -22,20 +22,20 @@ WRITES = ("append", "overwrite")
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowUp:
     """What came after a commit, and where it left the table."""
 
     snapshot: Snapshot
     metrics: Mapping[str, int] = field(default_factory=dict)  # `merge_groups`, `purge_files_deleted` …: those of the verb's own report
     warnings: tuple[str, ...] = ()
 
-    def reported(self, verb: str, report: Report) -> Followed:
+    def reported(self, verb: str, report: Report) -> FollowUp:
         metrics = {f"{verb}_{name}": count for name, count in report.metrics.items()}
         warnings = [f"{verb} after the write: {warning}" for warning in report.warnings]
         return replace(self, metrics={**self.metrics, **metrics}, warnings=(*self.warnings, *warnings))
 
 
-def after_write(context: TableContext, done: Followed, version: int, executor: Executor) -> Followed:
+def after_write(context: TableContext, done: FollowUp, version: int, executor: Executor) -> FollowUp:
     """`context` has the table's configuration; `version` is what the write committed."""
     merged = done
     with interrupts.after(version):
@@ -46,7 +46,7 @@ def after_write(context: TableContext, done: Followed, version: int, executor: E
     return merged
 
 
-def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Followed:
+def _attempt(verb: str, before: FollowUp, work: Callable[[], FollowUp]) -> FollowUp:
     try:
         return work()
     except Exception as error:
@@ -54,7 +54,7 @@ def _attempt(verb: str, before: Followed, work: Callable[[], Followed]) -> Follo
         return replace(before, warnings=(*before.warnings, f"the {verb} after the write failed: {error}"))
 
 
-def _merge(context: TableContext, done: Followed, executor: Executor) -> Followed:
+def _merge(context: TableContext, done: FollowUp, executor: Executor) -> FollowUp:
     options = merge_options(MergeSplits(target_size=context.config.get("mergeOnWrite.targetSize")), context.config, done.snapshot)
     planned = plan_merge(context.load(done.snapshot), options, context.clock.now_ms())
     if sum(len(group.paths) for group in planned.groups) < context.config.get("mergeOnWrite.minSourceSplits"):
@@ -63,7 +63,7 @@ def _merge(context: TableContext, done: Followed, executor: Executor) -> Followe
     return replace(done, snapshot=snapshot).reported("merge", report)
 
 
-def _purge(context: TableContext, done: Followed, version: int) -> Followed:
+def _purge(context: TableContext, done: FollowUp, version: int) -> FollowUp:
     config = context.config
     after_merge = config.get("purgeOnWrite.triggerAfterMerge") and done.metrics.get("merge_groups", 0) > 0
     if not after_merge and not _is_due(context, version, int(config.get("purgeOnWrite.triggerAfterWrites"))):

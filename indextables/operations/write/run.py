@@ -17,10 +17,10 @@ from indextables.operations.checkpoint import after_commit
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Write
-from indextables.operations.write.after_write import Followed, after_write
+from indextables.operations.write.after_write import FollowUp, after_write
 from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
-from indextables.rows import SplitTask, batches_of, check_columns, described, named_on_failure
+from indextables.rows import SplitTask, batches_of, check_columns, describe_uncommitted, uncommitted_splits_in_errors
 from indextables.schema import from_spark_json
 from indextables.splits import DocMapping
 from indextables.table import (
@@ -117,7 +117,7 @@ def commit_write(
     """
     context = prepared.context
     report = started or reporter(prepared.mode, str(context.root), context.clock)
-    with named_on_failure([add.path for add in adds]):
+    with uncommitted_splits_in_errors([add.path for add in adds]):
         base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
         outcome = transact(
             context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
@@ -128,7 +128,7 @@ def commit_write(
         warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = after_commit(context, outcome.snapshot)
-    followed = after_write(context, Followed(snapshot, warnings=tuple(warnings)), outcome.version, executor)
+    followed = after_write(context, FollowUp(snapshot, warnings=tuple(warnings)), outcome.version, executor)
     metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
     made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
     return made, followed.snapshot
@@ -138,7 +138,7 @@ def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: S
     """Another attempt committed the txn, maybe while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
-    warnings = [f"{txn.app_id} {txn.version} was committed before", *([described([add.path for add in adds])] if adds else [])]
+    warnings = [f"{txn.app_id} {txn.version} was committed before", *([describe_uncommitted([add.path for add in adds])] if adds else [])]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
     return result

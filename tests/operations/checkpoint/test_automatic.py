@@ -54,7 +54,7 @@ def test_every_verb_that_commits_makes_one(tmp_path: Path) -> None:
 def test_a_missed_checkpoint_is_made_up_and_its_failure_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception], is_unforeseen: bool
 ) -> None:
-    """CON-11: the commit stands, whatever becomes of its checkpoint. Only of what was not foreseen is the trace of any use."""
+    """CON-11: the commit stands, whatever becomes of its checkpoint. Only of what was not preview_cleanup is the trace of any use."""
     make(tmp_path / "t", appends=9, each=1, partition_by=[])
     table = it.open(tmp_path / "t")
 

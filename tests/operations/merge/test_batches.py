@@ -17,7 +17,7 @@ from indextables.operations.executor import in_threads
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.merge.plan import merge_options, plan_merge
 from indextables.operations.merge.task import Merged
-from indextables.rows.uncommitted_splits import described
+from indextables.rows.uncommitted_splits import describe_uncommitted
 from indextables.state.checkpoints.avro.state_files import read_state_manifest
 from indextables.table.context import TableContext
 from tests.support.tables import ids, make, rows
@@ -41,7 +41,7 @@ class Watched:
     error: Exception = field(default_factory=lambda: it.StorageError("the store did not answer"))
     after: bool = False  # the work is done before it fails
     workers: int = 2
-    is_here: bool = True
+    runs_locally: bool = True
     batches: list[int] = field(default_factory=list)
     merged: list[Merged] = field(default_factory=list)
 
@@ -119,7 +119,7 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path, monkeypatch:
     report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
     lost = [result.add.path for result in watched.merged[2:4] if result.add is not None]
     assert len(lost) == 2
-    assert report.warnings == [f"no answer at the second commit; {described(lost)}"]
+    assert report.warnings == [f"no answer at the second commit; {describe_uncommitted(lost)}"]
     assert (report.status, report.version) == ("partial", 4)
     for path in lost:
         assert (tmp_path / "t" / path).exists()

@@ -50,7 +50,7 @@ def test_memory_is_counted_for_each_merge() -> None:
 
 
 def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
-    (disk,) = Capacity.of(StoreSpec(TableRoot(str(tmp_path / "t"))), is_here=True).disks
+    (disk,) = Capacity.of(StoreSpec(TableRoot(str(tmp_path / "t"))), runs_locally=True).disks
     if Path(tempfile.gettempdir()).stat().st_dev == tmp_path.stat().st_dev:
         assert (disk.while_merging, disk.afterwards) == (2.5, 1)
         assert str(tmp_path / "t") in disk.folder
@@ -59,10 +59,10 @@ def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_what_other_machines_have_is_not_known_here(tmp_path: Path) -> None:
-    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
+    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), runs_locally=False)
     assert ([disk.while_merging for disk in away.disks], away.memory) == ([0], None)
-    assert Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=False).disks == ()
-    assert sum(disk.while_merging for disk in Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), is_here=True).disks) == 3.5
+    assert Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=False).disks == ()
+    assert sum(disk.while_merging for disk in Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=True).disks) == 3.5
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,12 @@ def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Pat
     adds = prepared.task.write(write.batches_of(rows(0, 25, days=25), prepared.task.schema))
     paths = [add.path for add in adds]
     assert len(paths) == 25
-    text = leftovers.described(paths)
+    text = leftovers.describe_uncommitted(paths)
     assert text.count(".split") == leftovers.SHOWN
     assert text.endswith("and 15 more")
     table.append(rows(0, 2))
-    assert sorted(leftovers.found(prepared.context.store, prepared.task.mark)) == sorted(paths)
-    assert leftovers.found(prepared.context.store, prepared.task.mark, paths[1:]) == paths[:1]
+    assert sorted(leftovers.find_uncommitted(prepared.context.store, prepared.task.mark)) == sorted(paths)
+    assert leftovers.find_uncommitted(prepared.context.store, prepared.task.mark, paths[1:]) == paths[:1]
 
 
 def test_a_row_outside_the_predicate_leaves_nothing(tmp_path: Path) -> None:

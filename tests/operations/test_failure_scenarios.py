@@ -25,6 +25,7 @@ from indextables.actions import Txn
 from indextables.errors import ConfigError
 from indextables.log import names
 from indextables.log.log import TransactionLog
+from indextables.operations import verbs
 from indextables.operations.executor import in_threads
 from indextables.operations.merge import run as merge_splits
 from indextables.paths import LOG_FOLDER, is_our_split
@@ -416,7 +417,7 @@ def test_story_9_of_two_that_take_the_same_sources_one_counts(here: Place, other
     overtake = {"merge": lambda: here.open().merge_splits(), "overwrite": lambda: here.open().overwrite(rows(100, 5, days=1))}[other]
     context = TableContext.at(here.address, PLAIN, here.time.clock())
     with pytest.raises(it.ConcurrentConflict, match="in no version and left to purge"):
-        merge_splits.merge_splits(context, context.snapshot(), executor=Meanwhile(overtake))
+        merge_splits.merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor=Meanwhile(overtake))
     fresh = here.open()
     assert (fresh.version, ids(fresh)) == (3, list(range(20) if other == "merge" else range(100, 105)))
     assert len(here.splits()) == 4, "two sources, what won and what lost"

@@ -59,7 +59,7 @@ class Watched:
 
 def merge(path: Path, executor: Any = in_threads, options: dict[str, Any] | None = None, **arguments: Any) -> tuple[Any, it.Table]:
     context = TableContext.at(path, options)
-    report, snapshot = merge_splits.merge_splits(context, context.snapshot(), **arguments, executor=executor)
+    report, snapshot = merge_splits.merge_splits(verbs.MergeSplits(**arguments), context, context.snapshot(), executor)
     return report, it.open(path, snapshot.version)
 
 

@@ -13,7 +13,7 @@ from indextables.rows.live_view import LiveView, open_live_view
 from indextables.rows.sinks import atomic_file, write_batches
 from indextables.rows.sources import open_source, schema_file
 from indextables.rows.split_task import SplitTask, publish_split
-from indextables.rows.uncommitted_splits import describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors, add_to_error
+from indextables.rows.uncommitted_splits import add_to_error, describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors
 
 __all__ = [
     "HEAD_BYTES",
@@ -22,19 +22,19 @@ __all__ = [
     "LiveSplit",
     "LiveView",
     "SplitTask",
+    "add_to_error",
+    "atomic_file",
     "batches_of",
     "check_columns",
     "check_header",
     "describe_uncommitted",
     "find_uncommitted",
     "is_upstream",
-    "uncommitted_splits_in_errors",
     "open_live_view",
     "open_source",
     "publish_split",
-    "atomic_file",
     "schema_file",
-    "add_to_error",
+    "uncommitted_splits_in_errors",
     "upstream_table",
     "write_batches",
 ]

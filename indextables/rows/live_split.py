@@ -29,7 +29,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
-from indextables.rows.foreign_splits import native_split_path, is_upstream
+from indextables.rows.foreign_splits import is_upstream, native_split_path
 from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, UpstreamTable, is_upstream_split, open_split, translate
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal

@@ -103,7 +103,7 @@ class Table:
 
     def explain(self, where: str | None = None, query: str | None = None) -> Explain:
         """What a scan or search with these arguments would read, and what left the rest out."""
-        return explain_filter(self._context, self._snapshot, where, query)
+        return explain_filter(verbs.Explain(where, query), self._context, self._snapshot)
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""
@@ -126,10 +126,10 @@ class Table:
         return TableLog(self)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        return scan(self._context, self._snapshot, where, columns)
+        return scan(verbs.Scan(where, columns), self._context, self._snapshot)
 
     def count(self, where: str | None = None) -> int:
-        return count(self._context, self._snapshot, where)
+        return count(verbs.Count(where), self._context, self._snapshot)
 
     def search(
         self,
@@ -146,7 +146,7 @@ class Table:
         Scores are BM25 over all rows that are searched, however many splits they lie in. `snippets` names text columns, of which `_snippet`
         shows the place that fits best, the words found between `**`.
         """
-        return search(self._context, self._snapshot, query, columns, where, limit, order_by, offset, snippets)
+        return search(verbs.Search(query, columns, where, limit, order_by, offset, snippets), self._context, self._snapshot)
 
     def aggregate(
         self,
@@ -161,7 +161,7 @@ class Table:
         name -> column, ("histogram", column, width) or ("date_histogram", column, "15m"), where the interval may also be a number of w,
         month, quarter or year.
         """
-        return aggregate(self._context, self._snapshot, aggs, group_by, where, query)
+        return aggregate(verbs.Aggregate(aggs, group_by, where, query), self._context, self._snapshot)
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
         """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from indextables.operations.aggregate.log_answers import SplitAggregate, aggrega
 from indextables.operations.aggregate.measures import Measure, parse_measures
 from indextables.operations.executor import in_threads
 from indextables.operations.search import bind, bound_query
+from indextables.operations.verbs import Aggregate
 from indextables.predicates import Predicate
 from indextables.rows import LiveSplit
 from indextables.splits import ParsedQuery
@@ -61,17 +62,11 @@ class Plan:
         return [(part.name, part.merge) for measure in self.measures for part in measure.parts]
 
 
-def aggregate(
-    context: TableContext,
-    snapshot: Snapshot,
-    aggs: Mapping[str, Any],
-    group_by: Sequence[Any] | Mapping[str, Any] | None = None,
-    where: str | None = None,
-    query: str | None = None,
-) -> pa.Table:
+def aggregate(request: Aggregate, context: TableContext, snapshot: Snapshot) -> pa.Table:
     """One row per group in the order of the groups, nulls last; without `group_by` exactly one row."""
-    groups, measures, predicate = parse_groups(snapshot.schema, group_by), parse_measures(snapshot.schema, aggs), bind(snapshot, where)
-    parsed = None if query is None else bound_query(context, snapshot, query)[0]
+    groups, measures = parse_groups(snapshot.schema, request.group_by), parse_measures(snapshot.schema, request.aggs)
+    predicate = bind(snapshot, request.where)
+    parsed = None if request.query is None else bound_query(context, snapshot, request.query)[0]
     files = live_files(context.load(snapshot, predicate), predicate)
     plan = Plan(groups, measures, predicate, parsed, snapshot.schema, fully_matching_files(predicate, files, snapshot))
     names = [*(group.name for group in plan.groups), *(measure.name for measure in plan.measures)]

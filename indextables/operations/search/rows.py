@@ -9,6 +9,8 @@ import pyarrow as pa
 from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
+from indextables.operations.verbs import Count, Scan
+from indextables.operations.verbs import Explain as ExplainRequest
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import LiveSplit
 from indextables.schema import canonical_type
@@ -22,30 +24,30 @@ def bind(snapshot: Snapshot, where: str | None) -> Predicate | None:
     return None if where is None else parse_predicate(where, snapshot.schema)
 
 
-def scan(context: TableContext, snapshot: Snapshot, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+def scan(request: Scan, context: TableContext, snapshot: Snapshot) -> pa.RecordBatchReader:
     """Streams the rows, one split open at a time; arguments are checked before the first batch."""
-    predicate = bind(snapshot, where)
-    wanted = check_columns(snapshot.schema, columns)
+    predicate = bind(snapshot, request.where)
+    wanted = check_columns(snapshot.schema, request.columns)
     files = live_files(context.load(snapshot, predicate), predicate)
     schema = pa.schema([snapshot.schema.field(name) for name in wanted])
     batches = (batch for add in files for batch in LiveSplit.of(snapshot, add).open(context).batches(wanted, predicate))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def explain_filter(context: TableContext, snapshot: Snapshot, where: str | None = None, query: str | None = None) -> Explain:
+def explain_filter(request: ExplainRequest, context: TableContext, snapshot: Snapshot) -> Explain:
     """What is left for a scan or a search before it opens a split; both arguments are checked as those do."""
-    if query is not None:
-        bound_query(context, snapshot, query)
-    predicate = bind(snapshot, where)
+    if request.query is not None:
+        bound_query(context, snapshot, request.query)
+    predicate = bind(snapshot, request.where)
     manifests = manifest_counts(snapshot, predicate)
     if predicate is None:
-        return explain_all(snapshot.version, context.totals(snapshot), query, manifests)
-    return explain(context.load(snapshot, predicate), predicate, query, manifests)
+        return explain_all(snapshot.version, context.totals(snapshot), request.query, manifests)
+    return explain(context.load(snapshot, predicate), predicate, request.query, manifests)
 
 
-def count(context: TableContext, snapshot: Snapshot, where: str | None = None) -> int:
+def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:
     """From the log alone where that is exact, else by reading only the predicate's columns of the splits it does not decide."""
-    predicate = bind(snapshot, where)
+    predicate = bind(snapshot, request.where)
     if predicate is None:
         return sum(LiveSplit.of(snapshot, add).num_rows(context) for add in live_files(context.load(snapshot), None))
 

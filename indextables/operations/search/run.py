@@ -14,6 +14,7 @@ from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
 from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns
+from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
 from indextables.schema import is_nested
@@ -36,8 +37,8 @@ _FIRST_PAGE = 1000  # hits that are looked at first where `where` chooses among 
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """A checked search: what every split is asked."""
+class BoundSearch:
+    """A search that was checked against the table, as every split is request."""
 
     query: ParsedQuery
     mapping: DocMapping
@@ -53,28 +54,18 @@ class SearchRequest:
         return self.limit + self.offset
 
 
-def search(
-    context: TableContext,
-    snapshot: Snapshot,
-    query: str,
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    limit: int = 10,
-    order_by: str | None = None,
-    offset: int = 0,
-    snippets: Sequence[str] | None = None,
-) -> pa.Table:
+def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Table:
     """The best `limit` rows after `offset`, with `_score`, and with `_snippet` where snippets of columns are asked for.
 
     Scores are BM25 with the statistics of all splits that are searched (splits/view.py): a merge of splits does not change them, and
     they are the same as in one split with all these rows. Equal scores come in the order of the log, then of the rows. With `order_by`
     nulls come last, and equal values best score first.
     """
-    request = _search_request(context, snapshot, query, columns, where, limit, order_by, offset, snippets)
-    files = live_files(context.load(snapshot, request.predicate), request.predicate)
+    bound = _bound(request, context, snapshot)
+    files = live_files(context.load(snapshot, bound.predicate), bound.predicate)
     view = open_live_view(context, snapshot, files)
-    hits = _best_hits(view, request, _Filter(view, request.predicate, files, snapshot))
-    return _result(view, request, hits.take(np.arange(request.offset, len(hits))))
+    hits = _best_hits(view, bound, _Filter(view, bound.predicate, files, snapshot))
+    return _result(view, bound, hits.take(np.arange(bound.offset, len(hits))))
 
 
 class _Filter:
@@ -104,7 +95,7 @@ class _Filter:
         return hits.take(keep)
 
 
-def _best_hits(view: LiveView, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_hits(view: LiveView, request: BoundSearch, matching: _Filter) -> Hits:
     """The best `top` hits that match, in their order."""
     if request.order_by is None and matching.passes_all:
         return view.search(request.query, request.top)
@@ -115,7 +106,7 @@ def _best_hits(view: LiveView, request: SearchRequest, matching: _Filter) -> Hit
     return _ordered(view, joined, request)
 
 
-def _best_scored(view: LiveView, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_scored(view: LiveView, group: Group, request: BoundSearch, matching: _Filter) -> Hits:
     parts: list[Hits] = []
     for page in group.pages(request.query, max(_FIRST_PAGE, 4 * request.top)):
         parts.append(matching.matching(page))
@@ -124,14 +115,14 @@ def _best_scored(view: LiveView, group: Group, request: SearchRequest, matching:
     return join_hits(parts)
 
 
-def _best_ordered(view: LiveView, group: Group, request: SearchRequest, matching: _Filter) -> Hits:
+def _best_ordered(view: LiveView, group: Group, request: BoundSearch, matching: _Filter) -> Hits:
     best = join_hits([])
     for page in group.pages(request.query, limits.SEARCH_PAGE):
         best = _ordered(view, join_hits([best, matching.matching(page)]), request)
     return best
 
 
-def _ordered(view: LiveView, hits: Hits, request: SearchRequest) -> Hits:
+def _ordered(view: LiveView, hits: Hits, request: BoundSearch) -> Hits:
     """The first `top` hits by the column of `order_by`; nulls last, NaN above all numbers, equal values best first."""
     assert request.order_by is not None  # the caller looked
     name, descending = request.order_by
@@ -145,7 +136,7 @@ def _ordered(view: LiveView, hits: Hits, request: SearchRequest) -> Hits:
     return hits.take(order.to_numpy()[: request.top])
 
 
-def _result(view: LiveView, request: SearchRequest, hits: Hits) -> pa.Table:
+def _result(view: LiveView, request: BoundSearch, hits: Hits) -> pa.Table:
     names = [*request.schema.names, *(name for name in request.snippets if name not in request.schema.names)]
     fetched = _fetched(view, hits, names)
     found = fetched.select(request.schema.names) if len(hits) else request.schema.empty_table()
@@ -175,7 +166,7 @@ def _fetched(view: LiveView, hits: Hits, columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables([rows[at] for at in back])
 
 
-def _snippets(request: SearchRequest, rows: pa.Table) -> pa.Array:
+def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
     """Per row the best piece of each column that has one, else the beginning of the first that is not null."""
     highlighters = [Highlighter(request.query, name, request.mapping) for name in request.snippets]
     shown: list[str | None] = []
@@ -189,33 +180,22 @@ def _snippets(request: SearchRequest, rows: pa.Table) -> pa.Array:
 # --- the request
 
 
-def _search_request(
-    context: TableContext,
-    snapshot: Snapshot,
-    query: str,
-    columns: Sequence[str] | None,
-    where: str | None,
-    limit: int,
-    order_by: str | None,
-    offset: int,
-    snippets: Sequence[str] | None,
-) -> SearchRequest:
-    for name, value, low in (("limit", limit, 1), ("offset", offset, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise InvalidArgument(f"{name} {value!r} is not a whole number from {low} on")
-    if limit + offset > limits.SEARCH_LIMIT:
-        raise InvalidArgument(f"limit and offset together are {limit + offset}, more than {limits.SEARCH_LIMIT}; scan with where instead")
-    parsed, mapping = bound_query(context, snapshot, query)
-    wanted = _result_columns(snapshot.schema, columns)
-    return SearchRequest(
+def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundSearch:
+    """The request checked against the table. InvalidArgument, InvalidQuery, InvalidPredicate."""
+    if request.limit + request.offset > limits.SEARCH_LIMIT:
+        total = request.limit + request.offset
+        raise InvalidArgument(f"limit and offset together are {total}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+    parsed, mapping = bound_query(context, snapshot, request.query)
+    wanted = _result_columns(snapshot.schema, request.columns)
+    return BoundSearch(
         query=parsed,
         mapping=mapping,
         schema=pa.schema([snapshot.schema.field(name) for name in wanted]),
-        predicate=bind(snapshot, where),
-        limit=limit,
-        offset=offset,
-        order_by=_parse_order(snapshot.schema, order_by),
-        snippets=_snippet_columns(snapshot.schema, snippets),
+        predicate=bind(snapshot, request.where),
+        limit=request.limit,
+        offset=request.offset,
+        order_by=_parse_order(snapshot.schema, request.order_by),
+        snippets=_snippet_columns(snapshot.schema, request.snippets),
     )
 
 

@@ -20,7 +20,7 @@ from indextables.spark.failures import translated
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
 from indextables.spark.session import SparkExecutor
-from indextables.spark.source import attempt_number, sized
+from indextables.spark.source import OVERWRITE_MODE, attempt_number, overwriting, sized
 from indextables.table import TableContext
 
 
@@ -36,6 +36,7 @@ def write(
 ) -> Report:
     """Appends the rows, or overwrites with them (`replace_where`: only those partitions); makes the table if there is none.
 
+    An overwrite without `replace_where` honours the session's `spark.sql.sources.partitionOverwriteMode`.
     Every partition of the frame writes splits of its own, one per combination of partition values; one whose rows take `target_split_size`
     is finished and the next begun. What can be checked is checked before a row is computed, and bad rows leave the table as it was.
     """
@@ -48,6 +49,7 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
     started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
         return commit_write(prepared, [], started)[0]
+    prepared = overwriting(prepared, df.sparkSession.conf.get(OVERWRITE_MODE, "static"))
     store = prepared.context.store
     try:
         adds, is_clean = collect_adds(df, prepared.task)

@@ -12,7 +12,8 @@ from indextables.config import COLUMN_PREFIXES, checked_options, parse_size
 from indextables.errors import ConfigError, InvalidArgument
 
 READING = ("version", "where", "query", "columns")
-WRITING = ("partition_by", "replace_where", "target_split_size", "txn_app", "txn_version")
+WRITING = ("partition_by", "replace_where", "partition_overwrite_mode", "target_split_size", "txn_app", "txn_version")
+OVERWRITE_MODES = ("static", "dynamic")  # as Spark spells them in `spark.sql.sources.partitionOverwriteMode`
 # Spark gives every key in lower case; partitionBy, replaceWhere and txnAppId are what users of other formats write.
 _OWN = {name.replace("_", ""): name for name in ("path", *READING, *WRITING)} | {"txnappid": "txn_app"}
 
@@ -26,6 +27,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
+    partition_overwrite_mode: str | None = None  # None: as the session says
     target_split_size: int | None = None
     txn: tuple[str, int] | None = None
     given: frozenset[str] = frozenset()  # names of ours that were set
@@ -52,6 +54,7 @@ class SourceOptions:
             columns=_names("columns", own.get("columns")),
             partition_by=_names("partition_by", own.get("partition_by")),
             replace_where=own.get("replace_where"),
+            partition_overwrite_mode=_overwrite_mode(own.get("partition_overwrite_mode"), own.get("replace_where")),
             target_split_size=split_size(own.get("target_split_size")),
             txn=_txn(own.get("txn_app"), _number("txn_version", own.get("txn_version"))),
             given=frozenset(own),
@@ -115,6 +118,16 @@ def _number(option: str, text: str | None) -> int | None:
         return int(text)
     except ValueError:
         raise ConfigError(f"option {option} = {text!r} is not a whole number") from None
+
+
+def _overwrite_mode(text: str | None, replace_where: str | None) -> str | None:
+    if text is None:
+        return None
+    if text.lower() not in OVERWRITE_MODES:
+        raise ConfigError(f"option partitionOverwriteMode = {text!r} is not {' or '.join(OVERWRITE_MODES)}")
+    if text.lower() == "dynamic" and replace_where is not None:
+        raise ConfigError("options replace_where and partitionOverwriteMode = 'dynamic' exclude each other; set one of them")
+    return text.lower()
 
 
 def _txn(app: str | None, version: int | None) -> tuple[str, int] | None:

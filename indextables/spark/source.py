@@ -6,8 +6,10 @@ others. Rows are filtered early by `where` alone. The reader takes no filters fr
 `spark.sql.python.filterPushdown.enabled` is on: Spark 4.2 keeps the filters of one query with the relation, and a DataFrame or view that is
 used again would miss rows.
 
-Writing: modes append and overwrite; options `partition_by`, `replace_where`, `target_split_size`, `txn_app` (or `txnAppId`) with
-`txn_version`. The table is made if there is none. Keys of `spark.indextables.*` may be given as options of both.
+Writing: modes append and overwrite; options `partition_by`, `replace_where`, `partitionOverwriteMode`, `target_split_size`, `txn_app` (or
+`txnAppId`) with `txn_version`. The table is made if there is none. Keys of `spark.indextables.*` may be given as options of both. Python
+sources are planned without the session's settings; tasks find them as local properties, so `spark.sql.sources.partitionOverwriteMode` comes
+back with the splits.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from indextables.storage import open_store
 from indextables.table import Snapshot, TableContext, live_files
 
 NAME = "indextables"
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 logger = logging.getLogger("indextables")
 
 
@@ -106,6 +109,7 @@ class Written(WriterCommitMessage):
 
     adds: tuple[Add, ...]
     attempt: int
+    overwrite_mode: str | None  # of the session
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -120,7 +124,8 @@ class TableWriter(DataSourceArrowWriter):
         self.is_done = prepared.is_done
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(() if self.is_done else tuple(self.task.write(iterator)), attempt_number())
+        adds = () if self.is_done else tuple(self.task.write(iterator))
+        return Written(adds, attempt_number(), local_property(OVERWRITE_MODE))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the newest version, in a process of its own: what the splits were written for must still hold."""
@@ -130,7 +135,8 @@ class TableWriter(DataSourceArrowWriter):
             prepared = self._prepare()
             if replace(prepared.task, mark=self.task.mark) != self.task:
                 raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
-        commit_write(prepared, adds)
+        mode = self.options.partition_overwrite_mode or next((message.overwrite_mode for message in done), None)
+        commit_write(overwriting(prepared, mode), adds)
         if any(message.attempt for message in done):
             self._tell_leftovers({add.path for add in adds})
 
@@ -156,6 +162,23 @@ def attempt_number() -> int:
     """0 for the first attempt of the task that this is called in."""
     context = TaskContext.get()
     return 0 if context is None else int(context.attemptNumber())
+
+
+def local_property(key: str) -> str | None:
+    """A setting of the session that runs the task that this is called in; None where it was not set."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(key)
+
+
+def overwriting(prepared: PreparedWrite, mode: str | None) -> PreparedWrite:
+    """With Spark's partition overwrite mode: `dynamic` replaces only the partitions that get rows.
+
+    An explicit `replace_where` overrules it. As in Spark's own sources, it has no meaning for an append, nor for a table without partition
+    columns.
+    """
+    task = prepared.task
+    applies = prepared.mode == "overwrite" and task.within is None and bool(task.partition_columns)
+    return replace(prepared, touched_only=applies and (mode or "").lower() == "dynamic")
 
 
 def sized(prepared: PreparedWrite, split_bytes: int | None) -> PreparedWrite:

@@ -8,7 +8,7 @@ from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
 from indextables.table.explanation import Explain, explain, explain_all
-from indextables.table.files import Rows, live_files, public_table, rows_of_partitions
+from indextables.table.files import Rows, live_files, partition_row, public_table, rows_of_partitions
 from indextables.table.full_matches import fully_matching_files
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
 from indextables.table.loading import manifest_counts, on_undamaged_base
@@ -64,6 +64,7 @@ __all__ = [
     "on_newest_state",
     "on_undamaged_base",
     "outside_cooldown",
+    "partition_row",
     "protocol_for_skips",
     "public_table",
     "read_changes",

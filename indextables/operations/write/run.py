@@ -30,11 +30,13 @@ from indextables.table import (
     TableContext,
     check_owned,
     is_foreign,
+    partition_row,
     rows_of_partitions,
     taken_over,
     transact,
     version_of,
 )
+from indextables.values import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class PreparedWrite:
     task: SplitTask
     mode: str
     txn: Txn | None
+    touched_only: bool = False  # an overwrite replaces only the partitions that the new rows are in
 
     @property
     def is_done(self) -> bool:
@@ -165,8 +168,17 @@ class _Build:
         where = self.prepared.task.within
         view = self.prepared.context.load(base, where)
         old = view.adds(None if where is None else rows_of_partitions(view, where))
+        if self.prepared.touched_only:
+            touched = {self._partition(add) for add in self.adds}
+            old = [add for add in old if self._partition(add) in touched]
         now = self.prepared.context.clock.now_ms()
         return [Remove.of(add, now, data_change=True) for add in old]
+
+    def _partition(self, add: Add) -> tuple[Scalar | None, ...]:
+        """As values: other writers spell the same value differently."""
+        task = self.prepared.task
+        values = partition_row(add.partition_values, task.schema)
+        return tuple(values.get(name) for name in task.partition_columns)
 
 
 def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from indextables.airflow.command import plain_text, public_key, scalar
-from indextables.config import parse_duration
+from indextables.config import checked_options, parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.limits import PATH_CHARACTERS
 from indextables.operations.request import SIZE, Option
@@ -206,7 +206,9 @@ def spark_conf(value: Any) -> dict[str, str]:
 
 
 def options(value: Any) -> dict[str, str]:
-    return {public_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
+    given = {public_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
+    checked_options(given)  # the jobs refuse what is unknown or bad; here it shows before one is started
+    return given
 
 
 def _spark_key(key: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from indextables.config import is_secret
 from indextables.errors import ConfigError, InvalidArgument
@@ -25,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AIRFLOW = re.compile(r"_*AIRFLOW_")
 _LOGGED = "the command is logged"
-_QUERY_KEY = re.compile(r"[?&]([^=&#/]+)=")
+_SETTING = re.compile(r"(?:^|[?&;#])\s*([^=?&;#/]+)=")  # of an address or a connection string
 
 
 def job_name(job: str) -> str:
@@ -39,13 +40,14 @@ def plain_text(name: str, value: str) -> str:
     """`value` if it may stand in a logged command line: no control characters, no credentials in an address."""
     if _CONTROL.search(value):
         raise InvalidArgument(f"{name} {value!r} holds a control character")
-    if _ADDRESS.match(value):
+    for address in _ADDRESS.finditer(value):
         try:
-            check_no_user(value)
+            check_no_user(value[address.start() :])
         except ConfigError:
             raise ConfigError(f"{name} holds a user or password in its address; give credentials by the environment, {_LOGGED}") from None
-        if any(key.lower() == "sig" or is_secret(key) for key in _QUERY_KEY.findall(value)):
-            raise ConfigError(f"{name} holds a credential in its address; give credentials by the environment, {_LOGGED}")
+    decoded = unquote(value)
+    if ("://" in decoded or ";" in decoded) and any(map(is_secret, _SETTING.findall(decoded))):
+        raise ConfigError(f"{name} holds a credential in its address; give credentials by the environment, {_LOGGED}")
     return value
 
 
@@ -59,10 +61,11 @@ def public_key(key: str) -> str:
 
 
 def public_settings(conf: Mapping[str, object]) -> None:
-    """ConfigError for a Spark setting that names a credential: `--conf` stands in the logged command line."""
-    for key in conf:
+    """ConfigError for a Spark setting that names or holds a credential: `--conf` stands in the logged command line."""
+    for key, value in conf.items():
         if is_secret(key):
             raise ConfigError(f"Spark setting {key!r} looks like a credential; set it in spark-defaults.conf or the environment, {_LOGGED}")
+        plain_text(f"Spark setting {key!r}", str(value))
 
 
 def job_environment(environ: Mapping[str, str]) -> dict[str, str]:

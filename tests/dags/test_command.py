@@ -85,6 +85,7 @@ SECRET_KEYS = [
     "s3.secretKey", "fs.s3a.access.key", "PASSWORD", "sessionToken", "azure.account.key", "credentials", "session_key", "private.key",
     "azure.connection.string", "fs.sas", "gs.serviceAccount", "fs.gs.auth.service.account.json.keyfile", "aws.oauth", "request.signature",
     "spark.hadoop.fs.s3a.access.key", "spark.hadoop.fs.azure.sas.container.account", "spark.ssl.keyPassword", "spark.authenticate.secret",
+    "azure.sig", "s3.key", "encryption.key", "gcs.creds", "http.bearer", "sftp.pass",
 ]  # fmt: skip
 PUBLIC_KEYS = [
     "merge.targetSize", "spark.indextables.s3.endpoint", "indexing.tokenizer.message", "indexing.typemap.password_hash",
@@ -119,11 +120,30 @@ def test_credentials_never_reach_the_logged_command(key: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("address", ["https://a.blob.core.windows.net/c/t?sp=r&sig=hunter2", "s3://b/t?X-Amz-Signature=hunter2"])
+SIGNED = [
+    "https://a.blob.core.windows.net/c/t?sp=r&sig=hunter2",
+    "https://a.blob.core.windows.net/c/t?sp=r&%73ig=hunter2",
+    "https://host/t?a=1;sig=hunter2",
+    "https://host/t#access_token=hunter2",
+    "s3://b/t?X-Amz-Signature=hunter2",
+    "s3://b/one,s3://b/two?X-Amz-Security-Token=hunter2",
+    "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter2;EndpointSuffix=core.windows.net",
+    "BlobEndpoint=https://a.blob.core.windows.net;SharedAccessSignature=sv=1&sig=hunter2",
+]
+
+
+@pytest.mark.parametrize("address", SIGNED)
 def test_signed_addresses_never_reach_the_logged_command(address: str) -> None:
-    with pytest.raises(ConfigError, match="holds a credential in its address") as refused:
-        job_arguments("t", {"source": address}, {}, "r")
-    assert "hunter2" not in str(refused.value)
+    for refuse in (
+        lambda: job_arguments("t", {"source": address}, {}, "r"),
+        lambda: job_arguments("t", {}, {"s3.endpoint": address}, "r"),
+        lambda: public_settings({"spark.hadoop.x": address}),
+    ):
+        with pytest.raises(ConfigError, match="holds a credential in its address") as refused:
+            refuse()
+        assert "hunter2" not in str(refused.value)
+    with pytest.raises(ConfigError, match="user or password"):
+        public_settings({"spark.hadoop.x": "s3://AKIA:hunter2@bucket/t"})
 
 
 def test_an_azure_container_and_a_pattern_are_no_credentials() -> None:

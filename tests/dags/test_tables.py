@@ -44,14 +44,18 @@ def test_addresses_and_absolute_paths_stay(tmp_path: Path) -> None:
 
 def test_an_entry_overrules_defaults_key_by_key(tmp_path: Path) -> None:
     text = """\
-defaults: {retries: 1, maintain: {target_size: 1G, older_than: 1d}, options: {a: 1, b: true}, spark: {conf: {spark.cores.max: 2}}}
+defaults:
+  retries: 1
+  maintain: {target_size: 1G, older_than: 1d}
+  options: {checkpoint.interval: 1, cleanup.enabled: true}
+  spark: {conf: {spark.cores.max: 2}}
 tables:
-  - {name: t, path: p, retries: 0, maintain: {older_than: 2d}, options: {a: x}, spark: {conf: {spark.task.cpus: 1}}}
+  - {name: t, path: p, retries: 0, maintain: {older_than: 2d}, options: {checkpoint.interval: 5}, spark: {conf: {spark.task.cpus: 1}}}
   - {name: u, path: p, retries: null}
 """
     first, second = read(tmp_path, text).tables
     assert (first.retries, first.maintain["target_size"], first.maintain["older_than"]) == (0, "1G", "2d")
-    assert first.options == {"a": "x", "b": "true"}
+    assert first.options == {"checkpoint.interval": "5", "cleanup.enabled": "true"}
     assert first.conf == {"spark.cores.max": "2", "spark.task.cpus": "1"}
     assert second.retries == 1
 
@@ -124,6 +128,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"options": {"a": {}}}, "the value {} of 'a'"),
     ({"options": {"a": float("nan")}}, "the value nan of 'a'"),
     ({"options": "a=b"}, "options: 'a=b' is not a mapping"),
+    ({"options": {"merge.targetSiez": "1G"}}, "options: unknown option 'merge.targetSiez', did you mean 'merge.targetSize'?"),
+    ({"options": {"merge.targetSize": "1X"}}, "options: option merge.targetSize = '1X' is not a size"),
 ]
 
 
@@ -181,6 +187,7 @@ def test_a_file_that_is_not_there_or_far_too_large(tmp_path: Path) -> None:
     [
         ("defaults: {maintain: {older_than: 90d}, retrys: 5}", "defaults.retrys: is not a key that is known here"),
         ("defaults: {maintain: {older_than: 90d, retain: 1}}", "defaults.maintain.retain: is not a key"),
+        ("defaults: {options: {checkpoint.intervall: 5}}", "defaults.options: unknown option 'checkpoint.intervall', did you mean"),
         ("defaults: {retries: x}", "defaults.retries: 'x' is not"),
         ("defaults: 90d", "defaults: '90d' is not a mapping"),
         ("default: {maintain: {older_than: 90d}}", "default: is not a key that is known here"),

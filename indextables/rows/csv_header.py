@@ -1,8 +1,10 @@
 """Whether a csv file begins with a line of column names, separated by commas. Any other file is refused before a table is made of it.
 
 Where there is a table, its columns decide: a first line that consists of them is a header. Elsewhere the first line itself has to look
-like names. It does not where a cell is empty, a number, a time, a truth value or an address, where two cells are equal, or where a cell
-comes again further down in its column, as `INFO` does. Texts that could be names, such as `alice,paris`, are taken for names.
+like names. It does not where a cell is empty, a number, a time, a truth value or an address, where two cells are equal, where a cell comes
+again further down in its column, as `INFO` does, or where a cell is the line of a log: it contains a time or an address, or begins a JSON
+object. A line without a comma is a header only if it is one word, since the columns may be separated by something else. Texts that could be
+names, such as `alice,paris`, are taken for names.
 """
 
 from __future__ import annotations
@@ -28,6 +30,12 @@ _DATA = {
     "a note for Excel": r"sep=.?",
 }
 _KINDS = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _DATA.items()]
+_INSIDE = [
+    ("contains a time", re.compile(r"\d:\d{2}:\d{2}")),
+    ("contains an address", re.compile(r"(?<![\d.])(\d{1,3}\.){3}\d{1,3}(?![\d.])")),
+    ("begins a JSON object", re.compile(r"^\[?\s*\{")),
+]
+_ONE_WORD = re.compile(r"[\w.-]+")
 _ADVICE = "a csv file must begin with a line of column names"
 _OTHERWISE = "if it does, make the table first, with `create --schema`, and append the file then"
 
@@ -84,10 +92,15 @@ def _not_names(header: list[str], rows: list[list[str]]) -> str | None:
         for kind, pattern in _KINDS:
             if pattern.fullmatch(cell):
                 return f"column {at + 1} is {cell[:80]!r}, {kind}"
+        for what, pattern in _INSIDE:
+            if pattern.search(cell):
+                return f"column {at + 1} is {cell[:80]!r}, which {what}"
         if given in header[:at]:
             return f"columns {header.index(given) + 1} and {at + 1} are both {cell[:80]!r}"
         if any(len(row) > at and row[at] == given for row in rows):
             return f"column {at + 1} is {cell[:80]!r}, which is also a value of that column"
+    if len(header) == 1 and not _ONE_WORD.fullmatch(header[0].strip()):
+        return f"{header[0].strip()[:80]!r} has no comma and is not one word"
     return None
 
 

@@ -39,6 +39,16 @@ NO_HEADER = {
     "\n\n7\n8\n": "column 1 is '7', a number",
     "\ufeff7,x\n": "column 1 is '7', a number",
     "sep=,\na,b\n": "column 1 is 'sep=', a note for Excel",
+    "Jan  5 10:00:00 host sshd[12]: closed, by peer\n": "column 1 is 'Jan  5 10:00:00 host sshd[12]: closed', which contains a time",
+    "GET from 10.0.0.1,200\n": "column 1 is 'GET from 10.0.0.1', which contains an address",
+    '{"a":1}\n{"a":2}\n': "column 1 is '{\"a\":1}', which begins a JSON object",
+    '{"a": 1, "b": 2}\n': "column 1 is '{\"a\": 1', which begins a JSON object",
+    "server started\nserver stopped\n": "'server started' has no comma and is not one word",
+    "id:name\n1:a\n": "'id:name' has no comma and is not one word",
+    "id name\n1 a\n": "'id name' has no comma and is not one word",
+    "id^name\n1^a\n": "'id^name' has no comma and is not one word",
+    "id;name;note\n1;a\n2;b;c;d\n3;e;f;g\n": "'id;name;note' has no comma and is not one word",
+    "<html>\n<body>\n": "'<html>' has no comma and is not one word",
 }
 DELIMITED = {
     "a;b\n1;2\n": "semicolons",
@@ -51,7 +61,8 @@ DELIMITED = {
     "1;2\n3;4\n": "semicolons",
 }
 GOOD = [
-    "a,b\n1,2\n", "a\n1\n", "name\nalice\n", "First name,Age (years)\nBob,3\n", "a,b\n", "id,tags\n1,x|y\n2,z|w\n",
+    "größe_2\n1\n", "net.bytes-out\n1\n", "version 1.2.3,at 10:00\nx,y\n",
+    "a,b\n1,2\n", "a\n1\n",  "name\nalice\n", "First name,Age (years)\nBob,3\n", "a,b\n", "id,tags\n1,x|y\n2,z|w\n",
     "lat|lon,name\n1|2,x\n3|4,y\n",
     '"a","b"\n"1","2"\n', "message\nno; really\nyes\n", "q1,2nd,v2\n1,2,3\n", "a,A\n1,2\n", "alice,paris\nbob,rome\n", 'm,"x;y"\n1,2\n', "",
 ]  # fmt: skip

@@ -38,6 +38,7 @@ def test_r4_crash_points_on_s3(bucket: Simulation, verb_case: VerbCase) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("verb_case", VERB_CASES, ids=lambda verb_case: verb_case.name)
 def test_r4_every_single_crash_point_on_s3(bucket: Simulation, verb_case: VerbCase) -> None:
     CrashTester(bucket).all_of(verb_case)

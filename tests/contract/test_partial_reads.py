@@ -51,7 +51,7 @@ def log_lines(rows: int) -> pa.Table:
     ).cast(SCHEMA)
 
 
-@pytest.fixture(params=[25, pytest.param(100, marks=pytest.mark.slow)], ids=lambda size: f"{size}MB")
+@pytest.fixture(params=[25, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=lambda size: f"{size}MB")
 def place(request: pytest.FixtureRequest, mini: Server) -> str:
     """A table with one split of about so many million bytes."""
     where = mini.place()

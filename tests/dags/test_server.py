@@ -158,6 +158,7 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.airflow
 def test_up_serves_the_dags_and_down_ends_it(tmp_path: Path) -> None:
     make_project(tmp_path, "tables: [{name: t, path: p, write: {source: s}}]")

@@ -97,7 +97,7 @@ def write_parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> li
 
 
 @pytest.mark.usefixtures("no_reindexing")
-@pytest.mark.parametrize("merges", [30, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("merges", [30, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def test_r11_merges_preserve_rows_and_answers(tmp_path: Path, merges: int) -> None:
     seed = random_seed(SEED)
     choose = random.Random(seed)

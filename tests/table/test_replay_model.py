@@ -327,6 +327,7 @@ def test_both_ways_of_reading_equal_the_model(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("form", FORMS)
 def test_both_ways_of_reading_equal_the_model_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
     model(monkeypatch, tmp_path, form, LONG_TABLES, random_seed(), LONG_STEPS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,7 +167,7 @@ class _Build:
     def _removes(self, base: Snapshot) -> list[Remove]:
         where = self.prepared.task.within
         view = self.prepared.context.load(base, where)
-        old = view.adds(None if where is None else rows_of_partitions(view, where))
+        old: Iterable[Add] = view.adds(None if where is None else rows_of_partitions(view, where))
         if self.prepared.touched_only:
             touched = {self._partition(add) for add in self.adds}
             old = [add for add in old if self._partition(add) in touched]

@@ -92,9 +92,9 @@ def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], d
             heads[match[1] or "", int(match[2])] = file
         elif match is not None and (match[1] is None or name.endswith(".parquet")):
             others[match[1] or "", int(match[2])].append(file)
-    whole = _grouped((version, file) for (_, version), file in heads.items())
+    complete = _grouped((version, file) for (_, version), file in heads.items())
     orphaned: dict[int, tuple[File, ...]] = {}
     for (folder, version), parts in others.items():
-        place = whole if (folder, version) in heads else orphaned
+        place = complete if (folder, version) in heads else orphaned
         place[version] = (*place.get(version, ()), *parts)
-    return whole, orphaned
+    return complete, orphaned

@@ -33,13 +33,13 @@ def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.T
         raise VersionNotFound(f"version {end} of {log.store.root} does not exist; the newest is {newest}")
     if start > end:
         raise InvalidArgument(f"start {start} is after end {end}")
-    wanted = range(start + 1, end + 1)
+    versions = range(start + 1, end + 1)
     listing = log.listing()
-    missing = sorted(set(wanted) - set(listing.versions))
+    missing = sorted(set(versions) - set(listing.versions))
     if missing:
         why = "was committed as a state without a version file" if missing[0] in listing.states else "has expired"
         raise VersionNotFound(f"version {missing[0]} of {log.store.root} {why}, so the changes since {start} are unknown")
-    rows = [row for file in log.read_many(wanted) for row in _rows(file, log)]
+    rows = [row for file in log.read_many(versions) for row in _rows(file, log)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 

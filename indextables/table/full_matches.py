@@ -27,5 +27,5 @@ def fully_matching_files(predicate: Predicate | None, adds: Sequence[Add], snaps
         return partition_ranges(pa.array([add.partition_values.get(name) for add in adds], pa.string()), kind)
 
     found = outcomes(predicate.expression, ranges, FALSE | NULL)
-    whole = np.broadcast_to(~(found.false | found.null), (len(adds),))
-    return frozenset(add.path for add, matches_fully in zip(adds, whole, strict=True) if matches_fully)
+    matching = np.broadcast_to(~(found.false | found.null), (len(adds),))
+    return frozenset(add.path for add, matches_fully in zip(adds, matching, strict=True) if matches_fully)

@@ -11,5 +11,5 @@ T = TypeVar("T")
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(items)
-    while some := list(islice(iterator, size)):
-        yield some
+    while batch := list(islice(iterator, size)):
+        yield batch

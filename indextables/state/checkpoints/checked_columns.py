@@ -35,8 +35,8 @@ def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | No
             raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
-    for some in batches(_adds(rows), 4096):
-        replay.put_all(some)
+    for batch in batches(_adds(rows), 4096):
+        replay.put_all(batch)
     if replay.num_files < len(paths):
         raise LogCorrupted(f"{source} contains a path twice")
     return replay

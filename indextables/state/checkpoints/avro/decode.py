@@ -200,9 +200,9 @@ class _Reader:
                 raise TooManyItems
             counts[active] += given
             for number in range(int(given.max(initial=0))):
-                those = active if int(given.min()) > number else active[given > number]
+                with_item = active if int(given.min()) > number else active[given > number]
                 for spans in found:
-                    spans.append(self._span(None if len(those) == total else those))
+                    spans.append(self._span(None if len(with_item) == total else with_item))
         offsets = np.zeros(total + 1, np.int32)
         np.cumsum(counts, out=offsets[1:])
         is_even = rows is None and len({len(spans.starts) for spans in found[0]}) == 1

@@ -54,9 +54,9 @@ def _take(rows: pa.Table, row_numbers: npt.NDArray[np.int64]) -> pa.Table:
     """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
     start, taken = 0, []
     for batch in rows.to_batches():
-        here = row_numbers[np.searchsorted(row_numbers, start) : np.searchsorted(row_numbers, start + batch.num_rows)]
-        if len(here):
-            taken.append(batch.take(pa.array(here - start)))
+        in_batch = row_numbers[np.searchsorted(row_numbers, start) : np.searchsorted(row_numbers, start + batch.num_rows)]
+        if len(in_batch):
+            taken.append(batch.take(pa.array(in_batch - start)))
         start += batch.num_rows
     return pa.Table.from_batches(taken, rows.schema)
 

@@ -131,8 +131,8 @@ def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
         return False
     data = np.frombuffer(joined, np.uint8)
     first, last = data[places[:-1]], data[places[1:] - 1]
-    odd = (first == 46).any() or (first == 47).any() or (last == 47).any()
-    return not odd and b"//" not in joined and b"/." not in joined and not joined.translate(None, _PLAIN)
+    unusual = (first == 46).any() or (first == 47).any() or (last == 47).any()
+    return not unusual and b"//" not in joined and b"/." not in joined and not joined.translate(None, _PLAIN)
 
 
 def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:

@@ -237,11 +237,11 @@ def _with_refs(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
     if refs.null_count == len(refs) or texts.null_count == len(texts):
         return rows
     for ref in pc.unique(refs.drop_null()).to_pylist():
-        here = pc.equal(refs, pa.scalar(ref))
-        mappings = texts.filter(here).drop_null()
+        refers = pc.equal(refs, pa.scalar(ref))
+        mappings = texts.filter(refers).drop_null()
         if len(mappings):
             registry.setdefault(ref, mappings[0].as_py())
-            known = pc.and_kleene(here, pc.equal(texts, pa.scalar(registry[ref], pa.large_string())))
+            known = pc.and_kleene(refers, pc.equal(texts, pa.scalar(registry[ref], pa.large_string())))
             texts = pc.if_else(known.fill_null(False), pa.scalar(None, pa.large_string()), texts)
     return rows.set_column(rows.schema.get_field_index("doc_mapping_json"), rows.schema.field("doc_mapping_json"), texts)
 

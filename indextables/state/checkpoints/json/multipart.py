@@ -102,12 +102,12 @@ def _packed(contents: Contents, each: int, checkpoint_id: str, *, compress: bool
         head.insert(0, contents.protocol)
     packer, count = _new_packer(begin, compress=compress), 0
     size = each // -(-each // BATCH)  # batches of equal size that fill a part
-    for some in batches(chain(head, contents.files.complete.adds()), size):
-        if count + len(some) > each:
+    for batch in batches(chain(head, contents.files.complete.adds()), size):
+        if count + len(batch) > each:
             yield packer.finish(), packer.text_size
             packer, count = _new_packer(begin, compress=compress), 0
-        packer.write(encode_actions(some))
-        count += len(some)
+        packer.write(encode_actions(batch))
+        count += len(batch)
     yield packer.finish(), packer.text_size
 
 

@@ -84,9 +84,9 @@ def _validate(data: bytes, contents: Contents) -> None:
     try:
         for piece in files.pieces(data, source):
             lines += piece.count(b"\n")
-            whole = last + piece
-            digest.update(whole[:-SEAL_BYTES])
-            last = whole[-SEAL_BYTES:]
+            buffered = last + piece
+            digest.update(buffered[:-SEAL_BYTES])
+            last = buffered[-SEAL_BYTES:]
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     digest.update(b"}")
@@ -105,7 +105,7 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     try:
         document = nulls.decode(_DOCUMENT, rest)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return replay_of_lines([text], source, normalise, whole=True)
+        return replay_of_lines([text], source, normalise, complete=True)
     if document.meta_data is None:
         raise LogCorrupted(f"{source} has no metaData")
     if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
@@ -149,15 +149,15 @@ def _decoded_adds(text: bytes, source: str) -> list[Add]:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
-def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, whole: bool = False) -> Replay:
-    """Replays texts of action lines. With `whole`, a commitInfo is an error: it occurs only in version files and in parts."""
+def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, complete: bool = False) -> Replay:
+    """Replays texts of action lines. With `complete`, a commitInfo is an error: it occurs only in version files and in parts."""
     replay = Replay(normalise)
     for text in texts:
         others: list[Action] = []
         for action in decode_actions(text, source).actions:
             if isinstance(action, Add):
                 replay.put(action)
-            elif whole and isinstance(action, CommitInfo):
+            elif complete and isinstance(action, CommitInfo):
                 raise LogCorrupted(f"{source} is a version file or a part of a checkpoint, not a complete checkpoint")
             else:
                 others.append(action)

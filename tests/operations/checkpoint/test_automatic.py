@@ -62,7 +62,7 @@ def test_a_missed_checkpoint_is_made_up_and_its_failure_is_a_warning(
         raise error("no space left on device")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(checkpoint.formats, "write", full)
+        patch.setattr(checkpoint, "write_checkpoint", full)
         report = table.append(rows(9, 1))
     (line,) = caplog.records
     assert line.getMessage() == "the checkpoint after version 10 failed: no space left on device"

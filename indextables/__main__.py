@@ -1,6 +1,6 @@
 """The `indextables` command; `python -m indextables` is the same."""
 
-from indextables.startup import exit_on_interrupt, leave
+from indextables.startup import exit_on_interrupt, exit_process
 
 
 def main() -> None:
@@ -8,7 +8,7 @@ def main() -> None:
     exit_on_interrupt()
     from indextables.cli.main import main as run
 
-    leave(run())
+    exit_process(run())
 
 
 if __name__ == "__main__":

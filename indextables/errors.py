@@ -1,30 +1,30 @@
-"""One tree of errors; the type answers "may I retry?" and "which exit code?".
+"""All errors of the package; the type of an error answers "may I retry?" and "which exit code?".
 
 IndexTablesError
-├── InvalidArgument         a value the caller gave is malformed (size, duration, limit, column …)
-│   ├── InvalidPredicate    `where` does not parse, or names what it must not
-│   ├── InvalidQuery        `query` does not parse, or names a field that is not there
-│   └── InvalidCommand      a SQL command does not parse, or asks for what is not supported
-├── ConfigError             an option key is unknown, or its value is bad
-├── TableNotFound           no table at that path
-├── TableExists             there is one already
+├── InvalidArgument         a value given by the caller is malformed (size, duration, limit, column …)
+│   ├── InvalidPredicate    `where` does not parse, or names a column that is unknown or not allowed
+│   ├── InvalidQuery        `query` does not parse, or names an unknown field
+│   └── InvalidCommand      a SQL command does not parse, or is not supported
+├── ConfigError             an option key is unknown, or its value is invalid
+├── TableNotFound           there is no table at that path
+├── TableExists             there is already a table at that path
 ├── SchemaMismatch          the data does not fit the table
-│   └── ReplaceWhereViolation   a row lies outside the predicate it is to replace
+│   └── ReplaceWhereViolation   a row does not match the predicate whose rows it replaces
 ├── SourceUnreadable        the data to load cannot be read
 ├── ProtocolUnsupported     the table needs a newer reader or writer
-├── VersionNotFound         that version never existed, or has expired
-├── LogCorrupted            the transaction log is damaged; what is missing is named
-│   ├── VersionGap          a version file is missing in the middle
-│   └── UnsafePath          a path in the log points out of the table
+├── VersionNotFound         the version never existed, or has expired
+├── LogCorrupted            the transaction log is damaged
+│   ├── VersionGap          a version file is missing between others
+│   └── UnsafePath          a path in the log points outside the table
 ├── CheckpointError         a checkpoint could not be written, validated or read
-│   ├── CheckpointWriteError        the store or the encoding failed; nothing points to what was begun
-│   ├── CheckpointValidationError   it does not read back as it was written
-│   └── CheckpointCorruptionError   what is there cannot be used (it is a LogCorrupted, too)
-├── SplitCorrupted          a split's bytes are not what was written
+│   ├── CheckpointWriteError        the store or the encoding failed; nothing refers to the unfinished checkpoint
+│   ├── CheckpointValidationError   the written checkpoint does not read back as intended
+│   └── CheckpointCorruptionError   an existing checkpoint is damaged (also a LogCorrupted)
+├── SplitCorrupted          a split's bytes are not those that were written
 ├── ConcurrentConflict      another writer was first; nothing was written
-├── CommitUnknown           may have been written; nothing was cleaned up
+├── CommitUnknown           the commit may have succeeded; nothing was cleaned up
 └── StorageError            the store did not answer
-    └── StorageRefused      it answered, and will not do it however often it is asked
+    └── StorageRefused      the store refused the request; a retry will not help
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class InvalidArgument(IndexTablesError):
 
 
 class PointedError(InvalidArgument):
-    """An error in a text the caller gave, with the place in it (0-based) where it is known."""
+    """An error in a text given by the caller, with its position (0-based) if known."""
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class PointedError(InvalidArgument):
         self.position = position
 
     def caret(self) -> str | None:
-        """The text with a caret under the place, for terminals; None where the place is not known."""
+        """The text with a caret under the position, for terminals; None if the position is not known."""
         if self.position is None or not self.text:
             return None
         start = max(0, self.position - 60)
@@ -119,10 +119,10 @@ class CheckpointError(IndexTablesError):
 
 
 class CheckpointWriteError(CheckpointError):
-    """May be tried again where its cause may."""
+    """Retryable if its cause is."""
 
     def __init__(self, version: int, cause: Exception) -> None:
-        super().__init__(version, cause)  # the arguments as they are, so that it can be pickled
+        super().__init__(version, cause)  # the constructor's arguments, so that it can be pickled
         self.version = version
         self.cause = cause
         if isinstance(cause, IndexTablesError):

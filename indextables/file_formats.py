@@ -1,7 +1,7 @@
-"""What the names of files say of their format."""
+"""File formats and the suffixes by which they are detected."""
 
 from __future__ import annotations
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
-BINARY = ("arrow", "parquet")  # what a terminal cannot show
-RESULTS = ("table", "json", "jsonl", "csv", *BINARY)  # how rows can be shown or saved
+BINARY = ("arrow", "parquet")  # not shown on a terminal
+RESULTS = ("table", "json", "jsonl", "csv", *BINARY)  # in which rows can be shown or saved

@@ -1,6 +1,7 @@
-"""Ctrl-C where it must not strike: a commit is made or not, and whoever is interrupted hears which.
+"""Keeps Ctrl-C from leaving the outcome of a commit unknown, and reports with the interrupt which version was committed.
 
-Only the main thread hears of a signal; elsewhere nothing here does anything. Spark's driver, among others, has a handler of its own.
+Signals arrive in the main thread only; in other threads these functions do nothing. Handlers of other programs, such as that of Spark's
+driver, are called as usual.
 """
 
 from __future__ import annotations
@@ -18,40 +19,43 @@ from indextables.startup import interrupted
 
 
 class InterruptedAfterCommit(KeyboardInterrupt):
-    """What was under way is not finished, but this version is part of the table."""
+    """The operation was interrupted after this version was committed."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"version {version} was committed")
         self.version = version
 
 
-class _Heard:
-    """Raises, as Python's own handler does, and remembers that it did."""
+class _Handler:
+    """Raises KeyboardInterrupt, like Python's own handler, and records that it did."""
 
-    any = False
+    was_called = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.any = True
+        self.was_called = True
         raise KeyboardInterrupt
 
 
 @contextmanager
-def noticed() -> Iterator[None]:
-    """For a program's whole run: an interrupt that a library swallows is remembered, and is raised before the next commit. One that a
-    library turns into another exception, or prints the trace of, as extensions do while they are imported, is a KeyboardInterrupt again."""
+def record_interrupts() -> Iterator[None]:
+    """Makes sure that no interrupt is lost during a program's run, whatever libraries do with it.
+
+    One that a library swallows is raised before the next commit. One that a library turns into another exception, or prints, as extensions
+    do while they are imported, is raised as KeyboardInterrupt again.
+    """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or previous not in (signal.default_int_handler, interrupted):
         yield
         return
-    heard = _Heard()
-    signal.signal(signal.SIGINT, heard)
+    handler = _Handler()
+    signal.signal(signal.SIGINT, handler)
     try:
         with _no_traces():
             yield
     except IndexTablesError:
-        raise  # says what happened to the table
+        raise  # states what happened to the table
     except Exception:
-        if heard.any:
+        if handler.was_called:
             raise KeyboardInterrupt from None
         raise
     finally:
@@ -60,7 +64,7 @@ def noticed() -> Iterator[None]:
 
 @contextmanager
 def _no_traces() -> Iterator[None]:
-    """Of an interrupt that is raised where nobody can catch it, as in a callback of the garbage collector: _Heard remembers it."""
+    """Suppresses the trace of an interrupt that cannot be caught, as in a callback of the garbage collector; `_Handler` recorded it."""
     report, report_unraisable = sys.excepthook, sys.unraisablehook
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -79,15 +83,17 @@ def _no_traces() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[list[int]]:
-    """An interrupt waits until the end, and then goes to whoever would have had it; the versions that were put into the list by then are
-    told with it. Where something fails meanwhile, that is what is told."""
+def defer_interrupts() -> Iterator[list[int]]:
+    """Defers an interrupt to the end of the block and then calls the previous handler.
+
+    The last version that the block appended to the list is reported with it. An exception of the block takes precedence.
+    """
     committed: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield committed
         return
-    if isinstance(handler, _Heard) and handler.any:
+    if isinstance(handler, _Handler) and handler.was_called:
         raise KeyboardInterrupt
     waiting: list[FrameType | None] = []
     signal.signal(signal.SIGINT, lambda _, frame: waiting.append(frame))
@@ -95,16 +101,16 @@ def held_back() -> Iterator[list[int]]:
         yield committed
     finally:
         signal.signal(signal.SIGINT, handler)
-        if isinstance(handler, _Heard):
-            handler.any = bool(waiting)
+        if isinstance(handler, _Handler):
+            handler.was_called = bool(waiting)
     if waiting:
-        with after(committed[-1] if committed else None):
+        with after_commit(committed[-1] if committed else None):
             handler(signal.SIGINT, waiting[0])
 
 
 @contextmanager
-def after(version: int | None) -> Iterator[None]:
-    """What follows a commit, if there was one: an interrupt says that it stands."""
+def after_commit(version: int | None) -> Iterator[None]:
+    """Turns an interrupt of the block into InterruptedAfterCommit, which names the version that was committed before, if any."""
     try:
         yield
     except InterruptedAfterCommit:

@@ -1,4 +1,4 @@
-"""Every bound in one place. What exceeds one is refused by name, before it is worked on."""
+"""All limits in one place. Input that exceeds a limit is refused by name before it is processed."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# Log: hostile or broken files must not take the reader's memory with them.
-VERSION_FILE_BYTES = 512 * MIB  # one version file or checkpoint, expanded (native readers have the same limit)
-EXPANDED_FLOOR = 32 * MIB  # any log file may expand to this
-EXPANDED_RATIO = 100  # and a larger one to so many times its size: real logs reach 30, bombs 1,000
-LOG_LINES = 4_000_000  # of one of them: an action has 100 bytes and more, and each line takes microseconds whatever it says
-LINE_BYTES = 8 * MIB  # one action
-LINE_VALUES = 200_000  # one action: small values take 30 times their text in memory
-LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no further check
-STATE_EXPANDED_FLOOR = 2 * MIB  # a state manifest: its items take up to 100 times their bytes in memory
+# Log: hostile or damaged files must not exhaust the reader's memory.
+VERSION_FILE_BYTES = 512 * MIB  # of one version file or checkpoint, expanded (native readers have the same limit)
+EXPANDED_FLOOR = 32 * MIB  # to which any log file may expand
+EXPANDED_RATIO = 100  # times its size, to which a larger one may expand: real logs reach 30, bombs 1,000
+LOG_LINES = 4_000_000  # of one version file or checkpoint: an action has at least 100 bytes, and every line takes microseconds
+LINE_BYTES = 8 * MIB  # of one action
+LINE_VALUES = 200_000  # of one action: small values take 30 times the size of their text in memory
+LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no check against these two limits
+STATE_EXPANDED_FLOOR = 2 * MIB  # of a state manifest: its items take up to 100 times their bytes in memory
 STATE_EXPANDED_RATIO = 20
-SCRUBBED_BYTES = MIB  # of old manifests that a checkpoint reads to see whether they are still whole; the first of them is read in any case
+SCRUBBED_BYTES = MIB  # of old manifests that a checkpoint reads to check that they are intact; it always reads at least one
 CHECKPOINT_PARTS = 10_000
-PARQUET_ROWS_FLOOR = 100_000  # of a file; a larger one may have as many rows as bytes
+PARQUET_ROWS_FLOOR = 100_000  # of a Parquet file; a larger file may have as many rows as bytes
 AVRO_DEPTH = 8  # of a schema
 AVRO_FIELDS = 200  # of a record
 AVRO_BRANCHES = 8  # of a union
 PATH_CHARACTERS = 4096
-FOLDER_BYTES = 255  # a name on local disks
-JSON_DEPTH = 64  # the deepest JSON that is ours has 5 levels
+FOLDER_BYTES = 255  # of a file or folder name on local disks
+JSON_DEPTH = 64  # our own JSON has at most 5 levels
 
 # Cache of logs, in each process
 CACHED_TABLES = 64
 CACHED_VERSIONS = 1000  # of a table
-CACHED_ACTIONS = 50_000  # of a table: versions differ in size
-CACHED_STATE_BYTES = 512 * MIB  # live files of all tables together
+CACHED_ACTIONS = 50_000  # of a table, in its cached versions
+CACHED_STATE_BYTES = 512 * MIB  # of the live files of all tables together
 
 # Stores
-OBJECT_BYTES = VERSION_FILE_BYTES  # read or created in one piece; splits go by parts
-PART_BYTES = 32 * MIB  # of a split on its way to or from an object store
+OBJECT_BYTES = VERSION_FILE_BYTES  # of a file that is read or created in one request; splits are transferred in parts
+PART_BYTES = 32 * MIB  # of one part of a split
 PARALLEL_PARTS = 4
-WHOLE_BYTES = 4 * MIB  # a split that small is fetched whole: three requests one after the other take longer than as many bytes
-RANGE_BYTES = 8 * MIB  # fetched at once of a larger one
-FETCH_AHEAD_BYTES = 4 * RANGE_BYTES  # of rows that a scan fetches at once
-RANGE_GAP = 64 * KIB  # bytes fetched for nothing where that saves a request
-PARTIAL_SPLITS = 128  # fetched in part by one search; each has two open files
-PARALLEL_READS = 16  # small files read at once: one event loop is the limit beyond that
+WHOLE_BYTES = 4 * MIB  # up to which a split is fetched whole: three requests in sequence take longer
+RANGE_BYTES = 8 * MIB  # of one request for a part of a larger split
+FETCH_AHEAD_BYTES = 4 * RANGE_BYTES  # of rows that a scan fetches ahead
+RANGE_GAP = 64 * KIB  # between two ranges, up to which one request for both is cheaper
+PARTIAL_SPLITS = 128  # that one search fetches in part; each has two open files
+PARALLEL_READS = 16  # of small files; beyond that the event loop is the bottleneck
 RETRY_FIRST_SECONDS = 0.1
 RETRY_MOST_SECONDS = 2.0
-CACHE_BYTES = 20 * GIB  # of downloaded splits on this machine, least recently used go first
-CACHE_CHECK_BYTES = 256 * MIB  # by which a split that fills may grow before that is looked at
-MANIFEST_CACHE_BYTES = 4 * GIB  # of decoded manifests on this machine, likewise
-CACHE_GRACE_SECONDS = 120  # what was asked for within this time is about to be opened, and stays
+CACHE_BYTES = 20 * GIB  # of downloaded splits on this machine; the least recently used are evicted first
+CACHE_CHECK_BYTES = 256 * MIB  # downloaded into a partial split before the cache size is checked again
+MANIFEST_CACHE_BYTES = 4 * GIB  # of decoded manifests on this machine; the least recently used are evicted first
+CACHE_GRACE_SECONDS = 120  # since its last use, during which a file is not evicted: its user may be about to open it
 PROBE_WRITERS = 16
 PROBE_ROUNDS = 3
-PROBE_DAYS = 30  # a store that was found to create atomically is believed this long
+PROBE_DAYS = 30  # for which the result of a probe is remembered
 
 # Texts that callers write
 PREDICATE_CHARACTERS = 100_000
@@ -61,42 +61,42 @@ QUERY_DEPTH = 100  # tantivy's parser overflows the stack between 2,000 and 20,0
 QUERY_CLAUSES = 4096  # words times columns searched; prefixes, phrases and ranges count 16 each
 SEARCH_LIMIT = 100_000  # rows of one search: tantivy allocates 40 bytes a row and split up front
 AGGREGATE_GROUPS = 1_000_000  # of one aggregation, and distinct values that it counts
-SEARCH_PAGE = 262_144  # hits that are looked at together where `where` or `order_by` choose among them
+SEARCH_PAGE = 262_144  # hits that are processed together if `where` or `order_by` selects among them
 
 # Splits
 SPLIT_ROWS = 1_000_000
 SPLIT_BYTES = 1 * GIB  # of row store, before the index is added
-ROW_BATCH = 1024  # rows of one compressed block: what a fetch of a single row has to decompress
-BLOCK_CACHE_BYTES = 64 * MIB  # of such blocks, decoded, that a process keeps for the next search
-INDEX_HEAP_MIN = 15_000_000  # tantivy refuses less
+ROW_BATCH = 1024  # rows of one compressed block: reading a single row decompresses the whole block
+BLOCK_CACHE_BYTES = 64 * MIB  # of decoded blocks that a process caches
+INDEX_HEAP_MIN = 15_000_000  # tantivy's minimum
 INDEX_HEAP_MAX = 1_000_000_000
 OPEN_WRITERS = 200  # partitions one write keeps open at a time, each with a file
 MERGE_SECONDS = 3600  # of the child process that merges segments; beyond that the rows are re-indexed
-OPEN_SPLITS = 64  # each open index has a watcher thread of tantivy's
-OPEN_VIEWS = 8  # sets of splits that are kept open as one index
+OPEN_SPLITS = 64  # each open index has a watcher thread of tantivy
+OPEN_VIEWS = 8  # sets of splits that are kept open as one index each
 VIEW_SPLITS = 512  # of one such index, each with 6 mapped files
-MAPPED_SPLITS = 4096  # of all that are kept open, 7 maps each: Linux allows a process 65,530
+MAPPED_SPLITS = 4096  # of all open views, 7 maps each: Linux allows 65,530 per process
 VIEW_BYTES = 16 * GIB  # of index files, which are copied to the temporary folder
 
 # Merges
-TARGET_SIZE_FLOOR = MIB  # of merged splits
-MERGE_BATCH_BYTES = 1 * GIB  # of sources, after which a batch that has a group for every worker is committed
-MERGE_BATCH_GROUPS = 1000  # likewise
-PARALLEL_FETCHES = 8  # sources of one merge that are fetched from an object store at a time
-MERGE_DISK_RATIO = 2.5  # of the sources' bytes in the temporary folder: index files, merged ones, rows and the result; 2.1 was measured
-MERGE_MEMORY_FLOOR = 128 * MIB  # of one merge: its process has 30 MB of its own, this one about as much
-MERGE_MEMORY_RATIO = 1 / 16  # and of the sources' bytes; the rest is mapped, and need not stay in memory
+TARGET_SIZE_FLOOR = MIB  # minimum target size of merged splits
+MERGE_BATCH_BYTES = 1 * GIB  # of sources, from which on a batch with a group for every worker is committed
+MERGE_BATCH_GROUPS = 1000  # of a batch, from which on it is committed
+PARALLEL_FETCHES = 8  # sources that one merge fetches from an object store in parallel
+MERGE_DISK_RATIO = 2.5  # times the sources' bytes in the temporary folder: index files, merged ones, rows, result; 2.1 was measured
+MERGE_MEMORY_FLOOR = 128 * MIB  # per merge: the child process takes 30 MB, this one about as much
+MERGE_MEMORY_RATIO = 1 / 16  # times the sources' bytes in addition; the rest is mapped and need not stay in memory
 
 # Statistics
 STATS_CHARACTERS = 32
 
 # Purge
-OLDER_THAN = "7d"  # how long removed splits are kept where a purge does not say; a table has no option of its own for it
-ORPHAN_HOURS = 24  # a split that no version knows may belong to a writer that has not committed yet
+OLDER_THAN = "7d"  # default retention of removed splits; there is no table option for it
+ORPHAN_HOURS = 24  # minimum age of a split that no version references: its writer may not have committed yet
 
 # Splits of other writers
-UPSTREAM_FORM = 1  # of the splits that are made of theirs in the cache: a new number makes them anew
-UPSTREAM_SECONDS = 3600  # for the documents of one split
-UPSTREAM_MEMORY_FLOOR = 2 * GIB  # of address space for the process that decodes them: stacks of threads and pools of allocators take most
-UPSTREAM_MEMORY_RATIO = 40  # and so many times the bytes of the split
-UPSTREAM_MEMORY = 6 * GIB  # but no more: the index of a split takes up to 1 GB
+UPSTREAM_FORM = 1  # version of the converted splits in the cache: a new number converts them again
+UPSTREAM_SECONDS = 3600  # to decode one split
+UPSTREAM_MEMORY_FLOOR = 2 * GIB  # of address space for the process that decodes one: mostly thread stacks and allocator pools
+UPSTREAM_MEMORY_RATIO = 40  # times the bytes of the split in addition
+UPSTREAM_MEMORY = 6 * GIB  # maximum of both together: the index of a split takes up to 1 GB

@@ -1,4 +1,4 @@
-"""Lines that this program logs, for people or, with `INDEXTABLES_LOG_FORMAT=json`, one JSON object a line for programs."""
+"""Logging: plain lines, or with `INDEXTABLES_LOG_FORMAT=json` one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 
 class JsonLines(logging.Formatter):
-    """`time`, `level`, `logger`, `message`, and what the call gave as `extra`."""
+    """Formats a record as JSON: `time`, `level`, `logger`, `message`, and the fields given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -32,12 +32,12 @@ class JsonLines(logging.Formatter):
 
 
 def warn_of(error: Exception, text: str) -> None:
-    """What went wrong beside the matter, which goes on. Errors of ours say all there is to say; of others the trace tells where."""
+    """Logs the failure of a follow-up step; the operation itself has succeeded. Unexpected errors are logged with their trace."""
     logger.warning("%s: %s", text, error, exc_info=not isinstance(error, IndexTablesError))
 
 
 def configure(stream: IO[str], *, verbose: bool) -> None:
-    """Of a program that is ours from the start; as a library we leave logging to the caller."""
+    """Configures logging for our own programs; as a library, the package leaves that to the caller."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if os.environ.get(FORMAT) == "json" else logging.Formatter("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])

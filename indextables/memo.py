@@ -1,6 +1,6 @@
-"""Results that live as long as the value they were made from, so that values need not hold them.
+"""Caches results for as long as the value that they were computed from exists.
 
-The key is compared by identity and held weakly: a result goes with its key. A result must therefore never refer to its key.
+Keys are compared by identity and referenced weakly: a result is freed with its key, so it must never refer to its key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MEMOS: WeakSet[Memo[object, object]] = WeakSet()
 
 
 class _Slot(Generic[Result]):
-    """The result of one key; `lock` lets one thread make it while the others that want it wait."""
+    """The result of one key; `lock` lets one thread compute it while others wait."""
 
     __slots__ = ("is_made", "lock", "result")
 
@@ -29,14 +29,14 @@ class _Slot(Generic[Result]):
 
 
 class Memo(Generic[Key, Result]):
-    """Safe to use from many threads. A forked process starts without any results, since another thread may have held a lock."""
+    """Safe to use from many threads. A forked process starts empty, since another thread of the parent may have held a lock."""
 
     def __init__(self) -> None:
-        self._start_anew()
+        self._reset()
         _MEMOS.add(cast("Memo[object, object]", self))
 
     def get(self, key: Key, make: Callable[[Key], Result]) -> Result:
-        """What `make` makes of the key, made once. Where `make` raises, nothing is kept."""
+        """`make(key)`, computed once. If `make` raises, nothing is cached."""
         with self._lock:
             slot = self._slots.get(key)
             if slot is None:
@@ -48,19 +48,19 @@ class Memo(Generic[Key, Result]):
             return cast(Result, slot.result)
 
     def peek(self, key: Key) -> Result | None:
-        """The result if it was made."""
+        """The result if it was computed, else None."""
         with self._lock:
             slot = self._slots.get(key)
         return None if slot is None else slot.result
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._slots: WeakKeyDictionary[Key, _Slot[Result]] = WeakKeyDictionary()
 
 
 def _after_fork() -> None:
     for memo in list(_MEMOS):
-        memo._start_anew()
+        memo._reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,7 +1,7 @@
-"""Places: the root of a table, and paths inside it that cannot point out of it.
+"""The root of a table, and paths that are guaranteed to be inside it.
 
-A log may be written by anyone who can write the bucket, and purge deletes files: so every path of a log goes through
-`TableRoot.relative` before anything acts on it.
+Anyone who can write to the bucket can write to a log, and purge deletes files: so every path of a log goes through `TableRoot.relative`
+before it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indextables.errors import ConfigError, InvalidArgument, UnsafePath
 LOG_FOLDER = "_transaction_log"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-# What usual paths are made of; anything else is looked at closely.
+# The characters of usual paths; a path with any other character is checked in full.
 _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
 
 LOCAL = "file"
@@ -29,12 +29,12 @@ _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abf
 _WITHOUT_AUTHORITY = frozenset({"memory"})
 _USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
-# What Hive escapes in a partition folder's name: control characters and these.
+# Hive escapes control characters and these in the name of a partition folder.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
-# Names that our writers give to splits; purge touches others only where the log says that it removed them.
+# Names that our writers give to splits; purge deletes other files only if the log says that they were removed.
 SPLIT_PATTERN = r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.split"
 _SPLIT_NAME = re.compile(SPLIT_PATTERN)
-# Where any writer of this format puts splits (LOG-13).
+# Where writers of this format may put splits (LOG-13).
 _ANY_SPLIT = re.compile(r"(?:[^/]+=[^/]*/)*(?:splits/)?[^/._][^/]*\.split")
 _TEMPORARY = ".tmp-"
 _RANDOM = r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"  # a random UUID's digits
@@ -45,14 +45,14 @@ _TEMPORARY_PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TableRoot:
-    """Where a table lies, without a trailing slash: an absolute local folder, or what follows `scheme://` in another store."""
+    """The location of a table without a trailing slash: an absolute local folder, or the part after `scheme://` for another store."""
 
     path: str
     scheme: str = LOCAL
 
     @classmethod
     def parse(cls, given: str | os.PathLike[str]) -> TableRoot:
-        """From what a user wrote: a path, a `file:` URI, or `scheme://…`. Credentials in it are refused, and not repeated."""
+        """Parses a path, a `file:` URI, or `scheme://…`. Credentials in it are refused, and not repeated in the error."""
         text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
         if not isinstance(text, str) or not text or "\0" in text:
             raise InvalidArgument(f"{given!r} is not a path")
@@ -67,11 +67,11 @@ class TableRoot:
         if not text[len(text.split(":", 1)[0]) :].startswith("://"):
             raise ConfigError(f"{text!r} is neither a local path nor of the form {scheme}://…")
         if path.startswith("/") and scheme not in _WITHOUT_AUTHORITY:
-            raise InvalidArgument(f"{text!r} does not say which bucket, container or host it means")
+            raise InvalidArgument(f"{text!r} has no bucket, container or host; write it like {scheme}://bucket/path")
         try:
             return cls(check_relative(path.strip("/")), scheme)
         except UnsafePath:
-            raise InvalidArgument(f"{text!r} is not a plain address of a folder") from None
+            raise InvalidArgument(f"{text!r} is not the address of a folder; remove empty, `.` and `..` segments") from None
 
     @property
     def is_local(self) -> bool:
@@ -84,11 +84,11 @@ class TableRoot:
 
     @property
     def prefix(self) -> str:
-        """The part after it; empty for a table that is a whole bucket."""
+        """The part after the bucket; empty if the table is a whole bucket."""
         return self.path.partition("/")[2]
 
     def relative(self, logged: str) -> str:
-        """The path of the log relative to this root, checked; UnsafePath where it is not inside."""
+        """A path of the log, relative to this root and checked; UnsafePath if it is not inside."""
         if are_plain([logged]):
             return logged
         scheme, path = _split_scheme(logged)
@@ -97,7 +97,7 @@ class TableRoot:
                 raise UnsafePath(f"path {logged!r} in the log points to another store than {str(self)!r}")
             inside = self.path.rstrip("/") + "/"
             if not path.startswith(inside):
-                raise UnsafePath(f"path {logged!r} in the log lies outside of the table {str(self)!r}")
+                raise UnsafePath(f"path {logged!r} in the log is outside of the table {str(self)!r}")
             path = path[len(inside) :]
         return check_relative(path)
 
@@ -109,7 +109,7 @@ class TableRoot:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Scheme and path after normalisation: names for one store become one, so that paths of different programs compare (C-22)."""
+    """Normalised scheme and path: all names of a store become one, so that paths written by different programs are comparable (C-22)."""
     match = _SCHEME.match(text)
     if match is None:
         return LOCAL, text
@@ -125,9 +125,9 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 
 def check_no_user(text: str) -> None:
-    """ConfigError where an address carries a user or a password: it would appear in reports and logs. Any other text passes.
+    """ConfigError if an address contains a user or a password, which would appear in reports and logs.
 
-    `container@account` is how Azure spells a container.
+    `container@account`, as Azure writes a container, is allowed.
     """
     scheme, path = _split_scheme(text)
     user = path.lstrip("/").split("/", 1)[0].rpartition("@")[0] if scheme != LOCAL else ""
@@ -136,9 +136,9 @@ def check_no_user(text: str) -> None:
 
 
 def are_plain(paths: Sequence[str]) -> bool:
-    """Whether all are relative paths of letters, digits and `_ . = -`, without segments that are empty or begin with a dot.
+    """Whether all paths are relative, of letters, digits and `_ . = -`, without segments that are empty or begin with a dot.
 
-    False says nothing: then `TableRoot.relative` decides. Most paths of most logs are plain, and this takes a tenth of the time.
+    If False, `TableRoot.relative` decides about each path. Most paths are plain, and this check takes a tenth of the time.
     """
     joined = "\n" + "\n".join(paths) + "\n"
     return (
@@ -151,9 +151,9 @@ def are_plain(paths: Sequence[str]) -> bool:
 
 
 def check_relative(path: str) -> str:
-    """`path` itself, if each of its segments is a plain name; UnsafePath otherwise.
+    """Returns `path` if each of its segments is a plain name; UnsafePath otherwise.
 
-    Paths are literal and never URL-decoded, but one that would climb out if a later program decoded it is refused too.
+    Paths are literal and never URL-decoded, but a path that would leave the table if another program decoded it is refused, too.
     """
     if not path or len(path) > limits.PATH_CHARACTERS:
         raise UnsafePath(f"path {path[:80]!r} in the log is empty or longer than {limits.PATH_CHARACTERS} characters")
@@ -177,7 +177,7 @@ def _fully_decoded(segment: str) -> str:
 
 
 def partition_folder(column: str, value: str | None) -> str:
-    """`column=value`, escaped as Hive does; the null partition has a name of its own."""
+    """`column=value`, escaped as Hive does; null has a reserved name."""
     if value is None or value == "":
         return f"{escape_hive(column)}={NULL_PARTITION}"
     return f"{escape_hive(column)}={escape_hive(value)}"
@@ -188,7 +188,7 @@ def escape_hive(text: str) -> str:
 
 
 def split_path(partition_folders: list[str], unique: str) -> str:
-    """Where a new split goes: `a=1/b=2/splits/split-<uuid>.split`."""
+    """The path of a new split: `a=1/b=2/splits/split-<uuid>.split`."""
     return check_relative("/".join([*partition_folders, "splits", f"split-{unique}.split"]))
 
 
@@ -197,12 +197,12 @@ def is_our_split(path: str) -> bool:
 
 
 def is_split(path: str) -> bool:
-    """Whether a writer of this format, of whatever program, may have put a split there."""
+    """Whether a writer of this format, of any program, may have put a split there."""
     return _ANY_SPLIT.fullmatch(path) is not None
 
 
 def temporary_name(purpose: str = "") -> str:
-    """Of a file that is gone when its writer is done: no reader takes it for anything, and purge takes those that were left."""
+    """A new name for a file that its writer deletes when it is done. Readers ignore such files, and purge deletes those left behind."""
     return f"{_TEMPORARY}{purpose}{uuid.uuid4().hex}"
 
 

@@ -1,4 +1,4 @@
-"""What all threads of one process share: open splits, connections, decoded blocks, what is known of logs."""
+"""A cache shared by all threads of one process: of open splits, connections, decoded blocks, logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ProcessCache(Generic[Key, Value]):
     _totals: Sizes
 
     def __init__(self, bounds: Callable[[], Sizes] = _unbounded, size_of: Callable[[Value], Sizes] = _one) -> None:
-        """`bounds`, read anew for every `put`, limit the sums of what `size_of` says of the values; by default their number."""
+        """`bounds()`, called for every `put`, limits the sums of `size_of(value)`, by default the number of values."""
         self._bounds = bounds
         self._size_of = size_of
         self._inherited: list[OrderedDict[Key, tuple[Value, Sizes]]] = []  # from the parent of a fork
@@ -52,7 +52,7 @@ class ProcessCache(Generic[Key, Value]):
             return found[0]
 
     def put(self, key: Key, value: Value) -> Value:
-        """Keeps the value, unless another thread was first; returns the one that is kept."""
+        """Stores the value unless another thread was first; returns the stored one."""
         new = (value, self._size_of(value))
         dropped = []
         with self._lock:
@@ -67,7 +67,7 @@ class ProcessCache(Generic[Key, Value]):
         return kept[0]
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of the key; where there is none one thread makes it, and others wait for it. Nothing is kept where `make` raises."""
+        """The value of the key; if it is missing, one thread makes it while others wait. If `make` raises, nothing is stored."""
         found = self.get(key)
         if found is not None:
             return found
@@ -102,7 +102,7 @@ class ProcessCache(Generic[Key, Value]):
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
-        self._making = threading.Lock()  # of its own: whoever finds a value does not wait for another that is being made
+        self._making = threading.Lock()  # separate, so that lookups do not wait while a value is made
         self._held = OrderedDict()
         self._totals = ()
 

@@ -1,7 +1,7 @@
 """Arrow schemas and the Spark schema JSON that the log stores (`metaData.schemaString`).
 
-A table's Arrow schema is canonical: one Arrow type for each Spark type, so that equal tables have equal schemas whatever library
-the data came from.
+A table's Arrow schema is canonical: one Arrow type for each Spark type, so that equal tables have equal schemas whichever library the data
+came from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from indextables.errors import LogCorrupted, SchemaMismatch
 UTC_TIMESTAMP = pa.timestamp("us", tz="UTC")
 LOCAL_TIMESTAMP = pa.timestamp("us")
 
-# Spark's word -> the canonical Arrow type
+# Spark's type name -> the canonical Arrow type
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -32,11 +32,11 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "timestamp": UTC_TIMESTAMP,
     "timestamp_ntz": LOCAL_TIMESTAMP,
     "binary": pa.binary(),
-    "void": pa.null(),  # nothing but nulls
+    "void": pa.null(),  # only nulls
 }
 _SPARK_WORDS = {arrow: word for word, arrow in _ARROW_TYPES.items()}
 SUPPORTED = ", ".join((*_ARROW_TYPES, "decimal", "array", "struct", "map"))
-# What other libraries have beside Spark's types, each in the smallest of Spark's that holds all its values
+# Arrow types without a counterpart in Spark -> the smallest type with one that can represent all their values
 _WIDENED: dict[pa.DataType, pa.DataType] = {
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -49,13 +49,13 @@ _WIDENED: dict[pa.DataType, pa.DataType] = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
 }
-_MOST_DIGITS = 38  # of Spark's decimals
+_MAX_PRECISION = 38  # of Spark's decimals
 
 
 def canonical_type(column: str, given: pa.DataType) -> pa.DataType:
-    """The type a table stores for `given`; SchemaMismatch names the column where there is none.
+    """The type in which a table stores `given`; SchemaMismatch names the column if there is none.
 
-    Whatever is inside of arrays, maps and structs may be null, as in a frame that Spark has made nullable.
+    Elements of arrays, maps and structs are always nullable.
     """
     if given in _SPARK_WORDS:
         return given
@@ -67,11 +67,11 @@ def canonical_type(column: str, given: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_timestamp(given):
         return UTC_TIMESTAMP if given.tz else LOCAL_TIMESTAMP
-    if pa.types.is_decimal(given) and 0 <= given.scale <= given.precision <= _MOST_DIGITS:
+    if pa.types.is_decimal(given) and 0 <= given.scale <= given.precision <= _MAX_PRECISION:
         return pa.decimal128(given.precision, given.scale)
     nested = _canonical_nested(column, given)
     if nested is None:
-        raise SchemaMismatch(f"column {column!r} has type {given}, which tables do not hold (they hold {SUPPORTED})")
+        raise SchemaMismatch(f"column {column!r} has type {given}, which is not supported; supported are {SUPPORTED}")
     return nested
 
 
@@ -83,7 +83,7 @@ def _canonical_nested(column: str, given: pa.DataType) -> pa.DataType | None:
     if pa.types.is_struct(given):
         names = [field.name for field in given]
         if not names or len(set(names)) < len(names) or not all(names):
-            raise SchemaMismatch(f"column {column!r} is a struct whose fields do not each have a name of their own: {given}")
+            raise SchemaMismatch(f"column {column!r} is a struct without fields, or with empty or duplicate field names: {given}")
         return pa.struct([pa.field(field.name, canonical_type(f"{column}.{field.name}", field.type)) for field in given])
     return None
 
@@ -98,7 +98,7 @@ def is_nested(kind: pa.DataType) -> bool:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether its values have a smallest and a largest that the log can spell."""
+    """Whether values of the type have a minimum and a maximum that the log can record."""
     return not (is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind))
 
 
@@ -111,7 +111,7 @@ def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
 
 
 def canonical_schema(given: pa.Schema) -> pa.Schema:
-    """`given` with canonical types and without metadata; refuses empty, duplicate and unusable column names."""
+    """`given` with canonical types and without metadata; SchemaMismatch for empty, duplicate and invalid column names."""
     if not given.names:
         raise SchemaMismatch("a table needs at least one column, and the schema has none")
     for name in given.names:
@@ -133,7 +133,7 @@ def check_column_name(name: str) -> None:
 
 
 def to_spark_json(schema: pa.Schema) -> str:
-    """The canonical schema as Spark spells it; SchemaMismatch names a column whose type tables do not hold."""
+    """The canonical schema as Spark's JSON; SchemaMismatch names a column whose type is not supported."""
     fields = [_spark_field(f.name, canonical_type(f.name, f.type), f.nullable) for f in schema]
     return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"), ensure_ascii=False)
 
@@ -143,7 +143,7 @@ def _spark_field(name: str, kind: pa.DataType, nullable: bool = True) -> dict[st
 
 
 def _spark_type(kind: pa.DataType) -> str | dict[str, Any]:
-    """Of a canonical type."""
+    """Spark's JSON of a canonical type."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):
@@ -157,9 +157,9 @@ def _spark_type(kind: pa.DataType) -> str | dict[str, Any]:
 
 
 def from_spark_json(text: str) -> pa.Schema:
-    """The Arrow schema of a `schemaString`; LogCorrupted where it is none.
+    """The Arrow schema of a `schemaString`; LogCorrupted if it is not a Spark schema.
 
-    Tables of other programs may have types that ours do not hold: they get an opaque one, so that such a table opens and lists.
+    Unsupported types, which other programs may have used, become opaque types, so that such a table can be opened and listed.
     `canonical_type` refuses them where values are needed.
     """
     try:
@@ -174,7 +174,7 @@ def _fields(document: Any, depth: int) -> list[pa.Field]:
 
 
 def _arrow_field(document: Any, depth: int) -> pa.Field:
-    """Fields inside of a column are nullable whatever the document says, see `canonical_type`; and so is what has only nulls."""
+    """The field of a JSON document. Nested fields (see `canonical_type`) and columns of type void are always nullable."""
     kind = _arrow_type(document["type"], depth + 1)
     return pa.field(str(document["name"]), kind, depth > 0 or pa.types.is_null(kind) or bool(document.get("nullable", True)))
 

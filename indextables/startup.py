@@ -1,6 +1,6 @@
-"""Ctrl-C while a program of this package still imports what it needs: one line and exit code 130, no trace.
+"""Handles Ctrl-C while a program is still importing modules: one line and exit code 130, no trace.
 
-Imports only what every interpreter has loaded before it starts a script, so that almost nothing runs before the handler is in place.
+Imports only modules that every interpreter has loaded before it starts a script, so that the handler is installed almost at once.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ INTERRUPTED = 130
 
 
 def exit_on_interrupt() -> None:
-    """Until a program handles Ctrl-C by itself. An exception would not do: C extensions turn one that is raised while they import into
-    an ImportError of their own, and print the trace."""
+    """Exits at once on Ctrl-C, until the program installs its own handler.
+
+    An exception would not work: C extensions turn one that is raised during their import into an ImportError and print the trace.
+    """
     try:
         import signal
 
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as in the background of a shell
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as in background jobs of a shell
             signal.signal(signal.SIGINT, interrupted)
     except KeyboardInterrupt:
         interrupted()
 
 
-def leave(code: int) -> NoReturn:
-    """Exits with the code of a program that has said all it has to say."""
+def exit_process(code: int) -> NoReturn:
+    """Ends the process with this exit code."""
     if code == INTERRUPTED:
-        # Python would end the process by SIGINT instead, if the interrupt was raised in code given as text, such as that of a dataclass.
+        # sys.exit would end the process by SIGINT if the interrupt was raised in code compiled from a string, such as that of a dataclass.
         try:
             sys.stdout.flush()
         finally:

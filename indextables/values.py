@@ -1,4 +1,4 @@
-"""Column values as the log spells them: partition values and min/max statistics are strings there.
+"""Column values as strings of the log: partition values and min/max statistics.
 
 Numbers in shortest decimal form, `true`/`false`, dates `2024-01-31`, timestamps ISO 8601 with microseconds and `Z` where the column has
 a zone.
@@ -17,7 +17,7 @@ Scalar = bool | int | float | str | date | datetime | Decimal
 
 
 def encode_value(value: Scalar, kind: pa.DataType) -> str:
-    """The log's spelling of a value that is not null."""
+    """The string for a value that is not null."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if pa.types.is_float32(kind):
@@ -36,9 +36,9 @@ def encode_value(value: Scalar, kind: pa.DataType) -> str:
 
 
 def decode_value(text: str, kind: pa.DataType) -> Scalar:
-    """The value a spelling stands for, in Python's type for the column; ValueError where it is not one of that type.
+    """The value of a string, in Python's type for the column; ValueError if it is not a value of that type.
 
-    Timestamps of a column with a zone come back aware (UTC), others naive.
+    Timestamps of a column with a zone are aware (UTC), others naive.
     """
     if pa.types.is_string(kind):
         return text
@@ -58,7 +58,7 @@ def decode_value(text: str, kind: pa.DataType) -> Scalar:
 
 
 def python_value(scalar: pa.Scalar, otherwise: Callable[[pa.Scalar], Any]) -> Any:
-    """As Arrow's own, with `otherwise` for the moments that Python has no value for (before year 1, after 9999), also inside of others."""
+    """Like Arrow's `as_py`, but `otherwise` converts timestamps beyond those of Python (years 1 to 9999), nested ones too."""
     try:
         return scalar.as_py()
     except (OverflowError, ValueError):
@@ -81,7 +81,7 @@ def _decode_decimal(text: str, kind: pa.DataType) -> Scalar:
 
 
 def _decode_timestamp(text: str, kind: pa.DataType) -> datetime:
-    if text[4:5] != "-":  # Python reads 1612010112345, which is milliseconds to other writers, as 23:45 of a day in 1612
+    if text[4:5] != "-":  # 1612010112345 is milliseconds for other programs; Python would read it as a time of 1612
         raise ValueError(f"{text!r} is not a value of type {kind}")
     moment = datetime.fromisoformat(text)
     if kind.tz:

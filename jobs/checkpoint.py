@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the other imports, which take a while
-    from indextables.startup import exit_on_interrupt, leave
+    from indextables.startup import exit_on_interrupt, exit_process
 
     exit_on_interrupt()
 
@@ -27,4 +27,4 @@ def run(request: Checkpoint, context: TableContext, session: LazySession) -> Rep
 JOB = Job(Checkpoint, run)
 
 if __name__ == "__main__":
-    leave(main(JOB))
+    exit_process(main(JOB))

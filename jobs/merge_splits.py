@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the other imports, which take a while
-    from indextables.startup import exit_on_interrupt, leave
+    from indextables.startup import exit_on_interrupt, exit_process
 
     exit_on_interrupt()
 
@@ -29,4 +29,4 @@ def run(request: MergeSplits, context: TableContext, session: LazySession) -> Re
 JOB = Job(MergeSplits, run)
 
 if __name__ == "__main__":
-    leave(main(JOB))
+    exit_process(main(JOB))

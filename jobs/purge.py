@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the other imports, which take a while
-    from indextables.startup import exit_on_interrupt, leave
+    from indextables.startup import exit_on_interrupt, exit_process
 
     exit_on_interrupt()
 
@@ -28,4 +28,4 @@ def run(request: Purge, context: TableContext, session: LazySession) -> Report:
 JOB = Job(Purge, run)
 
 if __name__ == "__main__":
-    leave(main(JOB))
+    exit_process(main(JOB))

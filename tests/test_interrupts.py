@@ -119,11 +119,11 @@ def test_the_handler_of_another_program_hears_of_it_after_the_commit(tmp_path: P
 
 def test_a_failure_is_told_before_an_interrupt() -> None:
     def failing() -> None:
-        with interrupts.held_back():
+        with interrupts.defer_interrupts():
             strike()
             raise it.CommitUnknown("version 1 may have been written")
 
-    with interrupts.noticed():
+    with interrupts.record_interrupts():
         with pytest.raises(it.CommitUnknown):
             failing()
         with pytest.raises(KeyboardInterrupt):

@@ -91,8 +91,8 @@ def test_types_that_tables_do_not_hold_are_refused_with_the_column(kind: pa.Data
 @pytest.mark.parametrize(
     ("kind", "named"),
     [
-        (pa.struct([]), "fields do not each have a name"),
-        (pa.struct([("x", pa.int64()), ("x", pa.int64())]), "fields do not each have a name"),
+        (pa.struct([]), "empty or duplicate field names"),
+        (pa.struct([("x", pa.int64()), ("x", pa.int64())]), "empty or duplicate field names"),
         (DEEP, "nested deeper than"),
     ],
 )

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What a snapshot had to work around is worth a line for people; programs find it in the report.
     logs.configure(sys.stderr, verbose=arguments.verbose)
     try:
-        with interrupts.noticed():
+        with interrupts.record_interrupts():
             code: int = arguments.run(arguments) or 0
             sys.stdout.flush()
         return code

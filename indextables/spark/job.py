@@ -61,7 +61,7 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     started = SYSTEM_CLOCK.now_ms()
     arguments: argparse.Namespace | None = None
     try:
-        with interrupts.noticed():
+        with interrupts.record_interrupts():
             arguments = _parser(job).parse_args(given)
             logs.configure(sys.stderr, verbose=False)
             check_report_path(arguments.report)

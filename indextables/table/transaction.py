@@ -63,12 +63,12 @@ def transact(
         info = _commit_info(operation, base.version, draft, config, clock)
         txn_actions = [] if txn is None or txn in draft.actions else [txn]
         actions = [info, *_first_protocol(base, draft), *txn_actions, *_with_refs(base, draft.actions)]
-        with interrupts.held_back() as versions:  # an interrupt would leave the outcome of the commit unknown
+        with interrupts.defer_interrupts() as versions:  # an interrupt would leave the outcome of the commit unknown
             made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
             if made and _took_effect(log, version, actions, info):
                 versions.append(version)
         if versions:
-            with interrupts.after(version):
+            with interrupts.after_commit(version):
                 return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)

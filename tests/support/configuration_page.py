@@ -53,7 +53,9 @@ def _group(key: Key) -> str:
 
 
 def _section(name: str, keys: list[Key]) -> str:
-    rows = [f"| `{key.name}` | {_cell(key.default)} | {_values(key)} | {key.meaning}{' *(call)*' if key.of_call else ''} |" for key in keys]
+    rows = [
+        f"| `{key.name}` | {_cell(key.default)} | {_values(key)} | {key.meaning}{' *(call)*' if key.per_call else ''} |" for key in keys
+    ]
     return "\n".join([f"## {name}\n", "| option | default | values | meaning |", "|---|---|---|---|", *rows, ""])
 
 

@@ -15,7 +15,7 @@ def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = Fa
 
     Where splits were `merged`, the state they stood in is made anew without them (CMP-05).
     """
-    with interrupts.after(snapshot.version):
+    with interrupts.after_commit(snapshot.version):
         return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
 
 

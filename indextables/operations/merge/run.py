@@ -107,7 +107,7 @@ class _Merging:
         try:
             if self.needs_checkpoint:
                 self._checkpoint_if_due(merged=False)
-            with interrupts.after(self.version):
+            with interrupts.after_commit(self.version):
                 results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
             with uncommitted_splits_in_errors([result.add.path for result in results if result.add is not None]):
                 self._commit(results)

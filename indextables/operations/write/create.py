@@ -47,7 +47,7 @@ def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
     actions: list[Action] = [protocol, metadata]
-    with interrupts.held_back() as versions:
+    with interrupts.defer_interrupts() as versions:
         is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
         if is_made:
             versions.append(0)

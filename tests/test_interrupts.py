@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,7 @@ import pytest
 import indextables as it
 from indextables import interrupts
 from indextables.cli.main import INTERRUPTED, main
-from indextables.log.log import TransactionLog
-from indextables.operations.checkpoint import automatic as after_commit
-from indextables.operations.write import run as write
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import ids, make, rows, tree
 
 
@@ -32,75 +31,77 @@ def strike() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def striking(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, before: bool) -> None:
-    real = getattr(owner, name)
-
-    def struck(*arguments: Any, **more: Any) -> Any:
-        if before:
+def striking(table: Path, *, before: bool, at: Callable[[Call], bool] = lambda call: call.commits) -> AbstractContextManager[None]:
+    def struck(call: Call, perform: Perform) -> Any:
+        if before and at(call):
             strike()
-        result = real(*arguments, **more)
-        if not before:
+        result = perform()
+        if not before and at(call):
             strike()
         return result
 
-    monkeypatch.setattr(owner, name, struck)
+    return intercepting(table, struck)
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_an_interrupt_within_the_commit_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
+def test_an_interrupt_within_the_commit_waits_for_it(tmp_path: Path, before: bool) -> None:
     table = make(tmp_path / "t", 1)
-    striking(monkeypatch, TransactionLog, "write", before=before)
-    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 2 was committed") as caught:
-        table.append(rows(10, 10))
+    with (
+        striking(tmp_path / "t", before=before),
+        pytest.raises(interrupts.InterruptedAfterCommit, match="version 2 was committed") as caught,
+    ):
+        it.open(tmp_path / "t").append(rows(10, 10))
     assert caught.value.version == 2
     assert not getattr(caught.value, "__notes__", [])  # no split is said to be left behind
-    monkeypatch.undo()
     assert ids(it.open(table.path)) == list(range(20))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_interrupt_while_a_table_is_made_says_that_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    striking(monkeypatch, TransactionLog, "write", before=False)
-    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 0 was committed"):
+def test_an_interrupt_while_a_table_is_made_says_that_it_was(tmp_path: Path) -> None:
+    with striking(tmp_path / "t", before=False), pytest.raises(interrupts.InterruptedAfterCommit, match="version 0 was committed"):
         make(tmp_path / "t")
     assert it.open(tmp_path / "t").version == 0
 
 
-def test_an_interrupt_after_the_commit_says_that_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make(tmp_path / "t", **{"checkpoint.interval": "1"})
-    striking(monkeypatch, after_commit.checkpoint, "prepare", before=True)
-    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"):
-        table.append(rows(0, 10))
+def test_an_interrupt_after_the_commit_says_that_it_stands(tmp_path: Path) -> None:
+    make(tmp_path / "t", **{"checkpoint.interval": "1"})
+
+    def writes_a_checkpoint(call: Call) -> bool:
+        return call.changes and not call.commits and call.path.startswith("_transaction_log/")
+
+    with (
+        striking(tmp_path / "t", before=True, at=writes_a_checkpoint),
+        pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"),
+    ):
+        it.open(tmp_path / "t").append(rows(0, 10))
 
 
-def test_the_terminal_tells_what_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_tells_what_was_committed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, data = make(tmp_path / "t"), tmp_path / "rows.jsonl"
     data.write_text('{"id": 1, "date": "2024-01-01"}\n')
-    striking(monkeypatch, TransactionLog, "write", before=False)
-    assert main(["append", table.path, str(data)]) == INTERRUPTED
+    with striking(tmp_path / "t", before=False):
+        assert main(["append", table.path, str(data)]) == INTERRUPTED
     assert capsys.readouterr().err == "error: interrupted; version 1 was committed\n"
 
 
-def test_an_interrupt_that_a_library_swallows_strikes_before_the_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_that_a_library_swallows_strikes_before_the_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, data = make(tmp_path / "t"), tmp_path / "rows.jsonl"
     data.write_text('{"id": 1, "date": "2024-01-01"}\n')
     before = tree(tmp_path / "t" / "_transaction_log")
-    committing = write.commit_write
 
-    def swallowing(*arguments: Any, **more: Any) -> Any:
-        with contextlib.suppress(KeyboardInterrupt):
-            strike()
-        return committing(*arguments, **more)
+    def swallowing(call: Call, perform: Perform) -> Any:
+        if call.verb == "upload":
+            with contextlib.suppress(KeyboardInterrupt):
+                strike()
+        return perform()
 
-    monkeypatch.setattr(write, "commit_write", swallowing)
-    assert main(["append", table.path, str(data)]) == INTERRUPTED
+    with intercepting(tmp_path / "t", swallowing):
+        assert main(["append", table.path, str(data)]) == INTERRUPTED
     assert capsys.readouterr().err.endswith("error: interrupted\n")
     assert tree(tmp_path / "t" / "_transaction_log") == before
 
 
-def test_the_handler_of_another_program_hears_of_it_after_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_handler_of_another_program_hears_of_it_after_the_commit(tmp_path: Path) -> None:
     """As that of Spark's driver, which cancels its jobs and raises."""
     heard: list[int] = []
 
@@ -109,10 +110,9 @@ def test_the_handler_of_another_program_hears_of_it_after_the_commit(tmp_path: P
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, cancelling)
-    table = make(tmp_path / "t")
-    striking(monkeypatch, TransactionLog, "write", before=True)
-    with pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"):
-        table.append(rows(0, 10))
+    make(tmp_path / "t")
+    with striking(tmp_path / "t", before=True), pytest.raises(interrupts.InterruptedAfterCommit, match="version 1 was committed"):
+        it.open(tmp_path / "t").append(rows(0, 10))
     assert heard == [signal.SIGINT]
     assert signal.getsignal(signal.SIGINT) is cancelling
 

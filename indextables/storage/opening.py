@@ -11,14 +11,14 @@ from indextables.storage.memory import MemoryStore
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 
-_open: ProcessCache[StoreSpec, Store] = ProcessCache()
+open_stores: ProcessCache[StoreSpec, Store] = ProcessCache()
 
 
 def open_store(spec: StoreSpec) -> Store:
     """The store; equal specs share one per process. ConfigError if this kind of store cannot be used."""
     if spec.process not in (None, os.getpid()):
         raise ConfigError(f"{str(spec.root)!r} is in the memory of another process")
-    return _open.get_or_make(spec, lambda: _make(spec))
+    return open_stores.get_or_make(spec, lambda: _make(spec))
 
 
 def _make(spec: StoreSpec) -> Store:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add
-from indextables.log.log import TransactionLog
 from indextables.operations import verbs
 from indextables.operations.write import run as write
 from indextables.paths import TableRoot
@@ -22,6 +21,7 @@ from indextables.storage import StoreSpec
 from indextables.table.context import TableContext
 from indextables.table.snapshot import Snapshot
 from indextables.table.transaction import Draft, transact
+from tests.support.intercepted_store import Call, Interceptor, Perform, intercepting
 from tests.support.killed_writers import WRITERS, commit_many
 from tests.support.racing import light_processes
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, write_version
@@ -137,19 +137,30 @@ def test_a_commit_whose_fate_cannot_be_read_is_unknown(tmp_path: Path, monkeypat
         table.append(rows(0, 3))
 
 
-def test_what_others_commit_next_neither_fails_nor_shows_in_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_commit_next_neither_fails_nor_shows_in_a_commit(tmp_path: Path) -> None:
     """An error after the commit would make callers repeat it; and a handle is left at what it committed."""
-    table = make(tmp_path / "t")
-    real = TransactionLog.write
+    make(tmp_path / "t")
 
-    def write(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
-        made = real(self, version, actions, compress=compress)
-        write_version(tmp_path / "t", version + 1, {"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}})
-        return made
+    def commit_next() -> None:
+        write_version(tmp_path / "t", 2, {"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}})
 
-    monkeypatch.setattr(TransactionLog, "write", write)
-    report = table.append(rows(0, 3))
+    with intercepting(tmp_path / "t", after_the_commit(commit_next)):
+        table = it.open(tmp_path / "t")
+        report = table.append(rows(0, 3))
     assert (report.status, report.version, table.version) == ("success", 1, 1)
+
+
+def after_the_commit(work: Callable[[], object]) -> Interceptor:
+    """Does the work right after the next version file was created, before its writer knows."""
+    left = [work]
+
+    def intercept(call: Call, perform: Perform) -> Any:
+        result = perform()
+        if call.commits and left:
+            left.pop()()
+        return result
+
+    return intercept
 
 
 @pytest.mark.parametrize("missed", [1, 4])
@@ -175,38 +186,31 @@ def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int
     ]
 
 
-def test_a_commit_behind_which_a_checkpoint_came_at_once_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_behind_which_a_checkpoint_came_at_once_stands(tmp_path: Path) -> None:
     """The same sight as above, but the number was ours: the rows must not be written twice."""
-    table = make(tmp_path / "t", appends=1)
-    real = TransactionLog.write
+    make(tmp_path / "t", appends=1)
 
-    def write_and_be_overtaken(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
-        made = real(self, version, actions, compress=compress)
-        monkeypatch.undo()
+    def overtake() -> None:
         other = it.open(tmp_path / "t")
         other.append(rows(50, 1))
         other.merge_splits()
         other.checkpoint()
-        return made
 
-    monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
-    assert table.append(rows(10, 3)).version == 2
+    with intercepting(tmp_path / "t", after_the_commit(overtake)):
+        assert it.open(tmp_path / "t").append(rows(10, 3)).version == 2
     assert ids(it.open(tmp_path / "t")) == [*range(13), 50]
 
 
-def test_a_commit_without_splits_that_a_checkpoint_covers_at_once_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make(tmp_path / "t", appends=1)
-    real = TransactionLog.write
+def test_a_commit_without_splits_that_a_checkpoint_covers_at_once_stands(tmp_path: Path) -> None:
+    make(tmp_path / "t", appends=1)
 
-    def write_and_be_overtaken(self: TransactionLog, version: int, actions: Any, *, compress: bool = True) -> bool:
-        made = real(self, version, actions, compress=compress)
-        monkeypatch.undo()
+    def overtake() -> None:
         other = it.open(tmp_path / "t")
         other.append(rows(50, 1))
         other.checkpoint()
-        return made
 
-    monkeypatch.setattr(TransactionLog, "write", write_and_be_overtaken)
-    assert (table.overwrite([]).version, table.version) == (2, 2)
+    with intercepting(tmp_path / "t", after_the_commit(overtake)):
+        table = it.open(tmp_path / "t")
+        assert (table.overwrite([]).version, table.version) == (2, 2)
     assert ids(it.open(tmp_path / "t")) == [50]
     assert it.open(tmp_path / "t", 2).count() == 0

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from indextables import limits
 from indextables.api import open_table
 from indextables.clock import Clock
 from indextables.state.checkpoints.avro import state_check
-from indextables.storage import LocalStore
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import ids, make, rows
 
 LOG = "_transaction_log"
@@ -75,18 +76,23 @@ def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch:
     options = {"checkpoint.enabled": "false", "state.entriesPerManifest": "1"}
     open_table(here, options=options).append(rows(0, 1))
     read: list[str] = []
-    plain = LocalStore.read
-    monkeypatch.setattr(LocalStore, "read", lambda store, path: (read.append(path), plain(store, path))[1])
+
+    def watched(call: Call, perform: Perform) -> Any:
+        if call.verb == "read":
+            read.append(call.path)
+        return perform()
+
     seen: set[str] = set()
-    for number in range(30):
-        table = open_table(here, options=options | {"state.compaction.maxManifests": "100"})
-        table.append(rows(1 + number, 1))
-        state_check._VERIFIED.clear()
-        read.clear()
-        assert table.checkpoint().metrics["manifests_written"] == (2 if number == 0 else 1)
-        checked = {path for path in read if "/manifests/" in path}
-        assert len(checked) <= 2  # one that is old, and the new one
-        seen |= checked
+    with intercepting(here, watched):
+        for number in range(30):
+            table = open_table(here, options=options | {"state.compaction.maxManifests": "100"})
+            table.append(rows(1 + number, 1))
+            state_check._VERIFIED.clear()
+            read.clear()
+            assert table.checkpoint().metrics["manifests_written"] == (2 if number == 0 else 1)
+            checked = {path for path in read if "/manifests/" in path}
+            assert len(checked) <= 2  # one that is old, and the new one
+            seen |= checked
     assert len(seen) > 25
     assert ids(it.open(here)) == list(range(31))
 

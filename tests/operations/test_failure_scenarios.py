@@ -24,17 +24,16 @@ import indextables as it
 from indextables.actions import Txn
 from indextables.errors import ConfigError
 from indextables.log import names
-from indextables.log.log import TransactionLog
 from indextables.operations import verbs
 from indextables.operations.executor import in_threads
 from indextables.operations.merge import run as merge_splits
 from indextables.paths import LOG_FOLDER, is_our_split
 from indextables.state.checkpoints.contents import Format
-from indextables.storage import LocalStore
 from indextables.table.context import TableContext
 from tests.support import non_atomic_store
 from tests.support.checkpoints import EVERY_FORMAT
 from tests.support.fault_proxy import FaultProxy
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.s3 import Server, ministack, options
 from tests.support.tables import SCHEMA, FakeTime, ids, rows
 
@@ -255,7 +254,7 @@ class Killed(BaseException):
 
 
 @every_format
-def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format) -> None:
     """Killed between checkpoint and pointer, or left with an empty, cut or lying one: the log is gone but for its checkpoint, and read."""
     settings = {**BY_HAND, **EVERY_FORMAT[kind]}
     table = here.create(settings)
@@ -263,10 +262,8 @@ def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format, monkeypatch: p
     table.checkpoint()
     before = here.store.read(POINTER)
     table.append(rows(10, 10))
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "replace", _die_at_the_pointer(LocalStore.replace))
-        with pytest.raises(Killed):
-            here.open(**EVERY_FORMAT[kind]).checkpoint()
+    with intercepting(here.address, _die_at_the_pointer, **here.settings), pytest.raises(Killed):
+        here.open(**EVERY_FORMAT[kind]).checkpoint()
     assert here.store.read(POINTER) == before
     newest = here.open().version
     assert newest in here.checkpoints()
@@ -283,13 +280,10 @@ def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format, monkeypatch: p
     assert ids(here.open()) == list(range(30))
 
 
-def _die_at_the_pointer(real: Callable[[LocalStore, str, bytes], None]) -> Callable[[LocalStore, str, bytes], None]:
-    def replace(self: LocalStore, path: str, data: bytes) -> None:
-        if path == POINTER:
-            raise Killed
-        real(self, path, data)
-
-    return replace
+def _die_at_the_pointer(call: Call, perform: Perform) -> Any:
+    if (call.verb, call.path) == ("replace", POINTER):
+        raise Killed
+    return perform()
 
 
 @every_format
@@ -324,24 +318,21 @@ def proxy(server: Server) -> Iterator[FaultProxy]:
         yield running
 
 
-def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_is_lost(
-    server: Server, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_is_lost(server: Server, proxy: FaultProxy) -> None:
     """What another wrote meanwhile stays; what landed unanswered is ours: neither taken back nor written once more."""
     place = Place(server.place(), options(proxy.url, "20s"), now())
     place.create(PLAIN).append(rows(0, 10, days=1))
     meanwhile: list[Callable[[], object]] = []
-    real = TransactionLog.write
 
-    def overtaken(self: TransactionLog, *arguments: Any, **more: Any) -> bool:
-        if meanwhile:
+    def overtaken(call: Call, perform: Perform) -> Any:
+        if call.commits and meanwhile:
             meanwhile.pop()()
-        return real(self, *arguments, **more)
+        return perform()
 
-    monkeypatch.setattr(TransactionLog, "write", overtaken)
-    table = place.open()
-    meanwhile.append(lambda: (place.open().append(rows(100, 10, days=1)), place.open().merge_splits()))
-    report = table.append(rows(10, 10, days=1))
+    with intercepting(place.address, overtaken, **place.settings):
+        table = place.open()
+        meanwhile.append(lambda: (place.open().append(rows(100, 10, days=1)), place.open().merge_splits()))
+        report = table.append(rows(10, 10, days=1))
     assert (report.base_version, report.version, meanwhile) == (3, 4, [])
     assert ids(table) == [*range(20), *range(100, 110)]
     assert table.checkpoint().base_version == 4, "of what the writer itself holds to be in the table"
@@ -359,7 +350,8 @@ def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_i
     assert (len(merged), place.splits()) == (2, live(fresh) | merged)
 
     meanwhile.append(lambda: place.open().append(rows(200, 10, days=1)))
-    assert place.open().overwrite(rows(300, 5, days=1)).version == 7
+    with intercepting(place.address, overtaken, **place.settings):
+        assert place.open().overwrite(rows(300, 5, days=1)).version == 7
     assert ids(place.open()) == list(range(300, 305)), "an overwrite that was overtaken replaces that too"
 
 

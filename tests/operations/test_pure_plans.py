@@ -120,7 +120,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             for name, member in vars(kind).items():
                 if inspect.isfunction(member) and not name.startswith("_"):
                     monkeypatch.setattr(kind, name, refused)
-        monkeypatch.setattr(opening, "_open", types.SimpleNamespace(get_or_make=refused))
+        monkeypatch.setattr(opening, "open_stores", types.SimpleNamespace(get_or_make=refused))
         for name in ("get", "put", "write"):
             monkeypatch.setattr(manifest_cache, name, refused)
         for name in ("candidates", "save"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import numpy as np
@@ -20,8 +21,8 @@ from indextables.log import names
 from indextables.state.checkpoints.avro import manifests
 from indextables.state.checkpoints.avro.file_loader import is_loaded
 from indextables.state.checkpoints.avro.manifests import Packing, decode_manifest
-from indextables.storage import LocalStore
 from tests.support.avro_tables import FEATURES, adds, commit, file, manifest_files, replayed, start, state
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.loading import loaded
 from tests.support.logs import log_folder, metadata, paths, remove, skip
 from tests.support.states import entry, write_manifest, write_state
@@ -168,23 +169,23 @@ def numbers_of(table: it.Table) -> tuple[int, int]:
     return described["num_files"], described["num_records"]
 
 
-def test_opening_counting_and_appending_read_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_counting_and_appending_read_no_manifest(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=3, **{"checkpoint.enabled": "false"})
     table.checkpoint()
     read: list[str] = []
-    plain = LocalStore.read
 
-    def watched(self: LocalStore, path: str) -> bytes:
-        read.append(path)
-        return plain(self, path)
+    def watched(call: Call, perform: Perform) -> Any:
+        if call.verb == "read":
+            read.append(call.path)
+        return perform()
 
-    monkeypatch.setattr(LocalStore, "read", watched)
-    opened = it.open(tmp_path / "t")
-    assert numbers_of(opened) == (6, 30)
-    opened.append(rows(100, 10))
-    again = it.open(tmp_path / "t")
-    assert numbers_of(again) == (8, 40)
-    assert again.checkpoint().metrics["manifests_reused"] == 1
+    with intercepting(tmp_path / "t", watched):
+        opened = it.open(tmp_path / "t")
+        assert numbers_of(opened) == (6, 30)
+        opened.append(rows(100, 10))
+        again = it.open(tmp_path / "t")
+        assert numbers_of(again) == (8, 40)
+        assert again.checkpoint().metrics["manifests_reused"] == 1
     assert not [path for path in read if "manifests/" in path and read.count(path) > 1]
     assert len([path for path in read if "manifests/" in path]) == 1  # the new manifest, verified after the write
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import gc
 import pickle
+import shutil
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import indextables as it
 from indextables.errors import LogCorrupted
-from indextables.state.checkpoints.avro import file_loader
 from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, is_loaded
-from indextables.storage import LocalStore
 from indextables.table.opening import advance, load_snapshot
 from tests.support.avro_tables import commit, file, log_folder, start
+from tests.support.intercepted_store import Call, Perform, intercepting
 
 
 @pytest.fixture
@@ -28,21 +29,28 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_snapshot_has_no_reference_to_its_store(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_has_no_reference_to_its_store(table: Path) -> None:
     """A snapshot can be pickled; a closure or lock could not, and a store would show in the bytes."""
-    snapshot = it.open(table)._snapshot
-    for verb in ("read", "list", "read_many", "read_range"):
-        monkeypatch.setattr(LocalStore, verb, lambda *_: pytest.fail("the store was read"))
-    data = pickle.dumps(snapshot)
-    assert b"indextables.storage" not in data
-    again = pickle.loads(data)
-    assert again.layers.gone == snapshot.layers.gone == {"f3", "g"}
-    assert again.layers.newer.paths() == ["g"]
-    with pytest.raises(AssertionError, match="must be loaded first"):
-        _ = again.layers.complete
+    calls: list[Call] = []
+
+    def watched(call: Call, perform: Perform) -> Any:
+        calls.append(call)
+        return perform()
+
+    with intercepting(table, watched):
+        snapshot = it.open(table)._snapshot
+        calls.clear()
+        data = pickle.dumps(snapshot)
+        assert b"indextables.storage" not in data
+        again = pickle.loads(data)
+        assert again.layers.gone == snapshot.layers.gone == {"f3", "g"}
+        assert again.layers.newer.paths() == ["g"]
+        with pytest.raises(AssertionError, match="must be loaded first"):
+            _ = again.layers.complete
+    assert calls == []
 
 
-def test_entries_are_loaded_once_for_all_versions_on_a_state(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_are_loaded_once_for_all_versions_on_a_state(table: Path, tmp_path: Path) -> None:
     opened = it.open(table)
     context, snapshot = opened._context, opened._snapshot
     assert snapshot.layers.base is not None
@@ -52,7 +60,8 @@ def test_entries_are_loaded_once_for_all_versions_on_a_state(table: Path, monkey
     assert sorted(context.load(snapshot).files.paths()) == sorted([*(f"f{n}" for n in range(10) if n != 3), "g"])
     assert is_loaded(manifest)
     assert held_bytes(snapshot.layers) > before
-    monkeypatch.setattr(file_loader, "load_manifest", lambda *_: pytest.fail("a manifest was read again"))
+    shutil.rmtree(log_folder(table) / "manifests")  # from here on no manifest can be read
+    shutil.rmtree(tmp_path / "cache")
     commit(table, file("h", 4))
     later = advance(context.log, snapshot)
     assert later.layers.base is snapshot.layers.base

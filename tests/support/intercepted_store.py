@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from indextables.config import Config
 from indextables.paths import TableRoot
-from indextables.storage import Capabilities, Entry, Store, StoreSpec
+from indextables.storage import Capabilities, Entry, Store, StoreSpec, open_store
+from indextables.storage.opening import open_stores
 
 Result = TypeVar("Result")
 CHANGING = {"create", "replace", "upload", "delete"}
@@ -27,6 +30,10 @@ class Call:
     def changes(self) -> bool:
         return self.verb in CHANGING or self.verb.endswith(" a file")  # a single file system call of one of those
 
+    @property
+    def commits(self) -> bool:
+        return self.verb == "create" and re.fullmatch(r"_transaction_log/[0-9]{20}\.json", self.path) is not None
+
     def commutes_with(self, other: Call) -> bool:
         """Whether the order of the two calls makes no difference."""
         if not self.changes and not other.changes:
@@ -37,22 +44,25 @@ class Call:
         return self.path != other.path
 
 
-Interceptor = Callable[[Call, Callable[[], Any]], Any]  # performs a call or prevents it
+Perform = Callable[[], Any]
+Interceptor = Callable[[Call, Perform], Any]  # performs a call or prevents it
 
 
-def pass_through(call: Call, perform: Callable[[], Any]) -> Any:
+def pass_through(call: Call, perform: Perform) -> Any:
     return perform()
+
+
+LIKE_REMOTE = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
 
 
 class InterceptedStore:
     """A store whose calls pass through `intercept`. A listing is one call; reading many files is one call per file."""
 
-    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
-
-    def __init__(self, spec: StoreSpec, inner: Store, intercept: Interceptor) -> None:
+    def __init__(self, spec: StoreSpec, inner: Store, intercept: Interceptor, capabilities: Capabilities = LIKE_REMOTE) -> None:
         self.spec = spec
         self.inner = inner
         self.intercept = intercept
+        self.capabilities = capabilities
 
     @property
     def root(self) -> TableRoot:
@@ -94,3 +104,23 @@ class InterceptedStore:
     def _call(self, verb: str, path: str, perform: Callable[[], Result]) -> Result:
         result: Result = self.intercept(Call(verb, path), perform)
         return result
+
+
+@contextmanager
+def intercepting(path: str | Path, intercept: Interceptor, **options: Any) -> Iterator[None]:
+    """Handles of the table that are opened inside, and the tasks they start, make every store call through `intercept`.
+
+    Handles that are opened before keep the store itself. `options` are those of the handles, as far as they concern the store.
+    """
+    spec = StoreSpec.of(TableRoot.parse(path), Config.of(options))
+    inner = open_store(spec)
+    _use(spec, InterceptedStore(spec, inner, intercept, inner.capabilities))
+    try:
+        yield
+    finally:
+        _use(spec, inner)
+
+
+def _use(spec: StoreSpec, store: Store) -> None:
+    open_stores.pop(spec)
+    open_stores.put(spec, store)

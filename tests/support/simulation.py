@@ -72,8 +72,8 @@ class Simulation:
         return InterceptedStore(spec, self.location.store(spec, intercept), intercept)
 
     def discard_machines(self) -> None:
-        for spec, _ in opened_stores._open.items():
-            opened_stores._open.pop(spec)
+        for spec, _ in opened_stores.open_stores.items():
+            opened_stores.open_stores.pop(spec)
             caches.forget(spec)
         self._interceptors.clear()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.storage import LocalStore
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.states import write_table_state
 from tests.support.tables import SCHEMA, tree, version_file, write_version
 
@@ -142,7 +142,7 @@ def test_a_failure_is_a_warning_or_raised_and_the_checkpoint_stands(tmp_path: Pa
     assert table.checkpoint().metrics["versions_deleted"] == 3
 
 
-def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path) -> None:
     """PQC-15."""
     path = tmp_path / "t"
     table = build(path, 3, **{"checkpoint.retention": "0", "logRetention.duration": "0", "checkpointRetention.duration": "0"})
@@ -150,44 +150,42 @@ def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path, mo
     write_version(path, 4, {"add": {"path": "f4.split", **ADD}})
     for file in log_of(path).iterdir():
         age(file, 1)
-    real = LocalStore.create
 
-    def create(self: LocalStore, target: str, data: bytes) -> bool:
-        return real(self, target, data[:-9] if "checkpoint" in target else data)
+    def cut(call: Call, perform: Perform) -> Any:
+        result = perform()
+        if call.verb == "create" and "checkpoint" in call.path:
+            (path / call.path).write_bytes((path / call.path).read_bytes()[:-9])
+        return result
 
-    monkeypatch.setattr(LocalStore, "create", create)
-    with pytest.raises(it.CheckpointError):
-        table.checkpoint()
+    with intercepting(path, cut), pytest.raises(it.CheckpointError):
+        it.open(path).checkpoint()
     assert (checkpoints(path)[0], versions(path)) == (3, [0, 3, 4])
     assert len(paths_at(path, 4)) == 4
-    monkeypatch.setattr(LocalStore, "create", real)
     table.checkpoint()
     assert (checkpoints(path), versions(path)) == ([4], [0, 4])
     assert len(paths_at(path, 4)) == 4
 
 
-def test_it_costs_one_listing_and_no_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_costs_one_listing_and_no_version_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = build(path, 60, **{"checkpoint.retention": "10", "logRetention.duration": "1000"})
     for number in range(61):
         age(version_file(path, number), 1)
     table.checkpoint()
     asked: list[str] = []
-    for verb in ("read", "list"):
-        real = getattr(LocalStore, verb)
-
-        def spied(self: LocalStore, target: str, *more: Any, _real: Any = real, _verb: str = verb) -> Any:
-            asked.append(f"{_verb} {target}")
-            return _real(self, target, *more)
-
-        monkeypatch.setattr(LocalStore, verb, spied)
     from indextables.operations.checkpoint import cleanup
     from indextables.table.context import TableContext
 
-    context = TableContext.at(path)
-    snapshot = context.snapshot()
-    asked.clear()
-    cleanup.cleanup(context.for_table(snapshot), snapshot)
+    def spied(call: Call, perform: Perform) -> Any:
+        if not call.changes:
+            asked.append(f"{call.verb} {call.path}")
+        return perform()
+
+    with intercepting(path, spied):
+        context = TableContext.at(path)
+        snapshot = context.snapshot()
+        asked.clear()
+        cleanup.cleanup(context.for_table(snapshot), snapshot)
     assert asked == ["list _transaction_log"]
 
 

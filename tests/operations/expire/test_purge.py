@@ -7,8 +7,8 @@ import inspect
 import os
 import random
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,8 +20,8 @@ from indextables.api import create_table, open_table
 from indextables.clock import iso_ms
 from indextables.operations import verbs
 from indextables.operations.request import Interface
-from indextables.storage import LocalStore
 from indextables.usage import add_arguments
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 
 DAY = 86_400_000
@@ -355,22 +355,23 @@ def test_a_file_that_cannot_be_deleted_is_a_warning(tmp_path: Path, monkeypatch:
     assert report.metrics["files_deleted"] == 5
 
 
-def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path: Path) -> None:
     table, time = aged(tmp_path)
     table.checkpoint()
     time.pass_days(40)
-    real = LocalStore.read_many
+    expiring = version_file(tmp_path / "t", 1)
 
-    def read_many(self: LocalStore, paths: Sequence[str]) -> list[bytes]:
-        version_file(tmp_path / "t", 1).unlink(missing_ok=True)
-        return real(self, paths)
+    def expire(call: Call, perform: Perform) -> Any:
+        if call.verb == "read" and call.path.endswith(expiring.name):
+            expiring.unlink(missing_ok=True)
+        return perform()
 
-    monkeypatch.setattr(LocalStore, "read_many", read_many)
-    assert [entry["version"] for entry in table.history().to_pylist()] == [6, 5, 4, 3, 2, 0]
-    monkeypatch.undo()
-    version_file(tmp_path / "t", 1).write_bytes(version_file(tmp_path / "t", 2).read_bytes())
-    monkeypatch.setattr(LocalStore, "read_many", read_many)
-    assert table.purge(log_retention="30d").metrics["versions_deleted"] == 4
+    with intercepting(tmp_path / "t", expire):
+        history = open_table(tmp_path / "t", clock=time.clock()).history()
+        assert [entry["version"] for entry in history.to_pylist()] == [6, 5, 4, 3, 2, 0]
+        expiring.write_bytes(version_file(tmp_path / "t", 2).read_bytes())
+        table = open_table(tmp_path / "t", clock=time.clock())
+        assert table.purge(log_retention="30d").metrics["versions_deleted"] == 4
     assert ids(it.open(tmp_path / "t")) == list(range(6))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import pytest
 import indextables as it
 from indextables.clock import UNKNOWN_MS
 from indextables.errors import StorageError, StorageRefused
-from indextables.operations import deletion, verbs
-from indextables.storage import Entry, LocalStore, generic
+from indextables.operations import verbs
+from indextables.storage import Entry, generic
 from indextables.table.context import TableContext
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.states import entry, write_manifest, write_state
 from tests.support.tables import SCHEMA, tree, version_file, write_version
 
@@ -153,34 +154,34 @@ def test_an_unreadable_state_keeps_all_manifests(table: Path) -> None:
     assert live(table) == {2, 3, 4, 5, 6}
 
 
-def test_a_state_that_arrives_meanwhile_keeps_all_manifests(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_arrives_meanwhile_keeps_all_manifests(table: Path) -> None:
     """It may name a manifest that nobody named before."""
     age_all(table, 8)
-    real = deletion.delete
 
-    def arrive(*arguments: Any) -> Any:
-        folder = table / LOG / f"state-v{7:020d}"
-        folder.mkdir(exist_ok=True)
-        (folder / "_manifest.json").write_text("{}")
-        return real(*arguments)
+    def arrive(call: Call, perform: Perform) -> Any:
+        if call.verb == "delete":
+            folder = table / LOG / f"state-v{7:020d}"
+            folder.mkdir(exist_ok=True)
+            (folder / "_manifest.json").write_text("{}")
+        return perform()
 
-    monkeypatch.setattr("indextables.operations.expire.purge_files.delete", arrive)
-    report = it.open(table).purge()
+    with intercepting(table, arrive):
+        report = it.open(table).purge()
     assert (report.metrics["states_deleted"], report.metrics["manifests_deleted"]) == (2, 0)
     assert "written meanwhile" in report.warnings[0]
     assert (table / LOG / name(1)).exists()
 
 
-def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path) -> None:
     age_all(table, 8)
-    real = deletion.delete
 
-    def write_again(*arguments: Any) -> Any:
-        (table / LOG / name(99)).touch()
-        return real(*arguments)
+    def write_again(call: Call, perform: Perform) -> Any:
+        if call.verb == "delete" and "/manifests/" not in call.path:
+            (table / LOG / name(99)).touch()
+        return perform()
 
-    monkeypatch.setattr("indextables.operations.expire.purge_files.delete", write_again)
-    assert it.open(table).purge().metrics["manifests_deleted"] == 1
+    with intercepting(table, write_again):
+        assert it.open(table).purge().metrics["manifests_deleted"] == 1
     assert (table / LOG / name(99)).exists()
 
 
@@ -213,26 +214,27 @@ def test_the_largest_go_first_where_there_is_a_bound(table: Path) -> None:
     assert live(table) == {2, 3, 4, 5, 6}
 
 
-def test_a_deletion_is_tried_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_is_tried_again(table: Path) -> None:
     age_all(table, 8)
-    monkeypatch.setattr(deletion, "PAUSE_SECONDS", 0)
-    real, tried, lock = LocalStore.delete, dict[str, int](), threading.Lock()
+    tried, lock = dict[str, int](), threading.Lock()
 
-    def delete(self: LocalStore, path: str) -> None:
+    def busy(call: Call, perform: Perform) -> Any:
+        path = call.path
+        if call.verb != "delete":
+            return perform()
         with lock:
             tried[path] = tried.get(path, 0) + 1
         if path.endswith("1.split") and tried[path] <= 3:
             raise StorageError(f"{path!r}: the store is busy")
         if path.endswith(name(99)):
             raise StorageRefused(f"{path!r}: not allowed")
-        real(self, path)
+        return perform()
 
-    monkeypatch.setattr(LocalStore, "delete", delete)
-    report = it.open(table).purge()
+    with intercepting(table, busy):
+        report = it.open(table).purge()
     assert (report.status, report.metrics["files_deleted"], report.metrics["manifests_deleted"]) == ("partial", 1, 1)
     assert "not allowed" in report.warnings[0]
     assert sorted(tried.values()) == [1, 1, 1, 1, 4]
-    monkeypatch.undo()
     assert it.open(table).purge().metrics["manifests_deleted"] == 1, "the next purge goes on where this one ended"
 
 
@@ -278,19 +280,19 @@ def test_story_1_what_a_retained_version_added_stays(table: Path) -> None:
     assert live(table, 3) == {1, 2, 3}
 
 
-def test_story_2_files_without_an_age_stay(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_story_2_files_without_an_age_stay(table: Path) -> None:
     split(table, 77)
     age_all(table, 20)
     before = tree(table)
-    real = LocalStore.list
 
-    def list_(self: LocalStore, folder: str, after: str | None = None) -> Iterator[Entry]:
-        for found in real(self, folder, after):
-            is_unknown = found.path.endswith(".split") or "manifest" in found.path
-            yield Entry(found.path, found.size, UNKNOWN_MS) if is_unknown else found
+    def ageless(call: Call, perform: Perform) -> Any:
+        if call.verb != "list":
+            return perform()
+        are_unknown = [(entry, entry.path.endswith(".split") or "manifest" in entry.path) for entry in perform()]
+        return [Entry(entry.path, entry.size, UNKNOWN_MS) if is_unknown else entry for entry, is_unknown in are_unknown]
 
-    monkeypatch.setattr(LocalStore, "list", list_)
-    report = it.open(table, options=AT_ONCE).purge("0s")
+    with intercepting(table, ageless):
+        report = it.open(table, options=AT_ONCE).purge("0s")
     assert (report.status, tree(table)) == ("no_action", before)
     assert report.warnings == ["the store does not say how old 2 splits are: they are kept"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.storage import LocalStore
 from tests.operations.expire.test_purge_log import name, split, state
+from tests.support.intercepted_store import Call, Interceptor, Perform, intercepting
 from tests.support.states import entry, write_manifest, write_state
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file, write_version
 
@@ -120,19 +120,19 @@ def test_a_young_manifest_that_no_state_names_stays(tmp_path: Path) -> None:
     assert (tmp_path / "t" / LOG / name(99)).exists()
 
 
-def test_a_state_that_arrives_meanwhile_keeps_all_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_arrives_meanwhile_keeps_all_manifests(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 8, 4, **FORMATS["avro"])
     table.overwrite(rows(0, 4))
     manifests = {path for path in log_files(tmp_path / "t") if "manifest-" in path}
-    real = LocalStore.delete
 
-    def delete(self: LocalStore, path: str) -> None:
-        real(self, path)
-        if "state-v" in path and not (tmp_path / "t" / LOG / f"state-v{50:020d}").exists():
+    def arrive(call: Call, perform: Perform) -> Any:
+        result = perform()
+        if call.verb == "delete" and "state-v" in call.path and not (tmp_path / "t" / LOG / f"state-v{50:020d}").exists():
             write_state(tmp_path / "t" / LOG, 50, {}, form="avro")
+        return result
 
-    monkeypatch.setattr(LocalStore, "delete", delete)
-    report = it.open(tmp_path / "t").truncate_history()
+    with intercepting(tmp_path / "t", arrive):
+        report = it.open(tmp_path / "t").truncate_history()
     assert report.metrics["manifests_deleted"] == 0
     assert any("a state was written meanwhile" in text for text in report.warnings)
     assert manifests <= log_files(tmp_path / "t")
@@ -175,7 +175,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, form: str) -> None:
     """Before and after every change of the store, one after the other; then it is run again, to its end."""
     newest = make(tmp_path / "t", 7, 4, **FORMATS[form]).version
     expected = ids(it.open(tmp_path / "t"))
@@ -185,8 +185,8 @@ def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, monke
         for path, data in tree(tmp_path / "t").items():
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             (copy / path).write_bytes(data)
-        with monkeypatch.context() as patch:
-            steps = _killed_at(patch, at)
+        steps, kill = _killed_at(at)
+        with intercepting(copy, kill):
             try:
                 it.open(copy).truncate_history()
             except Killed:
@@ -203,7 +203,7 @@ def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, monke
     assert points >= 16, "six versions, two checkpoints and what is written, each before and after"
 
 
-def _killed_at(patch: pytest.MonkeyPatch, at: int) -> list[int]:
+def _killed_at(at: int) -> tuple[list[int], Interceptor]:
     steps = [0]
     guard = threading.Lock()
 
@@ -213,18 +213,15 @@ def _killed_at(patch: pytest.MonkeyPatch, at: int) -> list[int]:
             if steps[0] > at:  # whatever other threads try after the kill does not happen either
                 raise Killed
 
-    def wrapped(real: Any) -> Any:
-        def call(*arguments: Any, **named: Any) -> Any:
-            point()
-            result = real(*arguments, **named)
-            point()
-            return result
+    def kill(call: Call, perform: Perform) -> Any:
+        if not call.changes:
+            return perform()
+        point()
+        result = perform()
+        point()
+        return result
 
-        return call
-
-    for verb in ("create", "replace", "delete"):
-        patch.setattr(LocalStore, verb, wrapped(getattr(LocalStore, verb)))
-    return steps
+    return steps, kill
 
 
 def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:

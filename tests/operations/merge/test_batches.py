@@ -11,7 +11,6 @@ import pytest
 
 import indextables as it
 from indextables.actions import Add, Remove
-from indextables.log.log import TransactionLog
 from indextables.operations import verbs
 from indextables.operations.executor import in_threads
 from indextables.operations.merge import run as merge_splits
@@ -20,6 +19,7 @@ from indextables.operations.merge.task import Merged
 from indextables.rows.uncommitted_splits import describe_uncommitted
 from indextables.state.checkpoints.avro.state_files import read_state_manifest
 from indextables.table.context import TableContext
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import ids, make, rows
 
 DAYS = 6
@@ -104,19 +104,18 @@ def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) ->
     assert ids(table) == list(range(60))
 
 
-def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    watched = Watched()
-    real, calls = TransactionLog.write, [0]
+    watched, calls = Watched(), [0]
 
-    def write(self: TransactionLog, *given: Any, **named: Any) -> bool:
-        calls[0] += 1
-        if calls[0] == 2:
+    def unanswered(call: Call, perform: Perform) -> Any:
+        calls[0] += call.commits
+        if call.commits and calls[0] == 2:
             raise it.StorageError("no answer at the second commit")
-        return real(self, *given, **named)
+        return perform()
 
-    monkeypatch.setattr(TransactionLog, "write", write)
-    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+    with intercepting(tmp_path / "t", unanswered):
+        report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
     lost = [result.add.path for result in watched.merged[2:4] if result.add is not None]
     assert len(lost) == 2
     assert report.warnings == [f"no answer at the second commit; {describe_uncommitted(lost)}"]
@@ -127,20 +126,20 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path, monkeypatch:
     assert ids(table) == list(range(60))
 
 
-def test_an_unknown_commit_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_commit_is_said_to_be_one(tmp_path: Path) -> None:
     """Field-notes 6 no. 7: the commit landed, the answer did not; nothing is deleted, and rows are there once."""
     with_days(tmp_path / "t")
-    real, calls = TransactionLog.write, [0]
+    calls = [0]
 
-    def write(self: TransactionLog, *given: Any, **named: Any) -> bool:
-        calls[0] += 1
-        made = real(self, *given, **named)
-        if calls[0] == 1:
+    def unanswered(call: Call, perform: Perform) -> Any:
+        made = perform()
+        calls[0] += call.commits
+        if call.commits and calls[0] == 1:
             raise it.CommitUnknown("version 3 may have been written")
         return made
 
-    monkeypatch.setattr(TransactionLog, "write", write)
-    report, table = merge(tmp_path / "t", options={"merge.batchSize": "3"})
+    with intercepting(tmp_path / "t", unanswered):
+        report, table = merge(tmp_path / "t", options={"merge.batchSize": "3"})
     assert len(report.warnings) == 1
     assert report.warnings[0].startswith("version 3 may have been written; unless that version holds them, 3 splits are in no version and")
     assert (table.version, table.files().num_rows) == (4, DAYS)
@@ -155,18 +154,18 @@ def test_where_all_batches_fail_the_first_error_is_raised(tmp_path: Path) -> Non
     assert it.open(tmp_path / "t").version == 2
 
 
-def test_a_group_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_fails_fails_alone(tmp_path: Path) -> None:
     table = with_days(tmp_path / "t")
     unlucky = table.files("date = '2024-01-03'").column("path")[0].as_py()
-    real = merge_splits.MergeTask._merged
 
-    def merged(self: Any, group: Any, sources: Any) -> Add:
-        if any(add.path == unlucky for add in group.sources):
+    def full(call: Call, perform: Perform) -> Any:
+        if (call.verb, call.path) == ("local_path", unlucky):
             raise OSError(28, "No space left on device")
-        return real(self, group, sources)
+        return perform()
 
-    monkeypatch.setattr(merge_splits.MergeTask, "_merged", merged)
-    report, table = merge(tmp_path / "t")
+    with intercepting(tmp_path / "t", full):
+        report, _ = merge(tmp_path / "t")
+    table = it.open(tmp_path / "t")
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 3)
     assert report.warnings == [f"the 2 splits from {unlucky!r} on could not be merged: [Errno 28] No space left on device"]
     assert ids(table) == list(range(60))

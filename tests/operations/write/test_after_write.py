@@ -10,8 +10,7 @@ import pytest
 
 import indextables as it
 from indextables.cli.main import main
-from indextables.operations.merge import run as merge_splits
-from indextables.operations.write import after_write
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import ids, make, rows
 
 MERGE = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSourceSplits": "4"}
@@ -62,17 +61,20 @@ def test_an_overwrite_and_a_repeated_txn(tmp_path: Path) -> None:
     assert not any(name.startswith("merge_") for name in again.metrics)
 
 
-def test_a_failed_merge_is_a_warning_of_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make(tmp_path / "t", appends=3, each=5, partition_by=[], **MERGE)
+def test_a_failed_merge_is_a_warning_of_the_write(tmp_path: Path) -> None:
+    make(tmp_path / "t", appends=3, each=5, partition_by=[], **MERGE)
 
-    def broken(*_: Any) -> None:
-        raise it.StorageError("the store did not answer")
+    def broken(call: Call, perform: Perform) -> Any:
+        if call.verb == "local_path":
+            raise it.StorageError("the store did not answer")
+        return perform()
 
-    monkeypatch.setattr(merge_splits.MergeTask, "_merged", broken)
-    report = table.append(rows(15, 5))
+    with intercepting(tmp_path / "t", broken):
+        table = it.open(tmp_path / "t")
+        report = table.append(rows(15, 5))
     assert (report.status, report.version, table.version) == ("success", 4, 4)
     assert report.warnings == ["the merge after the write failed: the store did not answer"]
-    assert ids(table) == list(range(20))
+    assert ids(it.open(tmp_path / "t")) == list(range(20))
 
 
 def test_a_purge_follows_a_merge(tmp_path: Path) -> None:
@@ -105,18 +107,20 @@ def test_a_purge_follows_every_so_many_versions(tmp_path: Path) -> None:
     assert purged == [6, 10, 15]
 
 
-def test_a_purge_that_fails_or_may_not_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make(tmp_path / "t", **PURGE, **{"purgeOnWrite.triggerAfterWrites": "1"})
+def test_a_purge_that_fails_or_may_not_is_a_warning(tmp_path: Path) -> None:
+    make(tmp_path / "t", **PURGE, **{"purgeOnWrite.triggerAfterWrites": "1"})
     safe = it.open(tmp_path / "t", options={"purge.retentionCheckEnabled": "true"})
     report = safe.append(rows(0, 1))
     assert (report.status, report.version) == ("success", 1)
     assert report.warnings[0].startswith("the purge after the write failed: older_than '0h' is less than 24h")
 
-    def broken(*_: Any) -> None:
-        raise OSError("disk on fire")
+    def broken(call: Call, perform: Perform) -> Any:
+        if (call.verb, call.path) == ("list", ""):
+            raise OSError("disk on fire")
+        return perform()
 
-    monkeypatch.setattr(after_write, "purge", broken)
-    report = table.append(rows(1, 1))
+    with intercepting(tmp_path / "t", broken):
+        report = it.open(tmp_path / "t").append(rows(1, 1))
     assert (report.status, report.version, report.warnings) == ("success", 2, ["the purge after the write failed: disk on fire"])
     assert ids(it.open(tmp_path / "t")) == [0, 1]
 

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.actions import Action, Txn
+from indextables.actions import Txn
 from indextables.errors import CommitUnknown, StorageError
-from indextables.log.log import TransactionLog
 from indextables.operations import verbs
 from indextables.operations.expire.purge_files import purge
 from indextables.operations.write import run as write
 from indextables.rows import uncommitted_splits as leftovers
-from indextables.storage import LocalStore
 from indextables.table.context import TableContext
+from tests.support.intercepted_store import Call, Interceptor, Perform, intercepting
 from tests.support.tables import ids, make, rows
 
 
@@ -35,13 +34,17 @@ def purged(table: Path, left: set[str]) -> None:
     assert splits(table) == before - left
 
 
-def outrun(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-    def never(self: TransactionLog, version: int, actions: list[Action], *, compress: bool) -> bool:
+def no_commit(error: BaseException | None = None) -> Interceptor:
+    """Another writer always has the number already, or the store fails."""
+
+    def intercept(call: Call, perform: Perform) -> Any:
+        if not call.commits:
+            return perform()
         if error is not None:
             raise error
         return False
 
-    monkeypatch.setattr(TransactionLog, "write", never)
+    return intercept
 
 
 @pytest.mark.parametrize(
@@ -52,16 +55,12 @@ def outrun(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> N
         (CommitUnknown("version 3 may have been written"), it.CommitUnknown, "unless that version holds them"),
     ],
 )
-def test_a_commit_that_fails_names_its_splits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None, raised: type[Exception], words: str
-) -> None:
+def test_a_commit_that_fails_names_its_splits(tmp_path: Path, failure: Exception | None, raised: type[Exception], words: str) -> None:
     options = {"transaction.retry.maxAttempts": "2", "transaction.retry.baseDelayMs": "1"}
-    table = it.open(make(tmp_path / "t", appends=2).path, options=options)
+    table = make(tmp_path / "t", appends=2)
     before = splits(tmp_path / "t")
-    with monkeypatch.context() as patch:
-        outrun(patch, failure)
-        with pytest.raises(raised, match=words) as told:
-            table.append(rows(100, 4))
+    with intercepting(tmp_path / "t", no_commit(failure)), pytest.raises(raised, match=words) as told:
+        it.open(tmp_path / "t", options=options).append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert len(left) == 2
     assert all(repr(path) in str(told.value) for path in left)
@@ -70,21 +69,20 @@ def test_a_commit_that_fails_names_its_splits(
     assert ids(table) == list(range(20))
 
 
-def test_a_store_that_fails_between_two_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_between_two_splits(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     before = splits(tmp_path / "t")
-    real, done = LocalStore.upload, []
+    done: list[str] = []
 
-    def upload(self: LocalStore, source: Path, path: str) -> int:
-        if done:
-            raise StorageError(f"{path!r}: no space left on device")
-        done.append(path)
-        return real(self, source, path)
+    def full(call: Call, perform: Perform) -> Any:
+        if call.verb == "upload":
+            if done:
+                raise StorageError(f"{call.path!r}: no space left on device")
+            done.append(call.path)
+        return perform()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "upload", upload)
-        with pytest.raises(it.StorageError, match="no space left") as told:
-            table.append(rows(100, 4))
+    with intercepting(tmp_path / "t", full), pytest.raises(it.StorageError, match="no space left") as told:
+        it.open(tmp_path / "t").append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert left == set(done)
     assert f"1 split is in no version and left to purge: {done[0]!r}" in str(told.value)
@@ -106,15 +104,10 @@ def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_pat
     assert ids(it.open(tmp_path / "t")) == [*range(10), *range(100, 104)]
 
 
-def test_an_interrupted_write_logs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    table = make(tmp_path / "t", appends=1)
-
-    def interrupted(*arguments: Any, **options: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(write, "transact", interrupted)
-    with pytest.raises(KeyboardInterrupt) as told:
-        table.append(rows(100, 4))
+def test_an_interrupted_write_logs_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make(tmp_path / "t", appends=1)
+    with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as told:
+        it.open(tmp_path / "t").append(rows(100, 4))
     assert told.value.__notes__[0].startswith("2 splits are in no version and left to purge: ")
     assert caplog.records[-1].event == "splits_left"
 

@@ -25,6 +25,7 @@ from indextables.operations.merge import merge_splits
 from indextables.operations.repair import repair
 from indextables.operations.search import bind, count, explain_filter, scan, search
 from indextables.operations.write import new_metadata, prepare_write, write_rows, write_version_zero
+from indextables.splits import fitting
 from indextables.table import Explain, Snapshot, TableContext, cooldown, public_table, read_changes, read_history, version_at
 
 Path = str | os.PathLike[str]
@@ -88,7 +89,8 @@ class Table:
     @property
     def warnings(self) -> list[str]:
         """What reading this version has to work around: a broken checkpoint, a gap, a bad option in the table's configuration."""
-        config = self._context.config.with_table(self._snapshot.metadata.configuration)
+        snapshot = self._snapshot
+        config = fitting(self._context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns)
         return [*self._snapshot.warnings, *config.warnings]
 
     def refresh(self, max_staleness: float = 0) -> Table:

@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from indextables import limits
@@ -301,6 +301,11 @@ class Config:
 
     def with_table(self, table: Mapping[str, str]) -> Config:
         return Config.of(self.options, table)
+
+    def without_misfits(self, misfits: Mapping[str, str]) -> Config:
+        """Values of the table that do not fit its columns, by name, are ignored like other bad values; those of the call stay."""
+        bad = {name: f"table configuration {why}" for name, why in misfits.items() if name in self.table and name not in self.options}
+        return replace(self, table={name: text for name, text in self.table.items() if name not in bad}, bad={**self.bad, **bad})
 
     def get(self, name: str) -> Any:
         key = _BY_NAME[name.lower()]

@@ -10,7 +10,7 @@ from indextables.actions import Add
 from indextables.config import Config
 from indextables.errors import StorageError
 from indextables.paths import is_our_split
-from indextables.splits import DocMapping, UpstreamTable, fingerprint, is_upstream_split, translate
+from indextables.splits import DocMapping, UpstreamTable, fingerprint, fitting, is_upstream_split, translate
 from indextables.storage import Downloads, cache_folder
 from indextables.table import Snapshot, TableContext
 
@@ -26,6 +26,7 @@ def is_upstream(add: Add) -> bool:
 
 def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
     """What a translation needs to know of the table; `config` includes the table's own."""
+    config = fitting(config, snapshot.schema, snapshot.partition_columns)
     mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
     return UpstreamTable(
         snapshot.schema,

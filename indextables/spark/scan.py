@@ -14,7 +14,7 @@ from indextables.operations.search import SCORE, check_columns
 from indextables.predicates import Predicate
 from indextables.rows import LiveRows, LiveSplit
 from indextables.spark.options import SourceOptions
-from indextables.splits import DocMapping, ParsedQuery, parse_query
+from indextables.splits import DocMapping, ParsedQuery, fitting, parse_query
 from indextables.storage import StoreSpec
 from indextables.table import Snapshot, TableContext
 
@@ -76,7 +76,8 @@ def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
 def bound_query(context: TableContext, snapshot: Snapshot, query: str | None) -> ParsedQuery | None:
     if query is None:
         return None
-    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, context.config.typemap(), context.config.tokenizers())
+    config = fitting(context.config, snapshot.schema, snapshot.partition_columns)
+    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
     return parse_query(query, snapshot.schema, mapping)
 
 

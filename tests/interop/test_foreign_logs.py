@@ -250,6 +250,34 @@ def test_a_bad_option_of_a_table_is_a_warning_and_a_finding(
     capsys.readouterr()
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("indexing.typemap.nosuch", "text", "names a column that the table does not have: 'nosuch'"),
+        ("indexing.typemap.id", "ip", "is 'ip', which requires strings"),
+        ("indexing.tokenizer.id", "en_stem", "requires a column indexed as text"),
+        ("indexing.tokenizer.nosuch", "en_stem", "names a column that the table does not have: 'nosuch'"),
+    ],
+)
+def test_a_table_option_that_does_not_fit_its_column_is_a_finding_and_searches_go_on(
+    tmp_path: Path, key: str, value: str, problem: str
+) -> None:
+    table = with_option(tmp_path / "t", f"spark.indextables.{key}", value)
+    (warning,) = table.warnings
+    assert warning.startswith(f"table configuration {key} {problem}")
+    assert warning.endswith(": it is ignored")
+    assert len(table.search("timeout").to_pylist()) > 0
+    assert table.aggregate({"n": ("count", "*")}, query="timeout").to_pylist()[0]["n"] > 0
+    (finding,) = table.doctor()
+    assert (finding.code, str(finding.severity)) == ("bad-option", "warning")
+    assert warning in finding.message
+    assert table.health()["status"] == "warning"
+    with pytest.raises(ConfigError, match=key):
+        table.append(rows(100, 1))
+    with pytest.raises(ConfigError, match=key):
+        it.open(tmp_path / "t", options={key: value}).search("timeout")
+
+
 def test_writes_and_purges_refuse_a_bad_table_option_unless_the_call_overrides_it(tmp_path: Path) -> None:
     table = with_option(tmp_path / "t", "spark.indextables.logRetention.duration", "forever")
     refused = r"table configuration logRetention\.duration = 'forever' is not .*; give logRetention\.duration as an option of this call"

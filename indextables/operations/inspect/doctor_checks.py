@@ -34,6 +34,7 @@ from indextables.operations.findings import Finding, Severity, command, counted,
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
 from indextables.operations.verbs import MergeSplits, Purge
+from indextables.splits import fitting
 from indextables.state import HOUR, Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
@@ -117,7 +118,7 @@ class Examination:
             yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _options(self) -> Iterator[Finding]:
-        for warning in self.context.config.warnings:
+        for warning in fitting(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
             message = f"{warning}; writing and purging are refused unless the call gives another value"
             yield Finding("bad-option", Severity.WARNING, message, command("config", self.table))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.splits.index import mapping
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping
+from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping, fitting
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
@@ -41,6 +41,7 @@ __all__ = [
     "analyzer",
     "build_index",
     "combine_metas",
+    "fitting",
     "grams",
     "index_files",
     "index_schema",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.config import COLUMN_WORDS, TOKENIZER_PREFIX, TYPEMAP_PREFIX
+from indextables.config import COLUMN_WORDS, TOKENIZER_PREFIX, TYPEMAP_PREFIX, Config
 from indextables.errors import ConfigError, SchemaMismatch
 from indextables.schema import canonical_type
 
@@ -90,6 +90,28 @@ class DocMapping:
 
     def tokenizer(self, column: str) -> str:
         return dict(self.tokenizers).get(column, DEFAULT)
+
+
+def fitting(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
+    """The configuration without the table's own `indexing.*` values that do not fit its columns, which other programs may have written.
+
+    Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`
+    refuses it.
+    """
+    typemap, misfits = config.typemap(), {}
+    for column, word in tuple(typemap.items()):
+        try:
+            _check_mode(schema, partition_columns, column, word)
+        except ConfigError as error:
+            misfits[TYPEMAP_PREFIX + column] = str(error)
+            del typemap[column]
+    for column, word in config.tokenizers().items():
+        try:
+            kinds = {field.name: typemap.get(column) or _kind(field, partition_columns) for field in schema if field.name == column}
+            _check_tokenizer(kinds, column, word)
+        except (ConfigError, SchemaMismatch) as error:
+            misfits[TOKENIZER_PREFIX + column] = str(error)
+    return config.without_misfits(misfits)
 
 
 def is_object(kind: pa.DataType) -> bool:

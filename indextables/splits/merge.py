@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import uuid
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,7 @@ from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index to compare with their rows
 _NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
+logger = logging.getLogger("indextables")
 
 
 class BrokenSource(SplitCorrupted):
@@ -158,6 +160,7 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
 
 
 def _reindex(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
+    logger.info("Re-indexing the rows of %s splits: their indexes cannot be merged", len(parts), extra={"event": "rows_reindexed"})
     first = parts[0].hotcache
     writer = SplitWriter(
         parts[0].schema,

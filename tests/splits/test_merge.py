@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,19 @@ import pytest
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, SplitWriter, merge_splits
-from indextables.splits import merge as merge_module
 from tests.support.seeds import random_seed
-from tests.support.splits import LOGS_MAPPING, batch_of, found_rows, log_batch, matches, multiset, read_all, write_logs, write_split
+from tests.support.splits import (
+    LOGS_MAPPING,
+    batch_of,
+    found_rows,
+    log_batch,
+    matches,
+    multiset,
+    read_all,
+    reindexings,
+    write_logs,
+    write_split,
+)
 
 QUERIES = (
     "timeout", "timeout AND NOT disk", '"disk full"', "NOT retry", "level:ERROR", "status:[100 TO 400]", "latency:<0", "ok:true -timeout",
@@ -23,12 +34,10 @@ QUERIES = (
 
 
 @pytest.fixture
-def reindexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reindexed() -> Iterator[list[int]]:
     """Contains one entry per merge that fell back to re-indexing the rows."""
-    calls: list[int] = []
-    real = merge_module._reindex
-    monkeypatch.setattr(merge_module, "_reindex", lambda *given: calls.append(1) or real(*given))
-    return calls
+    with reindexings() as calls:
+        yield calls
 
 
 def sources(folder: Path, counts: list[int], first_seed: int = 0) -> list[Path]:

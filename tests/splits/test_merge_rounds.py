@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pytest
 from indextables.splits import DocMapping, SplitReader, merge_splits, parse_query
 from indextables.splits import merge as merge_module
 from tests.support.seeds import random_seed
-from tests.support.splits import multiset, read_all, write_split
+from tests.support.splits import multiset, read_all, reindexings, write_split
 
 SEED = 11
 SCHEMA = pa.schema(
@@ -79,13 +79,11 @@ class Answers:
 
 
 @pytest.fixture
-def no_reindexing(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_reindexing() -> Iterator[None]:
     """Fail if a merge falls back to re-indexing the rows."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("the rows were re-indexed")
-
-    monkeypatch.setattr(merge_module, "_reindex", refuse)
+    with reindexings() as calls:
+        yield
+    assert calls == []
 
 
 def write_parts(folder: Path, sizes: Sequence[int], choose: random.Random) -> list[Path]:
@@ -158,10 +156,8 @@ def test_documents_that_do_not_match_their_rows_are_re_indexed(tmp_path: Path, m
         return list(reversed(real(*arguments)))  # type: ignore[arg-type]
 
     monkeypatch.setattr(merge_module, "_document_order", swapped)
-    calls: list[int] = []
-    again = merge_module._reindex
-    monkeypatch.setattr(merge_module, "_reindex", lambda *given: calls.append(1) or again(*given))
-    merge_splits(given, tmp_path / "merged.split", tmp_path / "work")
+    with reindexings() as calls:
+        merge_splits(given, tmp_path / "merged.split", tmp_path / "work")
     assert calls == [1]
     assert multiset([read_all(tmp_path / "merged.split")]) == multiset([read_all(path) for path in given])
     merged = Answers(tmp_path / "merged.split")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,24 @@ def found_rows(reader: SplitReader, text: str) -> Counter[str]:
 
 def batch_of(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+@contextmanager
+def reindexings() -> Iterator[list[int]]:
+    """A list with one entry per merge, made inside, that fell back to re-indexing the rows. The log reports each."""
+    found: list[int] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if getattr(record, "event", "") == "rows_reindexed":
+                found.append(1)
+
+    logger, handler = logging.getLogger("indextables"), Handler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield found
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)

@@ -21,7 +21,7 @@ from pyarrow import csv
 import indextables as it
 from indextables.cli.main import main
 from indextables.config import KEYS, PREFIX
-from indextables.rows import jsonl, sources
+from indextables.rows import sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
 AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
@@ -179,18 +179,17 @@ def test_a_bad_value_of_a_csv_file_is_named(tmp_path: Path, capsys: pytest.Captu
     assert it.open(tmp_path / "t").version == 0
 
 
-def test_lines_of_json_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_json_are_streamed(tmp_path: Path) -> None:
     """Into a table whose types are known: memory does not grow with the file."""
-    monkeypatch.setattr(jsonl, "_LINE", 4096)
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("none", pa.string())])
-    lines = [json.dumps({"id": n, "ts": "2024-01-01T00:00:00.5Z" if n % 2 else None}) for n in range(2000)]
+    lines = [json.dumps({"id": n, "ts": "2024-01-01T00:00:00.5Z" if n % 2 else None}) for n in range(110_000)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     batches = list(sources.open_source(str(tmp_path / "x.jsonl"), None, schema))
     assert len(batches) > 10
     found = pa.Table.from_batches(batches)
     assert found.schema.equals(schema)
-    assert found.column("id").to_pylist() == list(range(2000))
-    assert found.column("ts").null_count == 1000
+    assert found.column("id").to_pylist() == list(range(110_000))
+    assert found.column("ts").null_count == 55_000
 
 
 def test_create_by_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 import indextables as it
-from indextables.storage import Entry, open_store
-from indextables.storage.remote import RemoteStore
+from indextables.storage import open_store
 from tests.contract.conftest import spec_of
 from tests.operations.expire.test_purge_model import SEED, STEPS, history_of
+from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.modeled_table import RemoteModeledTable
 from tests.support.s3 import Server
 from tests.support.seeds import random_seed
@@ -26,19 +24,19 @@ def keys(server: Server, place: str) -> set[str]:
     return {entry.path for entry in open_store(spec_of(place, **server.options)).list("")}
 
 
-def test_r10_on_s3(mini: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r10_on_s3(mini: Server, tmp_path: Path) -> None:
     """What is listed is compared with the model after every purge; times are the table's, everything else is the server's."""
-    real, seed = RemoteStore.list, random_seed(SEED)
+    seed = random_seed(SEED)
     deleted = read = 0
     for number in range(HISTORIES):
         place, rng = mini.place(), random.Random(seed - number)
         table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=open_store(spec_of(place, **mini.options)))
 
-        def listed(self: RemoteStore, folder: str, after: str | None = None, table: RemoteModeledTable = table) -> Iterator[Entry]:
-            return map(table.listed_as, real(self, folder, after))
+        def listed(call: Call, perform: Perform, table: RemoteModeledTable = table) -> Any:
+            return list(map(table.listed_as, perform())) if call.verb == "list" else perform()
 
-        monkeypatch.setattr(RemoteStore, "list", listed)
-        gone, again = history_of(table, rng, seed - number, place, mini.options)
+        with intercepting(place, listed, **mini.options):
+            gone, again = history_of(table, rng, seed - number, place, mini.options)
         deleted, read = deleted + gone, read + again
     print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {seed} and below: {deleted} files went, {read} versions were read again")
     assert deleted > 10 * HISTORIES

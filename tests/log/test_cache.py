@@ -192,27 +192,30 @@ def test_the_door_of_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
-def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int) -> None:
     """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
-    monkeypatch.setattr(opening, "MAX_RECHECKED", 1)
+    most = opening.MAX_RECHECKED
+    for version in range(6, most + 6):
+        append(store, version, f"f{version}")
+    end = most + 6
     reading = Reading(cache_ms=cache_ms)
     log = TransactionLog(store, reading)
     snapshot = load_snapshot(log)
-    for version in range(6, 9):
+    for version in range(end, end + 3):
         append(store, version, f"f{version}")
         store.shown.clear()
         snapshot = advance(log, snapshot)
-        assert store.shown == [names.version_path(version - 1), names.version_path(version)]
+        assert store.shown == [names.version_path(each) for each in range(version - most, version + 1)]
     store.files[names.pointer_path()] = b"{}"
     snapshot = advance(log, snapshot)
-    assert snapshot.version == 8
+    assert snapshot.version == end + 2
     if cache_ms:
         held = cache.cache_of(store.spec).last_listing
         assert held == log.look()
         assert held is not None
-        assert (len(held.versions), held.has_pointer) == (9, True)
-    store.delete(names.version_path(8))
-    assert advance(log, snapshot).version == 7
+        assert (len(held.versions), held.has_pointer) == (end + 3, True)
+    store.delete(names.version_path(end + 2))
+    assert advance(log, snapshot).version == end + 1
     create(store, "y")
     assert advance(log, snapshot).metadata.id == "y"
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import limits
+from indextables.errors import SplitCorrupted
 from indextables.splits import SplitReader
 from indextables.splits.format import block_cache as blocks
 from tests.support.splits import batch_of, write_split
@@ -23,16 +24,19 @@ def reader(tmp_path: Path) -> Iterator[SplitReader]:
         yield found
 
 
-def test_few_rows_come_from_cached_blocks(reader: SplitReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_come_from_cached_blocks(reader: SplitReader, tmp_path: Path) -> None:
     numbers = [4999, 3, 1030, 3]
     first = reader.take(numbers)
     assert first.column("n").to_pylist() == numbers
     assert reader.take(numbers, ["t"]).to_pydict() == {"t": [f"row {n}" for n in numbers]}
     assert reader.take(numbers, ["t", "n"]).column_names == ["t", "n"]
     assert len(blocks._blocks) == 9  # three blocks, for three sets of columns
-    monkeypatch.setattr(reader._rows, "_read", None)
+    with (tmp_path / "a.split").open("r+b") as file:  # from here on no block can be read
+        file.write(bytes((tmp_path / "a.split").stat().st_size))
     assert reader.take(numbers) == first
     assert reader.take([5, 2000 - 900]).column("n").to_pylist() == [5, 1100]
+    with pytest.raises(SplitCorrupted):
+        reader.take([2500])
 
 
 def test_splits_do_not_share_blocks(reader: SplitReader, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_rows_counts_and_searches(tmp_path: Path, cache: Path, files: Files, cap
     assert tree(path) == before
 
 
-def test_a_split_is_decoded_once_and_cached_atomically(tmp_path: Path, cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_is_decoded_once_and_cached_atomically(tmp_path: Path, cache: Path, files: Files) -> None:
     path = make_upstream_table(tmp_path / "t", [(bundle(files), 12)])
     answers: list[int] = []
     threads = [threading.Thread(target=lambda: answers.append(it.open(path).search("refused", limit=20).num_rows)) for _ in range(4)]
@@ -72,9 +72,11 @@ def test_a_split_is_decoded_once_and_cached_atomically(tmp_path: Path, cache: Pa
     for thread in threads:
         thread.join()
     assert answers == [6] * 4
-    assert [file.suffix for file in cache.rglob("*") if file.is_file()] == [".split"]
-    monkeypatch.setattr(upstream_worker, "decode", lambda job: pytest.fail("it is in the cache"))
+    (cached,) = [file for file in cache.rglob("*") if file.is_file()]
+    assert cached.suffix == ".split"
+    before = cached.stat()
     assert it.open(path).count("id = 3") == 1
+    assert (cached.stat().st_ino, cached.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns), "a new one would be another file"
 
 
 def test_deleted_documents_stay_deleted(tmp_path: Path, cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""Aggregation: exact sums, NaN and nulls, what is read and what not, and bad requests. DuckDB agrees in test_against_duckdb.py."""
+"""Aggregation: exact sums, NaN and nulls, answers from the log alone, and invalid requests. See also test_against_duckdb.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> it.Table:
     return make(tmp_path_factory.mktemp("aggregate") / "t", appends=4, each=30)
 
 
-def one(table: it.Table, function: str, column: str, **how: Any) -> Any:
+def single_value(table: it.Table, function: str, column: str, **how: Any) -> Any:
     (row,) = table.aggregate({"v": (function, column)}, **how).to_pylist()
     return row["v"]
 
@@ -81,18 +81,23 @@ def test_tantivy_and_arrow_agree_on_the_hits_of_a_query(
             assert ours == {k: pytest.approx(v, rel=1e-14) if isinstance(v, float) else v for k, v in theirs.items()}
 
 
-def test_where_doubles_lose_rows_are_read(tmp_path: Path) -> None:
+def test_rows_are_read_where_doubles_are_not_exact(tmp_path: Path) -> None:
     big = column_of(tmp_path / "a", pa.int64(), [2**53 + 1, 1, None], [2**62, -(2**62) + 2])
-    assert [one(big, function, "v", query="*") for function in ("sum", "max", "min", "count")] == [2**53 + 4, 2**62, -(2**62) + 2, 4]
+    assert [single_value(big, function, "v", query="*") for function in ("sum", "max", "min", "count")] == [
+        2**53 + 4,
+        2**62,
+        -(2**62) + 2,
+        4,
+    ]
     odd = column_of(tmp_path / "b", pa.float64(), [math.nan, 1.0], [math.inf, None])
-    assert math.isnan(one(odd, "max", "v", query="*"))
-    assert one(odd, "min", "v", query="*") == 1.0
-    assert math.isnan(one(odd, "sum", "v", query="*"))
+    assert math.isnan(single_value(odd, "max", "v", query="*"))
+    assert single_value(odd, "min", "v", query="*") == 1.0
+    assert math.isnan(single_value(odd, "sum", "v", query="*"))
     none = column_of(tmp_path / "c", pa.int32(), [None, None])
-    assert [one(none, function, "v", query="*") for function in ("sum", "max", "avg", "count")] == [None, None, None, 0]
+    assert [single_value(none, function, "v", query="*") for function in ("sum", "max", "avg", "count")] == [None, None, None, 0]
 
 
-def test_what_the_log_knows_is_not_read(tmp_path: Path) -> None:
+def test_answers_from_the_log_read_no_split(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=3)
     for split in (tmp_path / "t").rglob("*.split"):
         split.unlink()
@@ -111,30 +116,30 @@ def test_what_the_log_knows_is_not_read(tmp_path: Path) -> None:
 def test_integers_are_added_exactly(tmp_path: Path) -> None:
     edge = 2**63 - 1
     table = column_of(tmp_path / "a", pa.int64(), [edge, -edge, 2**53], [1, None, edge, -edge])
-    assert one(table, "sum", "v") == 2**53 + 1
-    assert one(table, "max", "v") == edge
-    assert one(table, "avg", "v") == (2**53 + 1) / 6
+    assert single_value(table, "sum", "v") == 2**53 + 1
+    assert single_value(table, "max", "v") == edge
+    assert single_value(table, "avg", "v") == (2**53 + 1) / 6
     table.append(pa.table({"v": [edge]}))
     with pytest.raises(it.InvalidArgument, match="'v' does not fit into 64 bits"):
-        one(table, "sum", "v")
-    assert one(table, "avg", "v") == pytest.approx((edge + 2**53 + 1) / 7, rel=1e-15)
+        single_value(table, "sum", "v")
+    assert single_value(table, "avg", "v") == pytest.approx((edge + 2**53 + 1) / 7, rel=1e-15)
     lowest = column_of(tmp_path / "b", pa.int64(), [-(2**63)], [0])
-    assert one(lowest, "sum", "v") == -(2**63)
+    assert single_value(lowest, "sum", "v") == -(2**63)
 
 
 def test_nan_is_the_largest_number(tmp_path: Path) -> None:
     table = column_of(tmp_path / "a", pa.float64(), [1.5, math.nan, None], [-2.0, math.inf])
-    assert math.isnan(one(table, "max", "v"))
-    assert math.isnan(one(table, "sum", "v"))
-    assert (one(table, "min", "v"), one(table, "count", "v"), one(table, "count_distinct", "v")) == (-2.0, 4, 4)
+    assert math.isnan(single_value(table, "max", "v"))
+    assert math.isnan(single_value(table, "sum", "v"))
+    assert (single_value(table, "min", "v"), single_value(table, "count", "v"), single_value(table, "count_distinct", "v")) == (-2.0, 4, 4)
     only = column_of(tmp_path / "b", pa.float32(), [math.nan, math.nan], [None])
-    assert math.isnan(one(only, "min", "v"))
-    assert math.isnan(one(only, "max", "v"))
-    assert one(only, "count_distinct", "v") == 1
+    assert math.isnan(single_value(only, "min", "v"))
+    assert math.isnan(single_value(only, "max", "v"))
+    assert single_value(only, "count_distinct", "v") == 1
     assert [row["n"] for row in only.aggregate({"n": ("count", "*")}, ["v"]).to_pylist()] == [2, 1]
     zeros = column_of(tmp_path / "c", pa.float64(), [0.0, -0.0], [-0.0])
     assert zeros.aggregate({"n": ("count", "*")}, ["v"]).to_pylist() == [{"v": 0.0, "n": 3}]
-    assert one(zeros, "count_distinct", "v") == 1
+    assert single_value(zeros, "count_distinct", "v") == 1
 
 
 def test_histograms_below_zero_and_at_the_edge(tmp_path: Path) -> None:
@@ -146,7 +151,7 @@ def test_histograms_below_zero_and_at_the_edge(tmp_path: Path) -> None:
         table.aggregate({"n": ("count", "*")}, {"b": ("histogram", "v", 100)})
 
 
-def test_many_groups_are_put_together_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_groups_are_combined_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aggregate, "_CHUNK_ROWS", 100)
     table = it.create(tmp_path / "t", pa.schema([("k", pa.int64()), ("v", pa.string())]))
     for part in range(3):
@@ -197,7 +202,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
         ({"n": ("count", "*")}, {"h": ("terms", "level")}, "terms"),
     ],
 )
-def test_bad_requests_are_named(table: it.Table, aggs: Any, group_by: Any, named: str) -> None:
+def test_an_invalid_request_names_the_cause(table: it.Table, aggs: Any, group_by: Any, named: str) -> None:
     with pytest.raises(it.InvalidArgument, match=named) as caught:
         table.aggregate(aggs, group_by)
     assert "\n" not in str(caught.value)

@@ -36,7 +36,7 @@ def test_fifteen_appends_leave_a_checkpoint_of_version_10(tmp_path: Path) -> Non
     assert table.version == 15
 
 
-def test_every_verb_that_commits_makes_one(tmp_path: Path) -> None:
+def test_every_verb_that_commits_writes_checkpoints(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2, each=2, partition_by=[])
     quick = it.open(tmp_path / "t", options={"checkpoint.interval": "1"})
     quick.append(rows(10, 1))
@@ -51,10 +51,10 @@ def test_every_verb_that_commits_makes_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("error", "is_unforeseen"), [(OSError, True), (it.StorageError, False)])
-def test_a_missed_checkpoint_is_made_up_and_its_failure_is_a_warning(
+def test_a_failed_checkpoint_is_a_warning_and_the_next_commit_writes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception], is_unforeseen: bool
 ) -> None:
-    """CON-11: the commit stands, whatever becomes of its checkpoint. Only of what was not preview_cleanup is the trace of any use."""
+    """CON-11: the commit succeeds even if its checkpoint fails. A traceback is logged only for unexpected errors."""
     make(tmp_path / "t", appends=9, each=1, partition_by=[])
     table = it.open(tmp_path / "t")
 
@@ -83,7 +83,7 @@ def test_another_writers_checkpoint_counts(tmp_path: Path) -> None:
     assert bases(tmp_path / "t") == (8,)
 
 
-def test_switched_off_there_are_none_but_those_asked_for(tmp_path: Path) -> None:
+def test_without_automatic_checkpoints_only_explicit_ones_are_written(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", make(tmp_path / "u", appends=0).schema, options={"checkpoint.enabled": "false"})
     for number in range(12):
         table.append(rows(number, 1))
@@ -92,8 +92,8 @@ def test_switched_off_there_are_none_but_those_asked_for(tmp_path: Path) -> None
     assert bases(tmp_path / "t") == (12,)
 
 
-def test_a_merge_leaves_a_state_without_the_dead(tmp_path: Path) -> None:
-    """CMP-05: where there is a state already, and unless it is switched off."""
+def test_a_merge_compacts_the_state(tmp_path: Path) -> None:
+    """CMP-05: if the table has a state and compaction is enabled."""
     table = make(tmp_path / "t", appends=4, each=2, partition_by=[])
     table.checkpoint()
     table.append(rows(50, 2))
@@ -108,8 +108,8 @@ def test_a_merge_leaves_a_state_without_the_dead(tmp_path: Path) -> None:
     assert ids(it.open(tmp_path / "t")) == [*range(8), 50, 51, 60, 61]
 
 
-def test_a_merge_compacts_also_a_state_that_its_own_process_wrote(tmp_path: Path) -> None:
-    """CMP-05: what the process remembers of the table was never read from that state."""
+def test_a_merge_compacts_a_state_that_the_same_process_wrote(tmp_path: Path) -> None:
+    """CMP-05: the cached snapshot of the process was not read from that state."""
     table = make(tmp_path / "t", appends=12, each=1, partition_by=[])
     assert bases(tmp_path / "t") == (10,)
     table.merge_splits()

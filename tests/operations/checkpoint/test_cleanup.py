@@ -20,7 +20,7 @@ ADD = {"size": 1, "modificationTime": 1, "dataChange": True, "partitionValues": 
 
 @pytest.fixture(autouse=True)
 def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at where JSON checkpoints lie."""
+    """These tests look for files of JSON checkpoints."""
     monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
 
 
@@ -34,7 +34,7 @@ def age(path: Path, days: float) -> None:
 
 
 def build(path: Path, versions: int, **options: Any) -> it.Table:
-    """A table whose versions 1 … add one file each; plain files, written in no time."""
+    """A table whose versions from 1 on add one file each, written without the product."""
     table = it.create(path, SCHEMA, options={"checkpoint.enabled": "false", **options})
     for number in range(1, versions + 1):
         write_version(path, number, {"add": {"path": f"f{number}.split", **ADD}})
@@ -53,8 +53,8 @@ def paths_at(path: Path, version: int) -> set[str]:
     return set(it.open(path, version).files().column("path").to_pylist())
 
 
-def test_old_transaction_files_go_and_the_table_stays_complete(tmp_path: Path) -> None:
-    """PQC-12, RET-06, PQC-10: with 30 versions kept below the checkpoint."""
+def test_old_version_files_are_deleted_and_the_table_stays_complete(tmp_path: Path) -> None:
+    """PQC-12, RET-06, PQC-10: 30 versions before the checkpoint are kept."""
     path = tmp_path / "t"
     table = build(path, 10)
     table.checkpoint()
@@ -64,14 +64,14 @@ def test_old_transaction_files_go_and_the_table_stays_complete(tmp_path: Path) -
         age(version_file(path, number), 31)
     report = table.checkpoint()
     assert (report.metrics["versions_deleted"], report.metrics["checkpoints_deleted"]) == (9, 0)
-    assert versions(path) == [0, *range(10, 51)], "20 … 50 are kept, and are read from checkpoint 10"
+    assert versions(path) == [0, *range(10, 51)], "20 to 50 are kept, and checkpoint 10 as their base"
     for number in (10, 20, 35, 50):
         assert paths_at(path, number) == {f"f{n}.split" for n in range(1, number + 1)}
     assert table.checkpoint().status == "no_action"
 
 
-def test_old_checkpoints_go_and_the_latest_stays(tmp_path: Path) -> None:
-    """RET-03, CKP-13: two hours, where the log itself is complete."""
+def test_old_checkpoints_are_deleted_except_the_latest(tmp_path: Path) -> None:
+    """RET-03, CKP-13: after two hours if the log is complete."""
     path = tmp_path / "t"
     table = build(path, 3)
     table.checkpoint()
@@ -95,7 +95,7 @@ def test_cleanup_can_be_switched_off(tmp_path: Path) -> None:
     assert versions(path) == list(range(41))
 
 
-def test_a_dry_run_only_says_what_would_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dry_run_only_reports_what_would_be_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """RET-04."""
     path = tmp_path / "t"
     options = {"cleanup.dryRun": "true", "checkpoint.retention": "0", "logRetention.duration": "0"}
@@ -113,7 +113,9 @@ def test_a_dry_run_only_says_what_would_go(tmp_path: Path, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("policy", ["continue", "fail"])
-def test_a_failure_is_a_warning_or_raised_and_the_checkpoint_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+def test_a_failure_is_a_warning_or_an_error_and_the_checkpoint_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
     """RET-04, RET-06."""
     path = tmp_path / "t"
     options = {"cleanup.failurePolicy": policy, "checkpoint.retention": "0", "logRetention.duration": "0", "purge.deleteRetries": "0"}
@@ -137,12 +139,12 @@ def test_a_failure_is_a_warning_or_raised_and_the_checkpoint_stands(tmp_path: Pa
             assert report.status == "success"
             assert "not permitted" in report.warnings[0]
     assert checkpoints(path) == [5]
-    assert versions(path) == [0, 2, 3, 4, 5], "oldest first, and none after one that stayed: history has no second hole"
+    assert versions(path) == [0, 2, 3, 4, 5], "versions are deleted oldest first, up to the first failure, so that no second gap appears"
     assert len(paths_at(path, 5)) == 5
     assert table.checkpoint().metrics["versions_deleted"] == 3
 
 
-def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path) -> None:
+def test_nothing_is_deleted_before_the_new_checkpoint_is_read_back(tmp_path: Path) -> None:
     """PQC-15."""
     path = tmp_path / "t"
     table = build(path, 3, **{"checkpoint.retention": "0", "logRetention.duration": "0", "checkpointRetention.duration": "0"})
@@ -166,30 +168,30 @@ def test_nothing_goes_before_the_new_checkpoint_was_read_back(tmp_path: Path) ->
     assert len(paths_at(path, 4)) == 4
 
 
-def test_it_costs_one_listing_and_no_version_is_read(tmp_path: Path) -> None:
+def test_cleanup_takes_one_listing_and_reads_no_version(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = build(path, 60, **{"checkpoint.retention": "10", "logRetention.duration": "1000"})
     for number in range(61):
         age(version_file(path, number), 1)
     table.checkpoint()
-    asked: list[str] = []
+    requests: list[str] = []
     from indextables.operations.checkpoint import cleanup
     from indextables.table.context import TableContext
 
-    def spied(call: Call, perform: Perform) -> Any:
+    def recorded(call: Call, perform: Perform) -> Any:
         if not call.changes:
-            asked.append(f"{call.verb} {call.path}")
+            requests.append(f"{call.verb} {call.path}")
         return perform()
 
     with intercepting(path, spied):
         context = TableContext.at(path)
         snapshot = context.snapshot()
-        asked.clear()
+        requests.clear()
         cleanup.cleanup(context.for_table(snapshot), snapshot)
-    assert asked == ["list _transaction_log"]
+    assert requests == ["list _transaction_log"]
 
 
-def test_a_damaged_old_checkpoint_stands_for_nothing(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_no_base_for_deletion(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = build(path, 10, **{"checkpoint.retention": "5", "logRetention.duration": "0"})
     table.checkpoint()
@@ -202,7 +204,7 @@ def test_a_damaged_old_checkpoint_stands_for_nothing(tmp_path: Path) -> None:
     assert paths_at(path, 15) == {f"f{n}.split" for n in range(1, 16)}
 
 
-def test_states_of_other_writers_keep_what_they_lean_on(tmp_path: Path) -> None:
+def test_files_needed_by_states_of_other_writers_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = build(path, 20, **{"checkpoint.retention": "0", "logRetention.duration": "0"})
     write_table_state(log_of(path), 18, [f"f{n}.split" for n in range(1, 19)], protocol='{"minReaderVersion":2,"minWriterVersion":2}')

@@ -1,4 +1,4 @@
-"""A dry run of checkpoint changes nothing, and reports what the checkpoint then does."""
+"""A dry run of checkpoint changes nothing and reports what the checkpoint will do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def steps(report: it.Report, action: str) -> set[str]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_dry_run_changes_nothing_and_reports_what_checkpoint_then_does(tmp_path: Path, form: str) -> None:
+def test_a_dry_run_changes_nothing_and_reports_what_checkpoint_will_do(tmp_path: Path, form: str) -> None:
     table = build(tmp_path / "t", form)
     before, version = tree(tmp_path), table.version
     planned = table.checkpoint(dry_run=True)
@@ -91,7 +91,7 @@ def test_a_dry_run_reports_that_a_damaged_checkpoint_is_written_again(tmp_path: 
     assert damaged.read_bytes() == b"{"
 
 
-def test_terminal_and_job_take_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_and_job_accept_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = build(tmp_path / "t", "avro")
     before = tree(tmp_path)
     expected = table.checkpoint(dry_run=True)

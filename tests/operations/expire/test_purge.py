@@ -1,11 +1,10 @@
-"""Purge against a model of the folder: nothing live, retained, young or foreign goes; everything dead and old does (R10)."""
+"""Purge against a model of the folder: live, retained, young and foreign files stay; all other files are deleted (R10)."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import os
-import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ DAY = 86_400_000
 
 @pytest.fixture(autouse=True)
 def json_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here holds for every format; files are looked at where JSON checkpoints lie."""
+    """The tests hold for every format, but look for files of JSON checkpoints."""
     monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "json")
 
 
@@ -42,7 +41,7 @@ def touch(path: Path, ms: int) -> None:
 
 
 class Model:
-    """A table on a fake clock, and what is known of every split that was ever made."""
+    """A table on a simulated clock, with a record of every split ever written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,7 +136,7 @@ def versions(table: Path) -> list[int]:
     return sorted(int(p.name[:20]) for p in (table / "_transaction_log").iterdir() if len(p.name) == 25)
 
 
-def test_versions_expire_only_behind_a_checkpoint(tmp_path: Path) -> None:
+def test_versions_expire_only_before_a_checkpoint(tmp_path: Path) -> None:
     table, time = aged(tmp_path)
     assert table.purge(log_retention="1d").metrics["versions_deleted"] == 0
     table.checkpoint()
@@ -179,8 +178,8 @@ def test_a_broken_checkpoint_is_no_base(tmp_path: Path) -> None:
     assert ids(it.open(tmp_path / "t")) == list(range(6))
 
 
-def test_what_was_live_lately_stays(tmp_path: Path) -> None:
-    """field-notes 3c: a split written long ago and merged away a minute ago is still needed."""
+def test_a_recently_removed_split_is_kept(tmp_path: Path) -> None:
+    """field-notes 3c: a split that was written long ago and merged a minute ago is still needed."""
     table, time = aged(tmp_path)
     table.merge_splits()
     for path in splits_on_disk(tmp_path / "t"):
@@ -190,7 +189,7 @@ def test_what_was_live_lately_stays(tmp_path: Path) -> None:
     assert table.purge(older_than="7d").metrics["files_deleted"] == 6
 
 
-def test_young_orphans_stay_whatever_is_asked(tmp_path: Path) -> None:
+def test_young_orphans_are_kept_unless_the_check_is_disabled(tmp_path: Path) -> None:
     """A writer that has not committed yet must not lose its split."""
     table = make(tmp_path / "t", appends=1, partition_by=[])
     (live,) = splits_on_disk(tmp_path / "t")
@@ -203,8 +202,8 @@ def test_young_orphans_stay_whatever_is_asked(tmp_path: Path) -> None:
     assert ids(table) == list(range(10))
 
 
-def test_an_orphan_may_be_a_removal_we_no_longer_know(tmp_path: Path) -> None:
-    """Its version has expired: the oldest retained version's age stands for the removal's."""
+def test_an_orphan_may_have_been_removed_by_an_expired_version(tmp_path: Path) -> None:
+    """The removal counts from the oldest retained version."""
     time = FakeTime()
     table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
     for number in range(3):
@@ -230,8 +229,8 @@ def test_an_orphan_may_be_a_removal_we_no_longer_know(tmp_path: Path) -> None:
     assert ids(table) == [0, 1, 2, 9]
 
 
-def test_a_removal_in_versions_that_are_gone_may_be_of_just_now(tmp_path: Path) -> None:
-    """Other programs delete every version file up to a checkpoint: then no age is known, and unknown means keep."""
+def test_a_removal_in_deleted_versions_may_be_recent(tmp_path: Path) -> None:
+    """Other programs delete every version file up to a checkpoint. Then the age is unknown and the file is kept."""
     table = make(tmp_path / "t", appends=3, partition_by=[])
     table.merge_splits()
     table.checkpoint()
@@ -242,7 +241,7 @@ def test_a_removal_in_versions_that_are_gone_may_be_of_just_now(tmp_path: Path) 
     assert table.purge(older_than="7d").status == "no_action"
 
 
-def test_a_table_in_a_folder_of_this_one_is_foreign(tmp_path: Path) -> None:
+def test_a_nested_table_is_foreign(tmp_path: Path) -> None:
     outer = make(tmp_path / "t", appends=1, partition_by=[])
     inner = make(tmp_path / "t" / "env=prod", appends=2, partition_by=[])
     for path in splits_on_disk(tmp_path / "t"):
@@ -253,8 +252,8 @@ def test_a_table_in_a_folder_of_this_one_is_foreign(tmp_path: Path) -> None:
     assert ids(inner) == list(range(20))
 
 
-def test_splits_of_another_program_go_when_the_log_removed_them_and_stay_when_it_never_knew_them(tmp_path: Path) -> None:
-    """LOG-13: a table that was taken over from another program has its names for splits. Other files that a log may name are nobody's."""
+def test_splits_with_foreign_names_are_deleted_only_if_the_log_removed_them(tmp_path: Path) -> None:
+    """LOG-13: a table written by another program has splits with other names. Files that are no splits are never deleted."""
     time = FakeTime()
     table = create_table(tmp_path / "t", SCHEMA, partition_by=["date"], clock=time.clock())
     number = "00000000-0000-4000-8000-000000000000"
@@ -290,7 +289,7 @@ def test_the_time_of_an_expired_version_is_not_that_of_version_0(tmp_path: Path)
     assert open_table(tmp_path / "t", timestamp=time.ms).version == 6
 
 
-def test_a_version_whose_splits_are_gone_says_since_when(tmp_path: Path) -> None:
+def test_the_error_for_a_purged_version_says_when_its_splits_were_removed(tmp_path: Path) -> None:
     time = FakeTime()
     table = create_table(tmp_path / "t", SCHEMA, clock=time.clock())
     for number in range(3):
@@ -314,7 +313,7 @@ def test_a_version_whose_splits_are_gone_says_since_when(tmp_path: Path) -> None
         old.scan().read_all()
 
 
-def test_links_and_what_they_lead_to_stay(tmp_path: Path) -> None:
+def test_symbolic_links_and_their_targets_are_kept(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -329,7 +328,7 @@ def test_links_and_what_they_lead_to_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["7", "-1d", "soon", 7])
-def test_bad_durations_are_named(tmp_path: Path, text: object) -> None:
+def test_an_invalid_duration_is_named(tmp_path: Path, text: object) -> None:
     table = make(tmp_path / "t", appends=1)
     for arguments in ({"older_than": text}, {"log_retention": text}):
         with pytest.raises(it.InvalidArgument, match=str(text)):
@@ -340,7 +339,7 @@ def test_a_file_that_cannot_be_deleted_is_a_warning(tmp_path: Path, monkeypatch:
     table, time = aged(tmp_path)
     table.merge_splits()
     time.pass_days(10**5)
-    stubborn = random.Random(1).choice(sorted(splits_on_disk(tmp_path / "t") - set(table.files().column("path").to_pylist())))
+    stubborn = min(splits_on_disk(tmp_path / "t") - set(table.files().column("path").to_pylist()))
     real = os.unlink
 
     def unlink(path: object, **kwargs: object) -> None:
@@ -376,7 +375,7 @@ def test_versions_that_another_purge_deletes_meanwhile_are_passed_over(tmp_path:
 
 
 def test_without_older_than_every_interface_keeps_what_was_live_for_7_days(tmp_path: Path) -> None:
-    """The default has one home; a caller that passes nothing, as Airflow does where its file is silent, gets the same."""
+    """A caller that passes nothing, such as Airflow without a setting in its file, gets the same default."""
     from indextables.commands.parse import parse_command
     from indextables.operations.expire.purge_files import purge_options
 

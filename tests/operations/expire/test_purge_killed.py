@@ -1,4 +1,4 @@
-"""A purge that is killed in the middle: what is left is a table that reads, and the next purge does the rest."""
+"""A purge that is killed halfway leaves a readable table, and the next purge completes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ open_table(sys.argv[1], clock=Clock(lambda: int(sys.argv[3]))).purge("7d", "1d")
 
 
 @pytest.mark.parametrize("deletes", [1, 5, 14])
-def test_a_killed_purge_is_taken_up_by_the_next(tmp_path: Path, deletes: int) -> None:
+def test_the_next_purge_completes_a_killed_one(tmp_path: Path, deletes: int) -> None:
     table = make(tmp_path / "t", appends=6)
     table.merge_splits()
     table.overwrite(rows(100, 4))
@@ -44,12 +44,12 @@ def test_a_killed_purge_is_taken_up_by_the_next(tmp_path: Path, deletes: int) ->
     child = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "t"), str(deletes), str(time.ms)], env=os.environ, check=False)
     assert child.returncode == -signal.SIGKILL
     gone = before - set(tree(tmp_path / "t"))
-    assert gone <= {line["path"] for line in planned}, "only what was planned"
+    assert gone <= {line["path"] for line in planned}, "only planned files are deleted"
     assert len(gone) < len(planned)
     assert ids(it.open(tmp_path / "t")) == expected
     report = open_table(tmp_path / "t", clock=time.clock()).purge("7d", "1d")
     assert report.status == "success"
-    assert before - set(tree(tmp_path / "t")) == {line["path"] for line in planned}, "all of it, by the second"
+    assert before - set(tree(tmp_path / "t")) == {line["path"] for line in planned}, "the second purge deletes the rest"
     assert ids(it.open(tmp_path / "t")) == expected
     it.open(tmp_path / "t").append(rows(300, 1))
 
@@ -68,8 +68,8 @@ it.open(sys.argv[1]).append([{"id": 1000}])
 """
 
 
-def test_what_killed_writers_left_goes_when_it_is_a_day_old(tmp_path: Path) -> None:
-    """labs/storage: temporary names are swept by age; no one else's, and none that may be of a writer at work, whatever is asked."""
+def test_temporary_files_of_killed_writers_are_deleted_after_a_day(tmp_path: Path) -> None:
+    """Temporary files are deleted by age: only those of this product, and none that a running writer may use."""
     table = make(tmp_path / "t", appends=2)
     before = set(tree(tmp_path / "t"))
     for what in ("split", "version"):
@@ -84,7 +84,7 @@ def test_what_killed_writers_left_goes_when_it_is_a_day_old(tmp_path: Path) -> N
     time = FakeTime(ms=max(path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")) // 1_000_000 + 23 * 3_600_000)
     at_once = {"purge.retentionCheckEnabled": "false"}
     open_table(tmp_path / "t", clock=time.clock(), options=at_once).purge("0s")
-    assert left | others <= set(tree(tmp_path / "t")), "23 hours are young"
+    assert left | others <= set(tree(tmp_path / "t")), "after 23 hours they are kept"
     time.pass_days(7)
     (finding,) = [found for found in open_table(tmp_path / "t", clock=time.clock()).doctor() if found.code == "overdue-retention"]
     assert "2 files" in finding.message

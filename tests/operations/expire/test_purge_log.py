@@ -1,4 +1,4 @@
-"""Purge of a log with states and manifests, its bounds and its retries, and the failure stories of this field as named tests."""
+"""Purge of a log with states and manifests, its limits and retries, and known failures of similar systems (field-notes 6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AT_ONCE = {"purge.retentionCheckEnabled": "false"}
 
 
 def age_all(table: Path, days: float) -> None:
-    """As if everything had been written so long ago; commits of ours say when they were made, so these have none."""
+    """Makes all files this old. The commits here have no timestamp, so that the times of the files count."""
     for file in table.rglob("*"):
         if file.is_file() and not file.is_symlink():
             then = file.stat().st_mtime_ns - int(days * 86_400 * 10**9)
@@ -45,7 +45,7 @@ def split(table: Path, number: int, size: int = 1) -> str:
 def state(
     table: Path, version: int, manifests: dict[str, list[str]], *, written: Collection[str] | None = None, form: str = "avro"
 ) -> None:
-    """A state that names these manifests, of which those are written too; complete in itself."""
+    """Writes a state with these manifests. `written` limits which of the manifest files are written."""
     metadata = json.dumps({"metaData": {"id": "m", "schemaString": '{"type":"struct","fields":[]}', "partitionColumns": []}})
     for name, paths in manifests.items():
         if written is None or name in written:
@@ -62,7 +62,7 @@ def name(number: int) -> str:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Versions 1 … 6 add a split each, 4 takes the first one away; states at 2, 4, 5 and 6, of which the last share a manifest."""
+    """Versions 1 to 6 add one split each, 4 removes the first one. There are states at 2, 4, 5 and 6; the last three share a manifest."""
     path = tmp_path / "t"
     it.create(path, SCHEMA, options={"checkpoint.enabled": "false"})
     splits = [split(path, number) for number in range(1, 7)]
@@ -81,8 +81,8 @@ def live(table: Path, version: int | None = None) -> set[int]:
     return {int(path[-18:-6]) for path in it.open(table, version).files().column("path").to_pylist()}
 
 
-def test_states_and_then_manifests_go(table: Path) -> None:
-    """GC-03, RET-08, and the kinds of interface.md."""
+def test_old_states_and_their_manifests_are_deleted(table: Path) -> None:
+    """GC-03, RET-08, and the kinds of files in interface.md."""
     age_all(table, 8)
     handle = it.open(table)
     dry = handle.purge(dry_run=True).to_dict()
@@ -101,7 +101,7 @@ def test_states_and_then_manifests_go(table: Path) -> None:
     counts = {"files_deleted": 1, "versions_deleted": 0, "checkpoints_deleted": 0, "states_deleted": 2, "manifests_deleted": 2}
     assert report.metrics == counts | {"bytes_deleted": sum(len(before[path]) for path in expected)} == dry["metrics"]
     assert tree(table) == {path: data for path, data in before.items() if path not in expected}
-    assert not (table / LOG / f"state-v{2:020d}").exists(), "nor is an empty folder left"
+    assert not (table / LOG / f"state-v{2:020d}").exists(), "the empty folder is deleted, too"
     assert [live(table, version) for version in (1, 3, 6)] == [{1}, {1, 2, 3}, {2, 3, 4, 5, 6}]
     assert handle.purge().status == "no_action"
 
@@ -115,22 +115,22 @@ def test_versions_and_states_expire_together(table: Path) -> None:
         it.open(table, 3)
 
 
-def test_a_floor_that_somebody_chose_holds_in_purge_too(table: Path) -> None:
-    """C-19; without one, purge's own retention is all that counts."""
+def test_a_configured_minimum_of_versions_holds_in_purge_too(table: Path) -> None:
+    """C-19: without it, only the retention of purge counts."""
     age_all(table, 31)
     report = it.open(table, options={"checkpoint.retention": "2"}).purge()
-    assert report.metrics["versions_deleted"] == 3, "4 and 5 stay, and 4 is their base"
+    assert report.metrics["versions_deleted"] == 3, "4 and 5 are kept, and 4 is their base"
     assert [live(table, version) for version in (4, 5, 6)] == [{2, 3, 4}, {2, 3, 4, 5}, {2, 3, 4, 5, 6}]
 
 
-def test_the_retention_of_versions_has_a_key(table: Path) -> None:
+def test_the_retention_of_versions_is_an_option(table: Path) -> None:
     """RET-07, C-19."""
     age_all(table, 3)
     assert it.open(table).purge().metrics["versions_deleted"] == 0
     assert it.open(table, options={"purge.txLogRetentionHours": "48"}).purge("30d").metrics["versions_deleted"] == 5
 
 
-def test_less_than_a_day_must_be_asked_for_by_name(table: Path) -> None:
+def test_less_than_a_day_requires_disabling_the_check(table: Path) -> None:
     before = tree(table)
     with pytest.raises(it.InvalidArgument, match=r"older_than '23h' is less than 24h.*purge\.retentionCheckEnabled=false") as caught:
         it.open(table).purge("23h")
@@ -140,13 +140,13 @@ def test_less_than_a_day_must_be_asked_for_by_name(table: Path) -> None:
 
 
 def test_an_unreadable_state_keeps_all_manifests(table: Path) -> None:
-    """C-49: what it names is not known."""
+    """C-49: its manifests are unknown."""
     age_all(table, 8)
     broken = table / LOG / f"state-v{5:020d}" / "_manifest.avro"
     then = broken.stat().st_mtime_ns
     broken.write_bytes(b"Obj\x01cut")
     before = tree(table)
-    os.utime(broken, ns=(then + 2 * 86_400 * 10**9,) * 2)  # younger than a week: it is retained
+    os.utime(broken, ns=(then + 2 * 86_400 * 10**9,) * 2)  # younger than a week, so it is retained
     report = it.open(table).purge()
     assert report.metrics["manifests_deleted"] == 0
     assert "state 5 cannot be read, so all manifests are kept" in report.warnings[0]
@@ -154,25 +154,25 @@ def test_an_unreadable_state_keeps_all_manifests(table: Path) -> None:
     assert live(table) == {2, 3, 4, 5, 6}
 
 
-def test_a_state_that_arrives_meanwhile_keeps_all_manifests(table: Path) -> None:
-    """It may name a manifest that nobody named before."""
+def test_a_state_written_during_the_purge_keeps_all_manifests(table: Path) -> None:
+    """It may reference a manifest that was unreferenced before."""
     age_all(table, 8)
 
-    def arrive(call: Call, perform: Perform) -> Any:
+    def delete_after_a_new_state(call: Call, perform: Perform) -> Any:
         if call.verb == "delete":
             folder = table / LOG / f"state-v{7:020d}"
             folder.mkdir(exist_ok=True)
             (folder / "_manifest.json").write_text("{}")
         return perform()
 
-    with intercepting(table, arrive):
+    with intercepting(table, delete_after_a_new_state):
         report = it.open(table).purge()
     assert (report.metrics["states_deleted"], report.metrics["manifests_deleted"]) == (2, 0)
     assert "written meanwhile" in report.warnings[0]
     assert (table / LOG / name(1)).exists()
 
 
-def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path) -> None:
+def test_a_manifest_rewritten_during_the_purge_is_kept(table: Path) -> None:
     age_all(table, 8)
 
     def write_again(call: Call, perform: Perform) -> Any:
@@ -185,8 +185,8 @@ def test_a_manifest_that_is_written_again_meanwhile_stays(table: Path) -> None:
     assert (table / LOG / name(99)).exists()
 
 
-def test_side_files_of_hadoop_go_with_their_file(table: Path) -> None:
-    """field-notes 4a no. 12: and none goes alone."""
+def test_hadoop_checksum_files_are_deleted_with_their_file(table: Path) -> None:
+    """field-notes 4a no. 12: never without it."""
     names = [f"{LOG}/.{1:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000001.split.crc"]
     kept = [f"{LOG}/.{6:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000002.split.crc", f"{LOG}/.{77:020d}.json.crc"]
     for path in [*names, *kept]:
@@ -197,7 +197,7 @@ def test_side_files_of_hadoop_go_with_their_file(table: Path) -> None:
     assert [path for path in [*names, *kept] if (table / path).exists()] == kept
 
 
-def test_the_largest_go_first_where_there_is_a_bound(table: Path) -> None:
+def test_with_a_limit_the_largest_files_are_deleted_first(table: Path) -> None:
     sizes = {number: number % 7 for number in range(20, 40)}
     for number, size in sizes.items():
         split(table, number, size)
@@ -214,7 +214,7 @@ def test_the_largest_go_first_where_there_is_a_bound(table: Path) -> None:
     assert live(table) == {2, 3, 4, 5, 6}
 
 
-def test_a_deletion_is_tried_again(table: Path) -> None:
+def test_a_failed_deletion_is_retried(table: Path) -> None:
     age_all(table, 8)
     tried, lock = dict[str, int](), threading.Lock()
 
@@ -235,11 +235,11 @@ def test_a_deletion_is_tried_again(table: Path) -> None:
     assert (report.status, report.metrics["files_deleted"], report.metrics["manifests_deleted"]) == ("partial", 1, 1)
     assert "not allowed" in report.warnings[0]
     assert sorted(tried.values()) == [1, 1, 1, 1, 4]
-    assert it.open(table).purge().metrics["manifests_deleted"] == 1, "the next purge goes on where this one ended"
+    assert it.open(table).purge().metrics["manifests_deleted"] == 1, "the next purge deletes the rest"
 
 
-def test_story_1_what_only_a_checkpoint_tells_of_is_live(table: Path) -> None:
-    """Version files are gone, the state is all there is: every split it names stays, also in the second run."""
+def test_story_1_splits_referenced_only_by_a_checkpoint_are_live(table: Path) -> None:
+    """All version files are deleted. Every split in the state is kept, also by a second purge."""
     for number in range(1, 7):
         version_file(table, number).unlink()
     age_all(table, 100)
@@ -247,11 +247,11 @@ def test_story_1_what_only_a_checkpoint_tells_of_is_live(table: Path) -> None:
         report = it.open(table).purge(log_retention="0s")
         assert report.metrics["files_deleted"] == 0
         assert live(table) == {2, 3, 4, 5, 6}
-    assert len(list((table / "splits").iterdir())) == 6, "1 may have been removed just now: nobody knows"
+    assert len(list((table / "splits").iterdir())) == 6, "split 1 is kept, since its removal may be recent"
 
 
-def test_story_1_what_a_retained_checkpoint_lists_stays(table: Path) -> None:
-    """Another program deleted 1 … 5: whether 1 was removed lately is not known, and the state of 2, which stays, lists it."""
+def test_story_1_splits_in_a_retained_checkpoint_are_kept(table: Path) -> None:
+    """Another program deleted versions 1 to 5: the removal of split 1 may be recent, and the retained state of version 2 contains it."""
     for number in (1, 2, 3, 4, 5):
         version_file(table, number).unlink()
     for version in (4, 5):
@@ -272,15 +272,15 @@ def test_story_1_what_a_retained_checkpoint_lists_stays(table: Path) -> None:
     assert any("an old checkpoint cannot be read, so 2 splits that no version references are kept" in text for text in report.warnings)
 
 
-def test_story_1_what_a_retained_version_added_stays(table: Path) -> None:
-    """Another program deleted 4, which removed it."""
+def test_story_1_splits_added_by_a_retained_version_are_kept(table: Path) -> None:
+    """Another program deleted version 4, which removed the split."""
     version_file(table, 4).unlink()
     age_all(table, 10)
     assert it.open(table).purge().metrics["files_deleted"] == 0
     assert live(table, 3) == {1, 2, 3}
 
 
-def test_story_2_files_without_an_age_stay(table: Path) -> None:
+def test_story_2_files_of_unknown_age_are_kept(table: Path) -> None:
     split(table, 77)
     age_all(table, 20)
     before = tree(table)
@@ -298,14 +298,14 @@ def test_story_2_files_without_an_age_stay(table: Path) -> None:
 
 
 @pytest.mark.parametrize("info", [{"size": 3}, {"size": 3, "mtime": 0}, {"size": 3, "LastModified": "1970-01-01T00:00:00+00:00"}])
-def test_story_2_the_age_of_a_prefix_is_none(info: dict[str, Any]) -> None:
+def test_story_2_a_prefix_has_no_age(info: dict[str, Any]) -> None:
     assert generic._entry("p", info) == Entry("p", 3, UNKNOWN_MS)
     assert generic._entry("p", info | {"created": 1.5}).modified_ms == 1500
 
 
 @pytest.mark.parametrize("spelling", ["file:{0}", "file://{0}", "{0}"])
-def test_story_3_one_folder_by_several_names_is_one_table(table: Path, spelling: str) -> None:
-    """Paths are compared as they lie in the table, so another way to name the folder makes no orphans."""
+def test_story_3_other_spellings_of_the_table_path_make_no_orphans(table: Path, spelling: str) -> None:
+    """Paths are compared relative to the table."""
     absolute = spelling.format(f"{table}/splits/split-00000000-0000-4000-8000-000000000002.split")
     write_version(table, 7, {"add": {"path": absolute, **ADD}})
     age_all(table, 100)
@@ -317,7 +317,7 @@ def test_story_3_one_folder_by_several_names_is_one_table(table: Path, spelling:
     assert {int(p.name[-18:-6]) for p in (table / "splits").iterdir()} == {2, 3, 4, 5, 6}
 
 
-def test_story_3_a_name_of_another_place_stops_it(table: Path) -> None:
+def test_story_3_a_path_outside_the_table_stops_purge(table: Path) -> None:
     write_version(table, 7, {"add": {"path": "hdfs://host/elsewhere/splits/x.split", **ADD}})
     age_all(table, 100)
     before = tree(table)
@@ -326,7 +326,7 @@ def test_story_3_a_name_of_another_place_stops_it(table: Path) -> None:
     assert tree(table) == before
 
 
-def test_story_4_the_base_of_what_is_retained_stays_however_old(table: Path) -> None:
+def test_story_4_the_base_of_a_retained_version_is_kept_at_any_age(table: Path) -> None:
     age_all(table, 900)
     write_version(table, 7, {"add": {"path": split(table, 7), **ADD}})
     for _ in range(2):
@@ -335,7 +335,7 @@ def test_story_4_the_base_of_what_is_retained_stays_however_old(table: Path) -> 
     assert sorted(p.name for p in (table / LOG).glob("state-v*")) == [f"state-v{6:020d}"]
 
 
-def test_story_10_what_was_removed_and_added_again_is_live(table: Path) -> None:
+def test_story_10_a_split_that_was_added_again_is_live(table: Path) -> None:
     write_version(table, 7, {"add": {"path": "splits/split-00000000-0000-4000-8000-000000000001.split", **ADD}})
     age_all(table, 100)
     report = it.open(table).purge(log_retention="0s")

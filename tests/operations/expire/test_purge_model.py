@@ -1,4 +1,4 @@
-"""R10, the log's part: purge of random folders, compared file by file with a model that was written down independently."""
+"""R10: purge of random table folders, compared file by file with an independent model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Terms:
 
 
 class Model:
-    """What a purge under these terms may and must delete, told from the table's own record."""
+    """The files that a purge with these terms must delete, derived from the record of the table."""
 
     def __init__(self, table: ModeledTable, terms: Terms, disk: set[str]) -> None:
         self.table, self.terms, self.disk = table, terms, disk
@@ -43,7 +43,10 @@ class Model:
         self.families = {v: paths for v, paths in table.families.items() if paths & disk}
         self.states = {v: path for v, path in table.states.items() if path in disk}
         self.bases = sorted(v for v in {*self.families, *self.states} if v > 0)
-        readable = {*self.states, *(v for v in self.families if f"{LOG}/{v:020d}.checkpoint.json" in disk)}  # Parquet ones are not
+        readable = {
+            *self.states,
+            *(v for v in self.families if f"{LOG}/{v:020d}.checkpoint.json" in disk),
+        }  # Parquet files here are not readable
         self.broken = table.broken | (set(self.bases) - readable)
         self.valid = [v for v in self.bases if v not in self.broken]
         self.latest = max(self.valid, default=None)
@@ -75,7 +78,7 @@ class Model:
         return paths if paths and all(self.age(path) > than for path in paths) else set()
 
     def log_part(self) -> tuple[list[int], set[int]]:
-        """Version numbers that go, and the checkpoints and states that are needed."""
+        """The versions to delete, and the checkpoints and states to keep."""
         assert self.latest is not None
         cutoff = self.table.now - self.terms.log
         expired = [v for v in self.versions if 0 < v < self.latest and self.table.times[v] < cutoff]
@@ -84,7 +87,7 @@ class Model:
         needed = {base, self.latest} | {b for b in self.bases if b not in self.versions and self.base_time(b) >= cutoff}
         first = base or min(v for v in self.versions if v > 0)
         last = self.table.times[first]
-        for candidate in self.bases:  # the ladder
+        for candidate in self.bases:  # checkpoints kept at intervals
             if candidate < first:
                 continue
             if candidate in needed or (candidate in self.valid and self.base_time(candidate) - last > max(self.terms.log // 2, DAY)):
@@ -141,12 +144,12 @@ def one_history(folder: Path, seed: int, steps: int = STEPS) -> tuple[int, int]:
 def history_of(
     table: ModeledTable, rng: random.Random, seed: int, place: str, settings: dict[str, str], steps: int = STEPS
 ) -> tuple[int, int]:
-    """Number of files that were deleted, and of versions that were read again."""
+    """The number of deleted files, and of versions that were read again."""
     words, weights = list(WEIGHTS), list(WEIGHTS.values())
     deleted = read = 0
     for part in range(2):
         for word in rng.choices(words, weights, k=steps // 2):
-            if word != "damage" or part == 0:  # what was trimmed cannot be read without its base
+            if word != "damage" or part == 0:  # a truncated log needs its checkpoint
                 getattr(table, word)()
         terms = Terms(rng.choice([1, 2, 7]) * DAY, rng.choice([0, 1, 10, 30]) * DAY, rng.choice([1, 2]), rng.choice([0, 24, 168]) * HOUR)
         options = {"state.retention.versions": str(terms.keep_states), "state.retention.hours": str(terms.states // HOUR)}
@@ -168,7 +171,7 @@ def history_of(
 
 
 def check(table: ModeledTable, context: TableContext, terms: Terms, after: set[str], before: set[str], seed: int) -> int:
-    """What must hold whatever the model says."""
+    """Conditions that hold independently of the model."""
     assert table.foreign <= after, seed
     assert all(file.read_text() == "precious" for file in table.root.parent.glob("outside/*")), seed
     assert set(table.live) <= after, seed
@@ -199,7 +202,7 @@ def rounds(tmp_path: Path, count: int, seed: int = SEED, steps: int = STEPS) -> 
     assert read > 4 * count
 
 
-def test_r10_nothing_live_retained_young_or_foreign_goes_and_everything_dead_and_old_does(tmp_path: Path) -> None:
+def test_r10_purge_deletes_exactly_the_expired_files(tmp_path: Path) -> None:
     rounds(tmp_path, 500)
 
 
@@ -210,7 +213,7 @@ def test_r10_history_21264923_keeps_a_split_that_an_unreadable_checkpoint_may_li
 
 
 def test_r10_history_40003977_keeps_unknown_splits_while_only_an_unreadable_parquet_checkpoint_is_left(tmp_path: Path) -> None:
-    """Its state was deleted by the first purge."""
+    """The first purge deletes its state."""
     deleted, read = one_history(tmp_path, 40_003_977, steps=60)
     assert deleted > 0
     assert read > 0
@@ -220,7 +223,7 @@ def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkp
     table = ModeledTable(tmp_path / "t", random.Random(1))
     table.append()
     first = set(table.live)
-    table.parquet()  # unreadable, and it stays: nobody can say which splits it lists
+    table.parquet()  # unreadable and kept: its splits are unknown
     table.unfinished()
     table.commit([("remove", path) for path in sorted(first)])
     table.append()
@@ -240,4 +243,4 @@ def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkp
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_r10_for_long(tmp_path: Path) -> None:
-    rounds(tmp_path, 50_000, SEED + 1_000_000, steps=60)  # as R10 asks
+    rounds(tmp_path, 50_000, SEED + 1_000_000, steps=60)  # the number of histories that R10 requires

@@ -1,4 +1,4 @@
-"""Truncating a log: the newest version stays readable at every moment, and only what older versions need goes."""
+"""Truncation of a log: the newest version is readable at every moment, and only files of older versions are deleted."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def log_files(table: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_newest_version_and_version_0_are_left(tmp_path: Path, form: str) -> None:
-    """C-20: the first version stays, as does the file of the newest one; splits are not touched."""
+def test_the_newest_version_and_version_0_are_kept(tmp_path: Path, form: str) -> None:
+    """C-20: the files of version 0 and of the newest version are kept; splits are not touched."""
     table = make(tmp_path / "t", 8, 4, **FORMATS[form])
     table.drop_partitions("date = DATE '2024-01-01'")
     expected, before = ids(table), tree(tmp_path / "t")
@@ -60,7 +60,7 @@ def test_the_newest_version_and_version_0_are_left(tmp_path: Path, form: str) ->
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_17_a_dry_run_writes_nothing(tmp_path: Path, form: str) -> None:
-    """Field notes 7 no. 17: not even a checkpoint; and it says what the run then does, but for manifests that a compaction frees."""
+    """Field notes 7 no. 17: not even a checkpoint. It reports all later deletions except manifests that a compaction replaces."""
     table = make(tmp_path / "t", 8, 4, **FORMATS[form])
     table.drop_partitions("date = DATE '2024-01-01'")
     before, version = tree(tmp_path / "t"), table.version
@@ -77,8 +77,8 @@ def test_no_17_a_dry_run_writes_nothing(tmp_path: Path, form: str) -> None:
     assert {step["path"] for step in dry["plan"]} <= gone
 
 
-def test_a_dry_run_foresees_the_version_of_an_upgrade(tmp_path: Path) -> None:
-    """PRT-08: the checkpoint of a table of protocol 2 first commits the upgrade, so that the version before it goes too."""
+def test_a_dry_run_includes_the_version_of_a_protocol_upgrade(tmp_path: Path) -> None:
+    """PRT-08: the checkpoint of a table of protocol 2 first commits the upgrade, so the version before it is deleted, too."""
     table = make(tmp_path / "t", 3, 4, **{"state.format": "json"})
     handle = it.open(tmp_path / "t", options={"state.format": "avro"})
     before = tree(tmp_path / "t")
@@ -90,8 +90,8 @@ def test_a_dry_run_foresees_the_version_of_an_upgrade(tmp_path: Path) -> None:
     assert report.metrics == dry.metrics
 
 
-def test_a_folder_that_a_newer_state_names_stays(tmp_path: Path) -> None:
-    """Field notes 3a: upstream deletes whole folders of old states, also where a newer state refers to a manifest in one."""
+def test_a_state_folder_that_a_newer_state_references_is_kept(tmp_path: Path) -> None:
+    """Field notes 3a: upstream deletes whole folders of old states, even if a newer state references a manifest in one."""
     path = tmp_path / "t"
     it.create(path, SCHEMA, options={"checkpoint.enabled": "false"})
     splits = [split(path, number) for number in range(1, 5)]
@@ -102,25 +102,25 @@ def test_a_folder_that_a_newer_state_names_stays(tmp_path: Path) -> None:
     state(path, 3, {inside: splits[:2], name(7): splits[2:3]}, written=[name(7)])
     state(path, 4, {inside: splits[:2], name(8): splits[2:]}, written=[name(8)])
     report = it.open(path).truncate_history()
-    version = report.metrics["checkpoint_version"]  # 4, or 5 where the table's protocol had to be raised first
+    version = report.metrics["checkpoint_version"]  # 5 if the protocol was upgraded first
     assert version in (4, 5)
     assert report.metrics["versions_deleted"] == version - 1
-    assert report.metrics["states_deleted"] == len({3, 4} - {version}), "2 stays for the manifest in its folder"
-    assert report.metrics["manifests_deleted"] == 1, "that only state 3 names"
+    assert report.metrics["states_deleted"] == len({3, 4} - {version}), "state 2 is kept for the manifest in its folder"
+    assert report.metrics["manifests_deleted"] == 1, "the manifest that only state 3 references"
     assert (path / LOG / inside).exists()
     assert (path / LOG / f"state-v{2:020d}" / "_manifest.avro").exists()
     assert it.open(path).files().column("path").to_pylist() == splits
 
 
-def test_a_young_manifest_that_no_state_names_stays(tmp_path: Path) -> None:
-    """It may belong to a state that is being written."""
+def test_a_young_unreferenced_manifest_is_kept(tmp_path: Path) -> None:
+    """A state that references it may be about to be written."""
     table = make(tmp_path / "t", 5, 4, **FORMATS["avro"])
     write_manifest(tmp_path / "t" / LOG, name(99), [entry("x")])
     table.truncate_history()
     assert (tmp_path / "t" / LOG / name(99)).exists()
 
 
-def test_a_state_that_arrives_meanwhile_keeps_all_manifests(tmp_path: Path) -> None:
+def test_a_state_written_meanwhile_keeps_all_manifests(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 8, 4, **FORMATS["avro"])
     table.overwrite(rows(0, 4))
     manifests = {path for path in log_files(tmp_path / "t") if "manifest-" in path}
@@ -138,8 +138,8 @@ def test_a_state_that_arrives_meanwhile_keeps_all_manifests(tmp_path: Path) -> N
     assert manifests <= log_files(tmp_path / "t")
 
 
-def test_a_version_that_a_late_writer_left_is_its_own_to_take_back(tmp_path: Path) -> None:
-    """It took a number that had just gone; an hour later nobody is at work on it any more."""
+def test_a_young_version_file_of_a_late_writer_is_kept_for_an_hour(tmp_path: Path) -> None:
+    """The writer used a version number that was just deleted, and may still withdraw its commit."""
     table = make(tmp_path / "t", 5, 4, **FORMATS["json"])
     table.truncate_history()
     stray = version_file(tmp_path / "t", 2)
@@ -152,7 +152,7 @@ def test_a_version_that_a_late_writer_left_is_its_own_to_take_back(tmp_path: Pat
     assert ids(it.open(tmp_path / "t")) == list(range(20))
 
 
-def test_a_checkpoint_that_is_broken_is_mended_first(tmp_path: Path) -> None:
+def test_a_broken_checkpoint_is_replaced_first(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 6, 4, **FORMATS["json"])
     (tmp_path / "t" / LOG / f"{6:020d}.checkpoint.json").write_bytes(b"{")
     expected = ids(table)
@@ -160,7 +160,7 @@ def test_a_checkpoint_that_is_broken_is_mended_first(tmp_path: Path) -> None:
     assert ids(it.open(tmp_path / "t")) == expected
 
 
-def test_a_gap_stops_it(tmp_path: Path) -> None:
+def test_a_version_gap_stops_truncation(tmp_path: Path) -> None:
     make(tmp_path / "t", 5, 4, **{"checkpoint.enabled": "false"})
     version_file(tmp_path / "t", 3).unlink()
     before = tree(tmp_path / "t")
@@ -171,12 +171,12 @@ def test_a_gap_stops_it(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """Ends the process, as far as the code under test can tell."""
+    """Simulates the end of the process."""
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, form: str) -> None:
-    """Before and after every change of the store, one after the other; then it is run again, to its end."""
+    """Crashes before and after every change of the store, and then runs the truncation again to its end."""
     newest = make(tmp_path / "t", 7, 4, **FORMATS[form]).version
     expected = ids(it.open(tmp_path / "t"))
     points = 0
@@ -200,7 +200,7 @@ def test_r4_a_crash_at_any_point_leaves_the_table_readable(tmp_path: Path, form:
         assert handle.truncate_history().status in ("success", "no_action")
         assert ids(it.open(copy)) == expected
         assert sorted(p.name for p in (copy / LOG).glob("0*.json") if "checkpoint" not in p.name) == [f"{n:020d}.json" for n in (0, newest)]
-    assert points >= 16, "six versions, two checkpoints and what is written, each before and after"
+    assert points >= 16, "before and after the deletion of six versions and two checkpoints, and before and after each write"
 
 
 def _killed_at(at: int) -> tuple[list[int], Interceptor]:
@@ -210,7 +210,7 @@ def _killed_at(at: int) -> tuple[list[int], Interceptor]:
     def point() -> None:
         with guard:
             steps[0] += 1
-            if steps[0] > at:  # whatever other threads try after the kill does not happen either
+            if steps[0] > at:  # other threads cannot change anything after the crash either
                 raise Killed
 
     def kill(call: Call, perform: Perform) -> Any:
@@ -224,8 +224,8 @@ def _killed_at(at: int) -> tuple[list[int], Interceptor]:
     return steps, kill
 
 
-def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
-    """R6: three writers, one of which makes checkpoints, while the log is truncated over and over; readers see every row that was there."""
+def test_concurrent_commits_and_checkpoints_lose_nothing(tmp_path: Path) -> None:
+    """R6: three writers and one process that writes checkpoints run while the log is truncated repeatedly. Readers see all rows."""
     make(tmp_path / "t", 2, 4, **{"checkpoint.interval": "3"})
     done = threading.Event()
     failures: list[BaseException] = []
@@ -247,7 +247,7 @@ def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
         for turn in range(6):
             try:
                 it.open(tmp_path / "t").append(rows(1000 * number + 4 * turn, 4))
-            except it.CommitUnknown:  # honest, and rare: a version gone before its writer could look at it
+            except it.CommitUnknown:  # rare: the version was truncated before its writer could verify it
                 unknown.update(range(1000 * number + 4 * turn, 1000 * number + 4 * turn + 4))
 
     def checkpoints() -> None:
@@ -270,11 +270,11 @@ def test_commits_and_checkpoints_meanwhile_lose_nothing(tmp_path: Path) -> None:
     for thread in background:
         thread.join()
     assert failures == []
-    assert seen == sorted(seen), "no row was ever missed"
+    assert seen == sorted(seen), "the number of rows never decreases"
     expected = {*range(8), *(1000 * number + turn for number in (1, 2, 3) for turn in range(24))}
     assert len(unknown) <= 8
     found = ids(it.open(tmp_path / "t"))
-    assert len(set(found)) == len(found), "no row twice"
+    assert len(set(found)) == len(found), "no row is duplicated"
     assert expected - unknown <= set(found) <= expected
     assert it.open(tmp_path / "t").truncate_history().status in ("success", "no_action")
     assert ids(it.open(tmp_path / "t")) == found

@@ -48,7 +48,7 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def plain(value: Any) -> Any:
-    """Equal exactly where values are: one NaN, one zero, times without zone."""
+    """Normalizes a value for comparison: one NaN, one zero, times without zone."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
@@ -78,7 +78,7 @@ _EXACT = {
 
 @pytest.mark.parametrize("column", _EXACT)
 def test_bytes_and_decimals_agree(tmp_path: Path, column: str) -> None:
-    """Of which the log has no bounds, and which are no partitions: every comparison, IN, BETWEEN and their negations."""
+    """Columns without bounds in the log that are no partitions: every comparison, IN, BETWEEN and their negations."""
     kinds = pa.schema([("id", pa.int64()), ("x", pa.binary()), ("m", pa.decimal128(20, 4))])
     rows = pa.Table.from_pylist([{"id": n, "x": _BYTES[n % 7], "m": _DECIMALS[n % 5]} for n in range(70)], kinds)
     table = it.create(tmp_path / "t", kinds)

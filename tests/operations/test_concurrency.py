@@ -1,4 +1,4 @@
-"""Many processes share a table: one winner per version, nothing lost or doubled (CON-06). Killed ones: tests/contract/test_kills.py."""
+"""Processes write to one table: one winner per version, nothing lost or duplicated (CON-06). Kills: tests/contract/test_kills.py."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_eight_processes_race_for_versions(tmp_path: Path) -> None:
 
 
 def racing(path: Path, wins: int) -> tuple[TableContext, FakeTime]:
-    """A context whose log lets another writer be faster `wins` times."""
+    """A context in which another writer commits first `wins` times."""
     time = FakeTime()
     context = TableContext.at(path, clock=time.clock())
     write, left = context.log.write, [wins]
@@ -61,7 +61,7 @@ def empty_add(_: Snapshot) -> Draft:
     return Draft([Add(path="mine.split", partition_values={}, size=1, modification_time=0, data_change=True)])
 
 
-def test_a_loser_retries_on_the_new_base_with_growing_pauses(tmp_path: Path) -> None:
+def test_a_lost_race_is_retried_on_the_new_base_with_growing_pauses(tmp_path: Path) -> None:
     make(tmp_path / "t")
     context, clock = racing(tmp_path / "t", 5)
     outcome = transact(context.log, context.snapshot(), "append", empty_add, config=context.config, clock=context.clock)
@@ -70,7 +70,7 @@ def test_a_loser_retries_on_the_new_base_with_growing_pauses(tmp_path: Path) -> 
     assert all(0 <= pause <= min(0.1 * 2**n, 5) for n, pause in enumerate(clock.slept))
 
 
-def test_it_gives_up_after_the_attempts_allowed(tmp_path: Path) -> None:
+def test_a_writer_gives_up_after_the_maximum_number_of_attempts(tmp_path: Path) -> None:
     make(tmp_path / "t")
     context, clock = racing(tmp_path / "t", 10)
     with pytest.raises(it.ConcurrentConflict, match="10 times") as caught:
@@ -82,7 +82,7 @@ def test_it_gives_up_after_the_attempts_allowed(tmp_path: Path) -> None:
 
 
 def test_overwrite_rebuilds_on_the_new_base(tmp_path: Path) -> None:
-    """An append that was faster is replaced too: the table holds what the last commit says."""
+    """A concurrent append is replaced, too: the table has the rows of the last commit."""
     stale = make(tmp_path / "t", appends=1)
     it.open(tmp_path / "t").append(rows(10, 10))
     report = stale.overwrite(rows(100, 3))
@@ -92,7 +92,7 @@ def test_overwrite_rebuilds_on_the_new_base(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_splits_for_other_columns_are_not_committed(tmp_path: Path, mode: str) -> None:
-    """Another program changes the schema while ours writes splits for the old one."""
+    """Another program changes the schema while the splits are written."""
     table = make(tmp_path / "t", partition_by=[])
     metadata = table.log.actions(0)[1]["metaData"]
     schema = json.loads(metadata["schemaString"])
@@ -109,8 +109,8 @@ def test_splits_for_other_columns_are_not_committed(tmp_path: Path, mode: str) -
     assert it.open(tmp_path / "t").append([{"id": 1, "later": 2}]).version == 2
 
 
-def test_a_commit_that_the_store_made_before_it_failed_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the caller, told to try again, would double the rows."""
+def test_a_commit_that_succeeded_despite_an_error_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a retry by the caller would duplicate the rows."""
     table = make(tmp_path / "t")
     real = os.link
 
@@ -125,7 +125,7 @@ def test_a_commit_that_the_store_made_before_it_failed_is_recognised(tmp_path: P
     assert ids(it.open(tmp_path / "t")) == [0, 1, 2]
 
 
-def test_a_commit_whose_fate_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_cannot_be_read_back_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t")
 
     def link(source: object, target: object) -> None:
@@ -137,8 +137,8 @@ def test_a_commit_whose_fate_cannot_be_read_is_unknown(tmp_path: Path, monkeypat
         table.append(rows(0, 3))
 
 
-def test_what_others_commit_next_neither_fails_nor_shows_in_a_commit(tmp_path: Path) -> None:
-    """An error after the commit would make callers repeat it; and a handle is left at what it committed."""
+def test_a_later_commit_of_another_writer_does_not_affect_the_result(tmp_path: Path) -> None:
+    """No error after the commit, since callers would repeat it, and the handle shows its own commit."""
     make(tmp_path / "t")
 
     def commit_next() -> None:
@@ -164,8 +164,8 @@ def after_the_commit(work: Callable[[], object]) -> Interceptor:
 
 
 @pytest.mark.parametrize("missed", [1, 4])
-def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int) -> None:
-    """A writer on an old base finds its version's name free, since purge deleted that file: what it wrote there no one would see."""
+def test_an_expired_version_number_is_not_reused(tmp_path: Path, missed: int) -> None:
+    """A writer on an old base can create a version file that purge deleted; readers would never see it."""
     table = make(tmp_path / "t", **{"state.format": "json"})
     context = TableContext.at(tmp_path / "t")
     late = write.prepare_write(verbs.Write(), context)
@@ -186,8 +186,8 @@ def test_a_number_that_has_expired_is_not_used_again(tmp_path: Path, missed: int
     ]
 
 
-def test_a_commit_behind_which_a_checkpoint_came_at_once_stands(tmp_path: Path) -> None:
-    """The same sight as above, but the number was ours: the rows must not be written twice."""
+def test_a_commit_that_is_truncated_at_once_stands(tmp_path: Path) -> None:
+    """Looks the same as the case above, but the version was ours: the rows must not be written twice."""
     make(tmp_path / "t", appends=1)
 
     def overtake() -> None:

@@ -1,4 +1,4 @@
-"""States with a manifest damaged in place: never a wrong answer, mended by a checkpoint, and nothing goes that could mend it."""
+"""States with a damaged manifest give no wrong answer. A checkpoint replaces them, and nothing needed for that is deleted."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DAY = 86_400_000
 
 @pytest.fixture(autouse=True)
 def no_manifest_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another machine: what this one remembers of a manifest would hide the damage."""
+    """Disables the cache of manifests, which would hide the damage."""
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def damaged(table: Path) -> Path:
-    """A table whose only manifest has a bit turned, its size and time as before."""
+    """Flips a bit in the only manifest and keeps its size and time."""
     manifest = next((table / LOG / "manifests").iterdir())
     times = manifest.stat()
     data = bytearray(manifest.read_bytes())
@@ -47,7 +47,7 @@ def with_state(path: Path, appends: int = 3) -> Path:
     return path
 
 
-def test_the_next_checkpoint_does_not_lean_on_it(tmp_path: Path) -> None:
+def test_the_next_checkpoint_does_not_reuse_the_damaged_manifest(tmp_path: Path) -> None:
     here = damaged(with_state(tmp_path / "t"))
     table = it.open(here)
     table.append(rows(6, 2))
@@ -55,22 +55,22 @@ def test_the_next_checkpoint_does_not_lean_on_it(tmp_path: Path) -> None:
     assert (report.metrics["manifests_written"], report.metrics["manifests_reused"]) == (1, 0)
     for number in range(1, 5):
         (here / LOG / f"{number:020d}.json").unlink()
-    assert ids(it.open(here)) == list(range(8)), "the new state stands alone"
+    assert ids(it.open(here)) == list(range(8)), "the new state is complete"
 
 
-def test_clean_up_deletes_nothing_behind_it(tmp_path: Path) -> None:
-    """An automatic checkpoint goes on from a state without reading it; so clean-up reads it before anything else goes."""
+def test_cleanup_deletes_nothing_before_a_damaged_state(tmp_path: Path) -> None:
+    """An automatic checkpoint reuses a state without reading it, so clean-up reads it before it deletes anything."""
     here = damaged(with_state(tmp_path / "t", appends=5))
     later = Clock(now_ms=lambda: Clock().now_ms() + 90 * DAY)
     table = open_table(here, options={"checkpoint.interval": "1", "checkpoint.retention": "1"}, clock=later)
     table.append(rows(10, 2))
     table.append(rows(12, 2))
-    assert len(list((here / LOG).glob("0*.json"))) == 8, "every version is still there"
+    assert len(list((here / LOG).glob("0*.json"))) == 8, "every version file still exists"
     assert ids(it.open(here)) == list(range(14))
 
 
 def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a new process: its cost is that of what is new (issue 5, point 12), and yet every manifest is looked at in the course of time."""
+    """In a new process the cost depends on the new files only (issue 5, point 12), yet every manifest is checked over time."""
     monkeypatch.setattr(limits, "SCRUBBED_BYTES", 0)
     here = with_state(tmp_path / "t", appends=0)
     options = {"checkpoint.enabled": "false", "state.entriesPerManifest": "1"}
@@ -91,20 +91,20 @@ def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch:
             read.clear()
             assert table.checkpoint().metrics["manifests_written"] == (2 if number == 0 else 1)
             checked = {path for path in read if "/manifests/" in path}
-            assert len(checked) <= 2  # one that is old, and the new one
+            assert len(checked) <= 2  # an old manifest and the new one
             seen |= checked
     assert len(seen) > 25
     assert ids(it.open(here)) == list(range(31))
 
 
-def test_repair_leaves_it_out(tmp_path: Path) -> None:
+def test_repair_ignores_a_damaged_state(tmp_path: Path) -> None:
     here = damaged(with_state(tmp_path / "t"))
     report = it.repair(here, tmp_path / "new")
     assert (report.status, report.metrics["valid_splits"]) == ("partial", 3)
     assert "state of version 3" in report.warnings[0]
 
 
-def test_purge_and_doctor_tell_of_it(tmp_path: Path) -> None:
+def test_purge_and_doctor_report_a_damaged_state(tmp_path: Path) -> None:
     here = damaged(with_state(tmp_path / "t"))
     table = it.open(here)
     table.append(rows(6, 2))
@@ -118,7 +118,7 @@ def test_purge_and_doctor_tell_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moved", [lambda table: pickle.loads(pickle.dumps(table)), copy.deepcopy], ids=["pickled", "copied"])
 @pytest.mark.parametrize("tail", [0, 2])
-def test_a_handle_that_was_moved_shows_the_same(tmp_path: Path, moved: object, tail: int) -> None:
+def test_a_copied_handle_shows_the_same_rows(tmp_path: Path, moved: object, tail: int) -> None:
     with_state(tmp_path / "t")
     table = it.open(tmp_path / "t")
     for number in range(tail):
@@ -130,8 +130,8 @@ def test_a_handle_that_was_moved_shows_the_same(tmp_path: Path, moved: object, t
     assert it.open(tmp_path / "t").files().num_rows == 3 + tail
 
 
-def test_a_commit_in_another_place_is_not_believed(tmp_path: Path) -> None:
-    """A version file copied to the next number says that its paths are new, and they are not."""
+def test_a_version_file_copied_to_another_version_is_refused(tmp_path: Path) -> None:
+    """A copied version file claims that its paths are new, which is false."""
     with_state(tmp_path / "t")
     table = it.open(tmp_path / "t")
     table.append(rows(6, 1))

@@ -48,7 +48,7 @@ both_places = pytest.mark.parametrize("where", ["local", "s3"])
 
 @dataclass
 class Place:
-    """Somewhere a table may be made, with a clock that begins now, as the store's own does."""
+    """The address of a table, and a simulated clock that starts at the time of the store."""
 
     address: str
     settings: dict[str, str]
@@ -68,7 +68,7 @@ class Place:
         return {entry.path for entry in self.store.list("")}
 
     def checkpoints(self) -> dict[int, set[str]]:
-        """Files of checkpoints and states by version; those that states share belong to none."""
+        """Files of checkpoints and states by version, without manifests that states share."""
         found: dict[int, set[str]] = {}
         for path in self.listed():
             match = re.search(r"(\d{20})(?:\.checkpoint|/)", path.removeprefix(LOG_FOLDER))
@@ -77,7 +77,7 @@ class Place:
         return found
 
     def log_of(self, versions: Collection[int], checkpoints: Collection[int]) -> set[str]:
-        """What must be in the log folder, besides manifests that a state still shares, if no more than these are retained."""
+        """The expected files of the log folder, without shared manifests, if only these versions and checkpoints are retained."""
         held = self.checkpoints()
         return {POINTER, *map(names.version_path, versions), *(path for version in checkpoints for path in held[version])}
 
@@ -121,8 +121,8 @@ def at(where: str, request: pytest.FixtureRequest) -> Place:
 
 
 @every_format
-def test_story_1_purge_knows_what_only_a_checkpoint_tells_of(here: Place, kind: Format) -> None:
-    """Live are the splits of a checkpoint whose versions have expired, also in the second run and the third."""
+def test_story_1_splits_referenced_only_by_a_checkpoint_are_live(here: Place, kind: Format) -> None:
+    """The splits of a checkpoint whose versions have expired are kept by repeated purges."""
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     for start in (0, 10, 20):
         table.append(rows(start, 10))
@@ -141,7 +141,7 @@ def test_story_1_purge_knows_what_only_a_checkpoint_tells_of(here: Place, kind: 
 
 
 class AgelessFileSystem(non_atomic_store.PlainFileSystem):
-    """Says 1970 of every file, as stores do of a prefix."""
+    """Reports the year 1970 as the time of every file, as some stores do for prefixes."""
 
     protocol = "ageless"
 
@@ -153,8 +153,8 @@ class AgelessFileSystem(non_atomic_store.PlainFileSystem):
         return {**super().info(path, **arguments), "mtime": 0, "created": 0}
 
 
-def test_story_2_what_has_no_age_is_not_54_years_old(here: Place, tmp_path: Path) -> None:
-    """The folder of a state says 1970, or the store says it of everything: what is needed or may be young stays."""
+def test_story_2_files_of_unknown_age_are_not_old(here: Place, tmp_path: Path) -> None:
+    """If the store reports 1970 for a folder or for all files, needed and possibly young files are kept."""
     fsspec.register_implementation("ageless", AgelessFileSystem, clobber=True)
     silent = Place(f"ageless:/{tmp_path}/other", {"storage.singleWriter": "true"}, now())
     keep_one = {"state.format": "avro", "state.retention.versions": "1"}
@@ -174,7 +174,7 @@ def test_story_2_what_has_no_age_is_not_54_years_old(here: Place, tmp_path: Path
     assert (report.status, report.warnings) == ("no_action", ["the store does not say how old 4 splits are: they are kept"])
     assert (here.listed(), silent.listed()) == before
     here.time.pass_days(1000)
-    assert here.open(**keep_one).purge().metrics["states_deleted"] == 2, "where there is an age, it counts"
+    assert here.open(**keep_one).purge().metrics["states_deleted"] == 2, "files of known age are deleted"
     assert here.splits() == live(here.open())
 
 
@@ -183,7 +183,7 @@ SPELLINGS = {"local": ["file:{}", "file://{}", "FILE:{}", "{}"], "s3": ["s3://{}
 
 
 def respell(place: Place, version: int, spelling: str) -> None:
-    """A commit as another program says it: with whole addresses, of the same root."""
+    """Rewrites a commit with absolute paths in another spelling of the root."""
     path = names.version_path(version)
     lines = [json.loads(line) for line in place.store.read(path).splitlines()]
     for line in lines:
@@ -194,7 +194,7 @@ def respell(place: Place, version: int, spelling: str) -> None:
 
 @both_places
 def test_story_3_another_spelling_of_the_root_makes_no_orphans(where: str, request: pytest.FixtureRequest) -> None:
-    """And the spelling of another place stops purge before it deletes anything."""
+    """A path at another location stops purge before it deletes anything."""
     place = at(where, request)
     table = place.create(PLAIN)
     for version, spelling in enumerate(SPELLINGS[where], start=1):
@@ -218,8 +218,8 @@ def test_story_3_another_spelling_of_the_root_makes_no_orphans(where: str, reque
 
 
 @every_format
-def test_story_4_the_newest_checkpoint_and_the_base_of_what_is_retained_stay(here: Place, kind: Format) -> None:
-    """However old they are: by clean-up, which a checkpoint brings with it, and by purge, which is asked for again and again."""
+def test_story_4_the_newest_checkpoint_and_the_base_of_retained_versions_are_kept(here: Place, kind: Format) -> None:
+    """At any age: by clean-up after a checkpoint and by repeated purges."""
     settings = {**BY_HAND, **EVERY_FORMAT[kind], **KEEP_LITTLE}
     table = here.create(settings)
     for start in range(3):
@@ -229,7 +229,7 @@ def test_story_4_the_newest_checkpoint_and_the_base_of_what_is_retained_stay(her
     here.time.pass_days(900)
     for start in range(3, 6):
         table.append(rows(start * 10, 10))
-    for path in here.listed() - old:  # clean-up goes by the files' times, which are not the clock's
+    for path in here.listed() - old:  # clean-up uses the times of the files, not the simulated clock
         os.utime(Path(here.address, path), (here.time.ms / 1000,) * 2)
     cleaned = table.checkpoint()
     newest = base + 3
@@ -250,12 +250,12 @@ def test_story_4_the_newest_checkpoint_and_the_base_of_what_is_retained_stay(her
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Simulates the end of the process."""
 
 
 @every_format
 def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format) -> None:
-    """Killed between checkpoint and pointer, or left with an empty, cut or lying one: the log is gone but for its checkpoint, and read."""
+    """A missing, empty, truncated or wrong pointer: the table is read from its checkpoint, although the version files are deleted."""
     settings = {**BY_HAND, **EVERY_FORMAT[kind]}
     table = here.create(settings)
     table.append(rows(0, 10))
@@ -287,8 +287,8 @@ def _die_at_the_pointer(call: Call, perform: Perform) -> Any:
 
 
 @every_format
-def test_story_6_a_broken_checkpoint_costs_nothing_while_the_log_is_whole(here: Place, kind: Format) -> None:
-    """Each of its files in turn broken or missing: the same rows, and purge, which asked it to stand for versions, keeps them all."""
+def test_story_6_a_broken_checkpoint_does_no_harm_while_the_log_is_complete(here: Place, kind: Format) -> None:
+    """Each file is damaged or deleted in turn: the rows are the same, and purge keeps all versions."""
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     for start in range(4):
         table.append(rows(start * 10, 10))
@@ -297,7 +297,7 @@ def test_story_6_a_broken_checkpoint_costs_nothing_while_the_log_is_whole(here: 
     files = [path for path in here.listed() if path in here.checkpoints()[newest] or "/manifests/" in path]
     assert len(files) == {Format.JSON: 1, Format.PARQUET: 2, Format.AVRO: 4}.get(kind, len(files))
     assert kind is not Format.JSON_PARTS or len(files) >= 4
-    here.time.pass_days(0.5)  # parts without a head are swept when they are a day old
+    here.time.pass_days(0.5)  # parts without a head are deleted when they are a day old
     for path in files:
         good = here.store.read(path)
         for bad in (b"\x00not what was written", good[: len(good) // 2], None):
@@ -308,7 +308,7 @@ def test_story_6_a_broken_checkpoint_costs_nothing_while_the_log_is_whole(here: 
             assert found.purge("1d", "0s").metrics["versions_deleted"] == 0, (path, bad)
             assert here.listed() == before, (path, bad)
         here.store.replace(path, good)
-    assert here.open().purge("1d", "0s").metrics["versions_deleted"] == newest - 1, "whole again, it stands for them"
+    assert here.open().purge("1d", "0s").metrics["versions_deleted"] == newest - 1, "once repaired, it replaces the versions"
     assert ids(here.open()) == list(range(40))
 
 
@@ -318,8 +318,8 @@ def proxy(server: Server) -> Iterator[FaultProxy]:
         yield running
 
 
-def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_is_lost(server: Server, proxy: FaultProxy) -> None:
-    """What another wrote meanwhile stays; what landed unanswered is ours: neither taken back nor written once more."""
+def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_recognized_if_its_answer_is_lost(server: Server, proxy: FaultProxy) -> None:
+    """A concurrent commit of another writer is kept. A commit without an answer is neither withdrawn nor repeated."""
     place = Place(server.place(), options(proxy.url, "20s"), now())
     place.create(PLAIN).append(rows(0, 10, days=1))
     meanwhile: list[Callable[[], object]] = []
@@ -335,7 +335,7 @@ def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_i
         report = table.append(rows(10, 10, days=1))
     assert (report.base_version, report.version, meanwhile) == (3, 4, [])
     assert ids(table) == [*range(20), *range(100, 110)]
-    assert table.checkpoint().base_version == 4, "of what the writer itself holds to be in the table"
+    assert table.checkpoint().base_version == 4, "the checkpoint contains the version that the writer has committed"
     assert ids(place.open()) == ids(table)
 
     proxy.clear()
@@ -352,12 +352,12 @@ def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_known_when_its_answer_i
     meanwhile.append(lambda: place.open().append(rows(200, 10, days=1)))
     with intercepting(place.address, overtaken, **place.settings):
         assert place.open().overwrite(rows(300, 5, days=1)).version == 7
-    assert ids(place.open()) == list(range(300, 305)), "an overwrite that was overtaken replaces that too"
+    assert ids(place.open()) == list(range(300, 305)), "an overwrite also replaces the rows of a concurrent commit"
 
 
 @both_places
 def test_story_8_no_commit_overwrites_another(where: str, request: pytest.FixtureRequest) -> None:
-    """The object itself decides who made it."""
+    """The content of the object shows who created it."""
     place = at(where, request)
     table = place.create(PLAIN)
     table.append(rows(0, 10))
@@ -371,7 +371,7 @@ def test_story_8_no_commit_overwrites_another(where: str, request: pytest.Fixtur
 
 
 def test_story_8_a_store_that_cannot_create_atomically_is_refused(server: Server, tmp_path: Path) -> None:
-    """By its kind, or because it does not keep what it says; one writer alone may use it, and says so."""
+    """It is refused by its type or because the probe fails. A single writer may use it with an explicit option."""
     non_atomic_store.register()
     with FaultProxy((server.host, server.port)).running() as proxy:
         proxy.strip_condition = True
@@ -388,7 +388,7 @@ def test_story_8_a_store_that_cannot_create_atomically_is_refused(server: Server
 
 @dataclass
 class Meanwhile:
-    """An executor that merges, and lets something happen before the merge is committed."""
+    """An executor that merges and then runs a function before the merge is committed."""
 
     happen: Callable[[], object]
     workers: int = 2
@@ -401,8 +401,8 @@ class Meanwhile:
 
 
 @pytest.mark.parametrize("other", ["merge", "overwrite"])
-def test_story_9_of_two_that_take_the_same_sources_one_counts(here: Place, other: str) -> None:
-    """A second merge, or an overwrite, while the first is at work: rows neither double nor return, and its split is left to purge."""
+def test_story_9_only_one_of_two_commits_with_the_same_sources_succeeds(here: Place, other: str) -> None:
+    """A second merge or an overwrite during the merge: rows are neither duplicated nor restored, and the losing split is left to purge."""
     table = here.create(PLAIN)
     for start in (0, 10):
         table.append(rows(start, 10, days=1))
@@ -412,15 +412,15 @@ def test_story_9_of_two_that_take_the_same_sources_one_counts(here: Place, other
         merge_splits.merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor=Meanwhile(overtake))
     fresh = here.open()
     assert (fresh.version, ids(fresh)) == (3, list(range(20) if other == "merge" else range(100, 105)))
-    assert len(here.splits()) == 4, "two sources, what won and what lost"
+    assert len(here.splits()) == 4, "two sources, the committed split and the losing one"
     here.time.pass_days(8)
     assert here.open().purge().metrics["files_deleted"] == 3
     assert (here.splits(), ids(here.open())) == (live(fresh), ids(fresh))
 
 
 @every_format
-def test_story_10_what_was_removed_and_added_again_is_live(here: Place, kind: Format) -> None:
-    """Its removal is old, in a version that is retained and in one that has expired; another's that was not added again goes."""
+def test_story_10_a_split_that_was_added_again_is_live(here: Place, kind: Format) -> None:
+    """Its old removal is in a retained or an expired version. A split that was not added again is deleted."""
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     table.append(rows(0, 10, days=1))
     (again,) = [action for action in table.log.actions(table.version) if "add" in action]
@@ -431,7 +431,7 @@ def test_story_10_what_was_removed_and_added_again_is_live(here: Place, kind: Fo
     assert again["add"]["path"] in live(here.open())
     expected = [*range(10), *range(100, 105), *range(200, 205)]
     here.time.pass_days(100)
-    assert here.open().purge(log_retention="999d").metrics["files_deleted"] == 1, "that of rows 10 to 19"
+    assert here.open().purge(log_retention="999d").metrics["files_deleted"] == 1, "the split with rows 10 to 19"
     for _ in range(2):
         here.open(**{name: str(value) for name, value in EVERY_FORMAT[kind].items()}).checkpoint()
         here.time.pass_days(100)

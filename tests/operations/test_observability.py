@@ -1,4 +1,4 @@
-"""What can be seen of checkpoints, clean-up and loading: log lines to the letter, fields for programs, numbers (OBS-01 to OBS-08)."""
+"""Log lines, structured log fields and metrics of checkpoints, clean-up and loading (OBS-01 to OBS-08)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> it.Table:
     return make(tmp_path / "t", appends=3, **off, **{"state.format": "json"})
 
 
-def test_the_lines_of_the_seeds(table: it.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_have_the_specified_text(table: it.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """OBS-05."""
     for number in range(4):
         os.utime(version_file(tmp_path / "t", number), (10**9, 10**9))
@@ -46,7 +46,7 @@ def test_the_lines_of_the_seeds(table: it.Table, tmp_path: Path, caplog: pytest.
     assert {level for level, _ in loaded} == {"DEBUG"}
 
 
-def test_reports_and_the_table_carry_the_numbers(table: it.Table, tmp_path: Path) -> None:
+def test_reports_and_tables_have_the_metrics(table: it.Table, tmp_path: Path) -> None:
     """OBS-01 to OBS-04, OBS-06, OBS-08."""
     before = table.metrics()
     for number in range(4):
@@ -73,21 +73,21 @@ def test_reports_and_the_table_carry_the_numbers(table: it.Table, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", EVERY_FORMAT)
-def test_every_format_says_how_much_compression_leaves(tmp_path: Path, kind: Format) -> None:
-    """OBS-02: of hundreds of files that are much alike."""
+def test_every_format_reports_its_compression_ratio(tmp_path: Path, kind: Format) -> None:
+    """OBS-02: for hundreds of similar files."""
     here = start(tmp_path / "t")
     commit(here, *(file(f"a-path-of-some-length/f{number:05d}", number % 7) for number in range(500)))
     options = {**EVERY_FORMAT[kind], "state.entriesPerManifest": 200}
     assert 0 < it.open(here, options=options).checkpoint().metrics["compression_percent"] < 60
 
 
-def test_without_compression_everything_is_left(tmp_path: Path) -> None:
+def test_without_compression_the_ratio_is_one(tmp_path: Path) -> None:
     here = start(tmp_path / "t", **{"state.compression": "none"})
     commit(here, *(file(f"f{number}") for number in range(500)))
     assert it.open(here).checkpoint().metrics["compression_percent"] == 100
 
 
-def test_numbers_add_up_and_belong_to_one_table() -> None:
+def test_metrics_are_cumulative_for_each_table() -> None:
     numbers = metrics_of("one")
     assert numbers is metrics_of("one")
     assert numbers is not metrics_of("two")
@@ -106,7 +106,7 @@ def test_numbers_add_up_and_belong_to_one_table() -> None:
 
 @contextmanager
 def configured(*, verbose: bool) -> Iterator[io.StringIO]:
-    """As in a program that is ours from the start; the handlers of the tests stand aside."""
+    """Logging as the command line configures it, without the handlers of pytest."""
     root, stream = logging.getLogger(), io.StringIO()
     kept, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -118,7 +118,7 @@ def configured(*, verbose: bool) -> Iterator[io.StringIO]:
         root.setLevel(level)
 
 
-def test_lines_for_programs_are_objects_with_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_log_lines_are_objects_with_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(logs.FORMAT, "json")
     logger = logging.getLogger("indextables")
     with configured(verbose=True) as stream:
@@ -135,7 +135,7 @@ def test_lines_for_programs_are_objects_with_fields(monkeypatch: pytest.MonkeyPa
     assert (second["level"], second["message"], second["error"].splitlines()[-1]) == ("error", "failed", "ValueError: bad")
 
 
-def test_lines_for_people_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_log_lines_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(logs.FORMAT, raising=False)
     with configured(verbose=False) as stream:
         logging.getLogger("indextables").info("not shown")
@@ -143,7 +143,7 @@ def test_lines_for_people_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == "WARNING: shown\n"
 
 
-def test_the_terminal_says_it_in_json_too(tmp_path: Path) -> None:
+def test_the_terminal_can_log_json(tmp_path: Path) -> None:
     make(tmp_path / "t").append(rows(0, 3))
     command = [sys.executable, "-m", "indextables", "checkpoint", str(tmp_path / "t"), "--json", "--verbose"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, logs.FORMAT: "json"}, timeout=120, check=True)

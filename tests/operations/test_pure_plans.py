@@ -1,4 +1,4 @@
-"""Every function named `plan` or `plan_…` gets values that reach no store, and runs while every store refuses every call."""
+"""Functions named `plan` or `plan_…` get values without access to a store, and run while every store refuses every call."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LATER = Clock(now_ms=lambda: Clock().now_ms() + 90 * DAY)
 POLICY = Policy(log=30 * DAY, keep_versions=0, checkpoints=2 * HOUR, keep_states=1, states=2 * HOUR, manifests=HOUR)
 
 
-IMPURE = {"Store", "StoreSpec", "open_store", "TableContext", "TransactionLog", "FileLoader"}  # what reaches a store
+IMPURE = {"Store", "StoreSpec", "open_store", "TableContext", "TransactionLog", "FileLoader"}  # names that give access to a store
 
 
 def plans() -> list[str]:
-    """Of all modules, as module:function."""
+    """All plan functions, as module:function."""
     found = []
     for path in sorted((ROOT / "indextables").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -82,7 +82,7 @@ def of_truncation(context: TableContext) -> Sequence[Any]:
     return dataclasses.replace(facts, references=named, unreadable=unreadable), policy, now_ms
 
 
-# What each plan is given here. A new plan needs a line.
+# The arguments for each plan. A new plan needs a line here.
 ARGUMENTS: Mapping[str, Callable[[TableContext], Sequence[Any]]] = {
     "indextables.operations.checkpoint.plan:plan_checkpoint": of_checkpoint,
     "indextables.operations.expire.purge_plan:plan_purge": of_purge,
@@ -94,7 +94,7 @@ ARGUMENTS: Mapping[str, Callable[[TableContext], Sequence[Any]]] = {
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableContext:
-    """Three months after it was written: with states, tombstones, dead splits, and a split in no version."""
+    """A table three months after it was written, with states, tombstones, dead splits and an uncommitted split."""
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
     table = make(tmp_path / "t", appends=8, **{"checkpoint.interval": "3", "checkpoint.enabled": "true"})
     table.merge_splits(target_size="10M")
@@ -110,7 +110,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableContext:
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From then on nothing on this machine or elsewhere can be read or written through a store, or through the cache of manifests."""
+    """A function after whose call every use of a store or of the cache of manifests fails."""
 
     def refused(*given: Any, **more: Any) -> Any:
         raise AssertionError("a store was called")
@@ -129,7 +129,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return start
 
 
-def test_every_plan_is_known_here_and_bound_by_the_import_contract() -> None:
+def test_every_plan_is_tested_here_and_covered_by_the_import_contract() -> None:
     assert plans() == sorted(ARGUMENTS)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     (bound,) = [contract["source_modules"] for contract in contracts if contract["id"] == "plans"]
@@ -137,7 +137,7 @@ def test_every_plan_is_known_here_and_bound_by_the_import_contract() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
-def test_the_module_of_a_plan_names_nothing_that_reaches_a_store(name: str) -> None:
+def test_the_module_of_a_plan_uses_no_name_that_gives_access_to_a_store(name: str) -> None:
     tree = ast.parse(inspect.getsource(importlib.import_module(name.partition(":")[0])))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import) for alias in node.names}
     assert not imported & IMPURE
@@ -152,10 +152,10 @@ def test_a_plan_runs_while_every_store_refuses(name: str, context: TableContext,
     assert isinstance(found, type(expected))
     for part in ("deletions", "groups", "num_files"):
         assert getattr(found, part, None) == getattr(expected, part, None)
-        assert getattr(found, part, True), f"{name} found no {part}, so that little of it ran"
+        assert getattr(found, part, True), f"{name} found no {part}, so most of it did not run"
 
 
-def test_what_is_not_pure_is_refused(context: TableContext, refuse: Callable[[], None]) -> None:
+def test_an_impure_function_is_refused(context: TableContext, refuse: Callable[[], None]) -> None:
     snapshot = context.snapshot()
     refuse()
     for impure in (
@@ -169,7 +169,7 @@ def test_what_is_not_pure_is_refused(context: TableContext, refuse: Callable[[],
 
 
 def kinds_in(annotation: Any, seen: set[Any]) -> Iterator[Any]:
-    """All types that a value of this type holds, through generics and the fields of dataclasses."""
+    """All types contained in this type, through generics and the fields of dataclasses."""
     if annotation in seen:
         return
     seen.add(annotation)
@@ -178,12 +178,12 @@ def kinds_in(annotation: Any, seen: set[Any]) -> Iterator[Any]:
         if not isinstance(inner, list | types.EllipsisType):
             yield from kinds_in(inner, seen)
     if dataclasses.is_dataclass(annotation):
-        for hint in get_type_hints(annotation, localns={"array": list}).values():  # array[int] is one only for type checkers
+        for hint in get_type_hints(annotation, localns={"array": list}).values():  # array[int] exists only for type checkers
             yield from kinds_in(hint, seen)
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
-def test_a_plan_gets_values_that_reach_no_store(name: str) -> None:
+def test_a_plan_gets_values_without_access_to_a_store(name: str) -> None:
     hints = get_type_hints(function(name))
     kinds = set(kinds_in(tuple[tuple(hints.values())], set()))  # type: ignore[misc]
     assert Callable not in kinds  # type: ignore[comparison-overlap]
@@ -192,8 +192,8 @@ def test_a_plan_gets_values_that_reach_no_store(name: str) -> None:
     assert homes.isdisjoint({"indextables.log.log", "indextables.table.context", "indextables.state.checkpoints.avro.file_loader"})
 
 
-def test_a_fact_that_was_not_gathered_is_an_error(context: TableContext) -> None:
-    """And never an assumption that deletes more."""
-    facts, _ = gather_log_facts(context.log, context.snapshot().checkpoint or 0)
+def test_a_missing_fact_is_an_error(context: TableContext) -> None:
+    """It is never replaced by an assumption that deletes more."""
+    facts, _ = gather(context.log, context.snapshot().checkpoint or 0)
     with pytest.raises(NotGathered, match="was not gathered"):
         plan(facts, POLICY, context.clock.now_ms())

@@ -1,4 +1,4 @@
-"""Scan, count and search agree with plain Python over the same rows, and prune."""
+"""Scan, count and search agree with plain Python over the same rows, and prune splits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_scan_and_count_agree_with_python(table: it.Table, where: str, holds: An
     assert table.count(where) == len(expected)
 
 
-def test_scan_gives_the_columns_asked_for(table: it.Table) -> None:
+def test_scan_returns_the_requested_columns(table: it.Table) -> None:
     reader = table.scan("id < 3", ["message", "id"])
     assert isinstance(reader, pa.RecordBatchReader)
     assert reader.schema.names == ["message", "id"]
@@ -75,7 +75,7 @@ def test_a_count_by_partition_reads_no_split(tmp_path: Path) -> None:
         ("level:error AND message:timeout", None),
     ],
 )
-def test_search_means_what_it_says(table: it.Table, query: str, words: Any) -> None:
+def test_search_agrees_with_python(table: it.Table, query: str, words: Any) -> None:
     found = table.search(query, limit=1000)
     if words is None:
         expected = {r["id"] for r in ROWS if r["level"] == "ERROR" and "timeout" in r["message"].split()}
@@ -101,7 +101,7 @@ def test_search_limits_orders_and_filters(table: it.Table) -> None:
     assert table.search("nosuchword").num_rows == 0
 
 
-def test_an_empty_table_answers(tmp_path: Path) -> None:
+def test_queries_of_an_empty_table(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     assert table.count() == table.count("id = 1") == 0
     assert table.scan().read_all().num_rows == 0
@@ -133,13 +133,13 @@ def test_an_empty_table_answers(tmp_path: Path) -> None:
         (lambda t: t.files("1"), it.InvalidPredicate, "."),
     ],
 )
-def test_bad_questions_are_named(table: it.Table, act: Any, error: type[Exception], named: str) -> None:
+def test_an_invalid_query_names_the_cause(table: it.Table, act: Any, error: type[Exception], named: str) -> None:
     with pytest.raises(error, match=named) as caught:
         act(table)
     assert "\n" not in str(caught.value)
 
 
-def test_a_split_that_is_not_what_the_log_says(tmp_path: Path) -> None:
+def test_a_split_that_differs_from_the_log_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1, partition_by=[])
     (split,) = (tmp_path / "t").rglob("*.split")
     other = make(tmp_path / "u", appends=1, each=7, partition_by=[])
@@ -160,7 +160,7 @@ def test_a_handle_keeps_its_version(tmp_path: Path) -> None:
     assert repr(other) == f"Table({str(tmp_path / 't')!r}, version=2)"
 
 
-def test_columns_with_spaces_can_order(tmp_path: Path) -> None:
+def test_order_by_a_column_with_spaces(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("my id", pa.int64()), ("m", pa.string())]))
     table.append([{"my id": n, "m": "x"} for n in (2, 3, 1)])
     found = [table.search("x", order_by=order).column("my id").to_pylist() for order in ("my id", "my id ASC", "my id desc", "-my id")]

@@ -1,4 +1,4 @@
-"""Field notes 7: what the reference answered wrongly on real data; each number shows the right answer here."""
+"""Queries that the upstream program answers wrongly on real data (field notes 7, by number) are answered correctly here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ["a", "b", "c", "big red cat", None]
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> it.Table:
-    """Two partitions and a null one, two splits each; `x` is null in all rows of the first splits."""
+    """Two partitions and a null partition, with two splits each. `x` is null in all rows of the first splits."""
     schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.float64()), ("date", pa.string())])
     table = it.create(tmp_path_factory.mktemp("notes") / "t", schema, partition_by=["date"])
     for start in (0, 1500):
@@ -42,7 +42,7 @@ def test_no_1_a_scan_returns_every_row(table: it.Table) -> None:
     assert table.search("cat", limit=3000).num_rows == 600
 
 
-def test_no_7_a_filter_on_a_string_does_not_falsify_aggregates(table: it.Table) -> None:
+def test_no_7_aggregates_with_a_filter_on_a_string_are_correct(table: it.Table) -> None:
     assert table.aggregate({"n": ("count", "*"), "top": ("max", "id")}, where="name = 'b'").to_pylist() == [{"n": 600, "top": 2996}]
     assert table.aggregate({"n": ("count", "*")}, where="name >= 'big'").to_pylist() == [{"n": 1200}]
     assert table.count("name = 'b'") == 600
@@ -108,8 +108,8 @@ def test_no_21_a_huge_limit_is_refused_and_allocates_nothing(table: it.Table, li
     assert table.search("cat", limit=99_999, offset=1).num_rows == 599
 
 
-def test_no_13_statistics_that_were_cut_lose_nothing(tmp_path: Path) -> None:
-    """Bounds of strings in the log may be shorter or larger than any value: they neither prune a live file nor answer for it."""
+def test_no_13_truncated_statistics_lose_no_rows(tmp_path: Path) -> None:
+    """String bounds in the log may be shorter or larger than any value. They neither prune a matching file nor answer a query."""
     table = it.create(tmp_path / "t", pa.schema([("s", pa.string())]))
     for letter in "az":
         table.append([{"s": letter * 50}, {"s": letter * 40 + "b"}])

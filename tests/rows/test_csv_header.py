@@ -1,4 +1,4 @@
-"""A csv file without a header, or with another delimiter, never becomes a table by mistake."""
+"""A CSV file without a header or with another delimiter is refused and creates no table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_HEADER = {
 }
 DELIMITED = {
     "a;b\n1;2\n": "semicolons",
-    "a;b\n1,5;2\n": "semicolons",  # decimals as many countries write them
+    "a;b\n1,5;2\n": "semicolons",  # decimal commas
     "a\tb\tc\n1\t2\t3\n": "tabs",
     'a|b\n"x|y"|2': "vertical bars",
     "a;b;c\n": "semicolons",
@@ -100,12 +100,12 @@ def test_another_delimiter_is_refused(
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_a_header_is_taken_for_one(text: str) -> None:
+def test_a_header_is_recognized(text: str) -> None:
     check_header(text, "x.csv", None)
 
 
 @pytest.mark.parametrize("text", ["1,2\n3,4\n", "alice,paris\n"])
-def test_a_first_line_without_a_column_of_the_table_is_no_header(
+def test_a_first_line_without_a_column_of_the_table_is_refused(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", pa.string()), ("b", pa.string())]))
@@ -121,7 +121,7 @@ def test_a_first_line_without_a_column_of_the_table_is_no_header(
 
 
 def test_a_table_may_have_columns_that_do_not_look_like_names(tmp_path: Path) -> None:
-    """They were given to it in another way, and its files are read."""
+    """They come from an explicit schema, and CSV files with these columns are read."""
     table = it.create(tmp_path / "t", pa.schema([("country", pa.string()), ("2019", pa.int64()), ("x;y", pa.string())]))
     (tmp_path / "x.csv").write_text("country,2019,x;y\nNorway,7,a;b\n", "utf-8")
     table.append(tmp_path / "x.csv")
@@ -151,7 +151,7 @@ def test_a_compressed_file_is_checked_too(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize("rows", [1, 10, HEAD_BYTES])
 @pytest.mark.parametrize("exists", [True, False])
 def test_no_row_of_standard_input_is_lost_to_the_check(rows: int, exists: bool, tmp_path: Path) -> None:
-    """Also of a pipe that brings a few bytes at a time."""
+    """Also if a pipe delivers a few bytes at a time."""
     if exists:
         it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
     writer = f"import sys\nprint('id,m', flush=True)\nfor n in range({rows}): print(f'{{n}},text {{n}}', flush=n < 20)"

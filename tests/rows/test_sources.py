@@ -1,4 +1,4 @@
-"""Files of rows: what a scan wrote is read back as it was, and a bad row is named by column, number and value (issue 6.3)."""
+"""Row files: the output of a scan can be read back unchanged, and errors name the column, the row number and the value (issue 6.3)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rows_of(columns: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:
 @pytest.mark.parametrize(
     ("form", "rows"), [("csv", rows_of(SCALARS)), ("jsonl", rows_of(SCALARS | NESTED)), ("parquet", rows_of(SCALARS | NESTED))]
 )
-def test_what_a_scan_writes_is_read_back(tmp_path: Path, form: str, rows: pa.Table) -> None:
+def test_the_output_of_a_scan_is_read_back_unchanged(tmp_path: Path, form: str, rows: pa.Table) -> None:
     table = it.create(tmp_path / "from", rows.schema)
     table.append(rows)
     file = tmp_path / f"rows.{form}"
@@ -89,7 +89,7 @@ BAD: list[tuple[str, Any]] = [
 def test_a_bad_value_in_jsonl_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, column: str, value: Any
 ) -> None:
-    """In the second chunk of lines, after an empty one."""
+    """The value is in the second chunk of lines, after an empty line."""
     monkeypatch.setattr(jsonl, "_ROWS", 100)
     it.create(tmp_path / "t", SCHEMA)
     lines = [json.dumps(GOOD)] * 150
@@ -103,7 +103,7 @@ def test_a_bad_value_in_jsonl_is_named(
     assert tree(tmp_path) == before
 
 
-def test_spaces_around_a_number_in_csv_are_none_of_it(tmp_path: Path) -> None:
+def test_spaces_around_a_number_in_csv_are_ignored(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.decimal128(10, 2))]))
     (tmp_path / "x.csv").write_text('id,m\n 1 , 1.5\t\n 2 ," 2.5 "\n3,\n')
     table.append(tmp_path / "x.csv")
@@ -134,7 +134,7 @@ def test_a_bad_value_in_csv_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         (b'{"id": 1, "z": 2}\n', "row 0 has a column 'z', which the table does not have"),
     ],
 )  # fmt: skip
-def test_lines_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, named: str) -> None:
+def test_invalid_jsonl_lines_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, named: str) -> None:
     it.create(tmp_path / "t", SCHEMA)
     (tmp_path / "x.jsonl").write_bytes(text)
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl")]) == 1
@@ -154,22 +154,22 @@ def test_a_line_that_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("number", ["1e30000000", "1e99999999999999999999", "-1e400", "1e-99999999999999999999"])
 @pytest.mark.parametrize("column", ["id", "f", "m", "free"])
-def test_numbers_that_are_too_large_beside_decimals(column: str, number: str) -> None:
-    """They would be infinite, an error of another library, or an integer of so many digits."""
+def test_numbers_that_are_too_large_among_decimals(column: str, number: str) -> None:
+    """Without the check they would become infinite, fail in a library, or be read as an integer."""
     schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("m", pa.decimal128(10, 2)), ("free", pa.list_(pa.int64()))])
     line = f'{{"{column}": [{number}]}}' if column == "free" else f'{{"{column}": {number}}}'
     with pytest.raises(it.IndexTablesError, match=r"line 1 .*Number out of range"):
         list(jsonl.read_jsonl(io.BytesIO(line.encode()), "x", schema))
 
 
-def test_no_lines_are_no_rows(tmp_path: Path) -> None:
+def test_a_file_without_lines_has_no_rows(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", SCHEMA)
     (tmp_path / "x.jsonl").write_bytes(b"\xef\xbb\xbf\n \n")
     assert table.append(tmp_path / "x.jsonl").status == "no_action"
 
 
-def test_times_inside_of_values_are_inferred_as_texts(tmp_path: Path) -> None:
-    """Of which Arrow would drop the zone."""
+def test_times_inside_nested_values_are_inferred_as_strings(tmp_path: Path) -> None:
+    """Arrow would drop their time zone."""
     (tmp_path / "x.jsonl").write_text('{"t": "2024-01-01T00:00:00Z", "st": {"t": "2024-01-01T00:00:00Z"}}\n')
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl"), "--create"]) == 0
     assert it.open(tmp_path / "t").scan().read_all().to_pylist() == [
@@ -179,7 +179,7 @@ def test_times_inside_of_values_are_inferred_as_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "text"), [("x.csv", "a,b\n"), ("x.csv", "a,b\n,\n"), ("x.jsonl", '{"a": null, "b": null}\n')])
 def test_a_column_without_values_is_a_string(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> None:
-    """Later files can fill it. That there is a table now is said, also where no row was written."""
+    """Later files can fill it. The report says that a table was created even if no row was written."""
     (tmp_path / name).write_text(text)
     assert main(["append", str(tmp_path / "t"), str(tmp_path / name), "--create", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -192,7 +192,7 @@ def test_a_column_without_values_is_a_string(tmp_path: Path, capsys: pytest.Capt
     assert table.refresh().count("a = '1' AND b = 'word'") == 1
 
 
-def test_inside_of_values_too(tmp_path: Path) -> None:
+def test_a_nested_field_without_values_is_a_string(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"l": [], "st": {"n": null}}\n')
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "x.jsonl"), "--create"]) == 0
     table = it.open(tmp_path / "t")
@@ -226,7 +226,7 @@ def test_a_csv_that_is_not_utf_8_is_refused(
 
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("text", ['[{"a": "x"}]', '[\n{"a": "x"},\n{"a": "y"}\n]\n', '{\n"a": "x"\n}\n'])
-def test_objects_that_are_not_one_a_line(
+def test_json_that_is_not_one_object_per_line_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, create: bool
 ) -> None:
     if not create:
@@ -238,7 +238,9 @@ def test_objects_that_are_not_one_a_line(
         assert "line 1 is not a JSON object: one object a line is expected" in capsys.readouterr().err
 
 
-def test_sources_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_invalid_sources_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert main(["append", str(tmp_path / "t"), "-", "--create"]) == 1
     assert capsys.readouterr().err == "error: standard input is empty\n"

@@ -1,4 +1,4 @@
-"""Doctor, verify and purge read the store: what this process or this machine has cached of a table hides no damage."""
+"""Doctor, verify and purge read the store: cached data of this process or machine hides no damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = "_transaction_log"
 
 
 def flip(file: Path) -> None:
-    """One changed byte; size and time stay, as after a fault of the disk."""
+    """Changes one byte and keeps size and time, like a disk fault."""
     status = file.stat()
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -31,7 +31,7 @@ def flip(file: Path) -> None:
 
 
 def warm(path: Path, state_format: str = "avro", **options: str) -> it.Table:
-    """A table with a checkpoint at version 3 and a version after it, of which everything was read before."""
+    """A table with a checkpoint at version 3 and one later version. Everything has been read, so that all caches are filled."""
     table = make(path, appends=3, **{"state.format": state_format, **options})
     table.checkpoint()
     table.append(rows(30, 10))
@@ -68,10 +68,10 @@ def test_a_damaged_checkpoint_is_found_with_a_warm_cache(tmp_path: Path, state_f
     assert codes(table.verify()) == [BROKEN]
     assert codes(it.open(tmp_path / "t").doctor()) == [BROKEN]
     it.open(tmp_path / "t").checkpoint()
-    assert codes(it.open(tmp_path / "t").doctor()) == [("broken-checkpoint", "info")]  # the old one, until purge deletes it
+    assert codes(it.open(tmp_path / "t").doctor()) == [("broken-checkpoint", "info")]  # the old checkpoint, until purge deletes it
 
 
-def test_a_state_of_which_one_form_is_damaged_is_found_although_readers_use_the_other(tmp_path: Path) -> None:
+def test_damage_to_the_unused_form_of_a_state_is_found(tmp_path: Path) -> None:
     table = warm(tmp_path / "t", **{"state.manifestFormat": "avro"})
     it.open(tmp_path / "t", options={"state.manifestFormat": "json"}).checkpoint()
     it.open(tmp_path / "t", options={"state.manifestFormat": "avro"}).checkpoint()
@@ -115,7 +115,7 @@ def test_a_damaged_pointer_is_found_with_a_warm_cache(tmp_path: Path, state_form
     assert ids(it.open(tmp_path / "t")) == list(range(40))
 
 
-def test_a_damaged_split_is_found_although_it_is_open_and_looks_unchanged(tmp_path: Path) -> None:
+def test_damage_to_an_open_split_with_unchanged_size_and_time_is_found(tmp_path: Path) -> None:
     table = warm(tmp_path / "t")
     path = table.files().column("path")[0].as_py()
     flip(tmp_path / "t" / path)
@@ -123,11 +123,11 @@ def test_a_damaged_split_is_found_although_it_is_open_and_looks_unchanged(tmp_pa
     assert (finding.code, path in finding.message) == ("damaged-split", True)
 
 
-def test_verify_fetches_splits_again_that_are_cached_on_this_machine() -> None:
-    """As those of every remote store are."""
+def test_verify_downloads_cached_splits_again() -> None:
+    """Splits of remote stores are cached on the local disk."""
     table = it.create("memory://damage/behind-caches", SCHEMA)
     table.append(rows(0, 10))
-    assert ids(table) == list(range(10))  # now on the local disk
+    assert ids(table) == list(range(10))  # the split is now cached
     assert table.verify() == []
     (path,) = table.files().column("path").to_pylist()
     key = table._context.root.join(path)
@@ -142,8 +142,8 @@ def test_verify_fetches_splits_again_that_are_cached_on_this_machine() -> None:
     assert [finding.code for finding in table.verify()] == ["missing-split"]
 
 
-def test_purge_deletes_no_version_in_favour_of_a_state_whose_manifest_is_damaged(tmp_path: Path) -> None:
-    """The decoded manifest is cached on this machine, and nowhere else."""
+def test_purge_deletes_no_version_whose_state_has_a_damaged_manifest(tmp_path: Path) -> None:
+    """The intact manifest exists only in the cache of this machine."""
     table = it.create(tmp_path / "t", SCHEMA, options={"cleanup.enabled": "false"})
     for number in range(3):
         table.append(rows(number * 10, 10))
@@ -173,7 +173,7 @@ def overdue(path: Path, clock: Clock | None = None) -> list[it.Finding]:
 
 
 def test_doctor_reports_versions_that_the_cleanup_should_have_deleted(tmp_path: Path) -> None:
-    """`logRetention.duration` of the table counts, also where purge would keep them for longer, and the fix deletes them."""
+    """`logRetention.duration` of the table decides, even if purge keeps versions longer; the suggested command deletes them."""
     options = {"logRetention.duration": "3600000", "checkpoint.retention": "0", "cleanup.enabled": "false"}
     table = make(tmp_path / "t", appends=4, **options)
     table.checkpoint()
@@ -189,7 +189,7 @@ def test_doctor_reports_versions_that_the_cleanup_should_have_deleted(tmp_path: 
 
 @pytest.mark.parametrize("state_format", ["avro", "json"])
 def test_doctor_reports_old_checkpoints_that_nothing_deletes(tmp_path: Path, state_format: str) -> None:
-    """Young ones are no finding: the next checkpoint deletes them."""
+    """Recent ones are no finding, since the next checkpoint deletes them."""
     table = make(tmp_path / "t", **{"cleanup.enabled": "false", "state.format": state_format})
     for number in range(5):
         table.append(rows(number * 10, 10))

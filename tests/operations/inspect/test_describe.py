@@ -1,4 +1,4 @@
-"""Describe state and log, for checkpoints of every format: what they say is what lies there."""
+"""`describe_state` and `describe_log` report the real content of checkpoints of every format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("form", OPTIONS)
 def test_state_of_every_format(tmp_path: Path, form: str) -> None:
-    """MIG-02. Numbers are those of the checkpoint, also when the table has gone on."""
+    """MIG-02: the numbers are those of the checkpoint, even if there are later versions."""
     table = make(tmp_path / "t", 3, 4, **OPTIONS[form])
     assert table.describe_state()["format"] == "none"
     table.checkpoint()
@@ -44,8 +44,8 @@ def test_state_of_every_format(tmp_path: Path, form: str) -> None:
     assert table.describe_state() == expected
 
 
-def test_state_that_is_to_be_compacted(tmp_path: Path) -> None:
-    """Written without a threshold, seen with one."""
+def test_a_state_that_needs_compaction(tmp_path: Path) -> None:
+    """The state is written without a threshold and described with one."""
     options = {"state.compaction.tombstoneThreshold": "1.0", "checkpoint.enabled": "false"}
     table = it.open(make(tmp_path / "t", 4, 4).path, options=options)
     table.checkpoint()
@@ -56,7 +56,7 @@ def test_state_that_is_to_be_compacted(tmp_path: Path) -> None:
     assert (found["num_files"], found["num_manifests"], found["num_tombstones"]) == (6, 1, 2)
     assert found["tombstone_ratio"] == pytest.approx(2 / 6)
     assert found["needs_compaction"] is True
-    assert table.describe_state()["needs_compaction"] is False, "as its own threshold says"
+    assert table.describe_state()["needs_compaction"] is False, "the threshold of the table counts"
 
 
 def test_a_broken_checkpoint_shows_in_the_status(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_log_of_every_format(tmp_path: Path, form: str) -> None:
         assert row["modification_time"] == file["modification_time"]
 
 
-def test_all_of_the_log_in_its_order(tmp_path: Path) -> None:
+def test_include_all_shows_the_whole_log_in_order(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 2, 4, **{"checkpoint.interval": "2"})
     add = {"path": "x.split", "partitionValues": {}, "size": 0, "modificationTime": 1, "dataChange": False}
     newest = table.version

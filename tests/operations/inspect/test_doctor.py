@@ -1,4 +1,4 @@
-"""Doctor, verify, health: nothing is changed, every kind of trouble is found, and a healthy table has none."""
+"""Doctor, verify and health change nothing, find every kind of problem, and report none for a healthy table."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_healthy_table_has_no_findings(tmp_path: Path) -> None:
     assert tree(tmp_path / "t") == before
 
 
-def test_health_counts_what_is_dead_and_skipped(tmp_path: Path) -> None:
-    """One stable document: the same keys for every table, null where a figure cannot be known."""
+def test_health_counts_dead_and_skipped_files(tmp_path: Path) -> None:
+    """The document has the same keys for every table, with null for unknown figures."""
     table = make(tmp_path / "t", appends=3)
     table.merge_splits()
     skipped(table)
@@ -93,7 +93,7 @@ def old_orphan(table: it.Table) -> None:
 
 
 def waiting_orphan(table: it.Table) -> None:
-    """No write takes two days, and purge waits a week."""
+    """Too old for a running write, too young for purge."""
     orphan(table)
     moment = time.time() - 2 * 86_400
     os.utime(a_split(table).with_name("split-00000000-0000-4000-8000-000000000000.split"), (moment, moment))
@@ -140,7 +140,7 @@ def skipped(table: it.Table) -> None:
 
 
 def overdue(table: it.Table) -> None:
-    """Merged away a hundred days ago, says the log; the files are as old."""
+    """Makes the log say that the splits were merged a hundred days ago, and the files as old."""
     table.merge_splits()
     file = Path(table.path, LOG, f"{table.version:020d}.json")
     long_ago = time.time_ns() // 1_000_000 - 100 * 86_400_000
@@ -172,8 +172,8 @@ def broken_older(table: it.Table) -> None:
     it.open(table.path, options={"cleanup.enabled": "false"}).checkpoint()
 
 
-HARMS = pytest.mark.parametrize(
-    ("harm", "code", "severity"),
+DAMAGES = pytest.mark.parametrize(
+    ("damage", "code", "severity"),
     [
         (orphan, "fresh-orphan", "info"),
         (waiting_orphan, "orphaned-split", "info"),
@@ -195,10 +195,10 @@ HARMS = pytest.mark.parametrize(
 )
 
 
-@HARMS
-def test_every_kind_of_trouble_is_found(tmp_path: Path, harm: Callable[[it.Table], None], code: str, severity: str) -> None:
+@DAMAGES
+def test_every_kind_of_problem_is_found(tmp_path: Path, damage: Callable[[it.Table], None], code: str, severity: str) -> None:
     table = make(tmp_path / "t", appends=3)
-    harm(table)
+    damage(table)
     before = tree(tmp_path / "t")
     found = it.open(tmp_path / "t").doctor()
     assert codes(found) == [code], found
@@ -207,15 +207,15 @@ def test_every_kind_of_trouble_is_found(tmp_path: Path, harm: Callable[[it.Table
     assert tree(tmp_path / "t") == before
 
 
-WAITING = {("fresh-orphan", "info"), ("orphaned-split", "info")}  # purge takes them when they are old
+WAITING = {("fresh-orphan", "info"), ("orphaned-split", "info")}  # purge deletes them when they are old enough
 
 
-@HARMS
-def test_the_command_of_a_finding_mends_it(
-    tmp_path: Path, harm: Callable[[it.Table], None], code: str, severity: str, capsys: pytest.CaptureFixture[str]
+@DAMAGES
+def test_the_suggested_command_fixes_a_finding(
+    tmp_path: Path, damage: Callable[[it.Table], None], code: str, severity: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = make(tmp_path / "t", appends=3)
-    harm(table)
+    damage(table)
     (finding,) = it.open(tmp_path / "t").doctor()
     argv = shlex.split(finding.fix.replace("NEW_LOG", str(tmp_path / "new")))[1:]
     if code == "broken-checkpoint" and severity == "info":
@@ -225,13 +225,13 @@ def test_the_command_of_a_finding_mends_it(
         shutil.move(tmp_path / "t" / LOG, tmp_path / "old")
         shutil.move(tmp_path / "new", tmp_path / "t" / LOG)
     left = codes(it.open(tmp_path / "t").doctor())
-    lost = ["fresh-orphan"] if code == "version-gap" else []  # what the lost version had added
+    lost = ["fresh-orphan"] if code == "version-gap" else []  # the split that the lost version added
     expected = [code] if (code, severity) in WAITING else lost
     assert left == expected, left
     capsys.readouterr()
 
 
-def test_a_broken_checkpoint_is_found_and_mended_by_the_command(tmp_path: Path) -> None:
+def test_a_broken_checkpoint_is_found_and_replaced_by_checkpoint(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=3)
     table.checkpoint()
     checkpoint = next(
@@ -257,7 +257,7 @@ def test_an_unreadable_table_is_one_finding(tmp_path: Path, capsys: pytest.Captu
     assert main(["doctor", str(tmp_path / "nothing")]) == 78
 
 
-def test_a_table_of_tomorrow_is_not_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_with_a_newer_protocol_is_not_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=1)
     line = {"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}
     Path(table.path, LOG, f"{2:020d}.json").write_text(json.dumps(line) + "\n")
@@ -266,7 +266,7 @@ def test_a_table_of_tomorrow_is_not_damaged(tmp_path: Path, capsys: pytest.Captu
         assert "needs protocol 99" in capsys.readouterr().err
 
 
-def test_verify_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_damaged_and_missing_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=3, partition_by=[])
     paths = [Path(table.path, path) for path in table.files().column("path").to_pylist()]
     flipped(paths[0], 100)
@@ -278,7 +278,7 @@ def test_verify_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert paths[0].name in found[0]["message"]
 
 
-def test_a_version_whose_splits_were_purged_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_purged_splits_of_an_old_version_are_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=3, partition_by=[], **{"purge.retentionCheckEnabled": False})
     table.merge_splits()
     table.purge(older_than="0s")
@@ -295,7 +295,7 @@ def test_a_version_whose_splits_were_purged_is_no_damage(tmp_path: Path, capsys:
 
 
 def test_verify_compares_with_the_log(tmp_path: Path) -> None:
-    """A row count, an offset and a bound that the split does not bear out; the bound only where rows are decoded."""
+    """A row count, an offset and a bound that differ from the split. The bound is found only if rows are decoded."""
     table = make(tmp_path / "t", appends=1, partition_by=[])
     (line,) = [line for line in table.log.actions(1) if "add" in line]
     table.log.commit([{"remove": {"path": line["add"]["path"], "dataChange": True}}])

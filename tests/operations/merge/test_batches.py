@@ -1,4 +1,4 @@
-"""Merges in batches and passes: a commit per batch, a failed one alone, sums in the report, and a second run with nothing to do."""
+"""Merges in batches and passes: each batch is a commit, a failed batch does not affect others, and the report has the totals."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def with_days(path: Path, **options: Any) -> it.Table:
 
 
 @dataclass
-class Watched:
-    """Threads that keep count, and fail for the batches they are told to."""
+class RecordingExecutor:
+    """An executor that records its batches and fails for chosen ones."""
 
     failing: frozenset[int] = frozenset()
     error: Exception = field(default_factory=lambda: it.StorageError("the store did not answer"))
-    after: bool = False  # the work is done before it fails
+    after: bool = False  # it fails after the work
     workers: int = 2
     runs_locally: bool = True
     batches: list[int] = field(default_factory=list)
@@ -65,9 +65,9 @@ def merge(path: Path, executor: Any = in_threads, options: dict[str, Any] | None
 
 def test_each_batch_is_one_commit_of_removes_and_adds(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    watched = Watched()
-    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
-    assert watched.batches == [2, 2, 2]
+    executor_ = RecordingExecutor()
+    report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
+    assert executor_.batches == [2, 2, 2]
     assert (report.status, report.base_version, report.version, report.warnings) == ("success", 2, 5, [])
     assert {name: report.metrics[name] for name in ("groups", "files_added", "files_removed", "rows", "commits")} == {
         "groups": 6, "files_added": 6, "files_removed": 12, "rows": 60, "commits": 3,
@@ -83,18 +83,18 @@ def test_each_batch_is_one_commit_of_removes_and_adds(tmp_path: Path) -> None:
 
 def test_by_default_small_groups_are_one_commit(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    watched = Watched()
-    report, _ = merge(tmp_path / "t", watched)
-    assert (watched.batches, report.version) == ([6], 3)
+    executor_ = RecordingExecutor()
+    report, _ = merge(tmp_path / "t", executor_)
+    assert (executor_.batches, report.version) == ([6], 3)
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) -> None:
-    """What it had merged is named, and is no part of the table; the next run makes up for it."""
+    """Its merged splits are named and not committed; the next run merges them again."""
     with_days(tmp_path / "t")
-    watched = Watched(frozenset({1}), after=after)
-    report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
-    assert watched.batches == [2, 2, 2], "and no other pass tries it again"
+    executor_ = RecordingExecutor(frozenset({1}), after=after)
+    report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
+    assert executor_.batches == [2, 2, 2], "no later pass retries the failed batch"
     assert (report.status, report.version, report.metrics["groups"], report.metrics["commits"]) == ("partial", 4, 4, 2)
     assert report.warnings[0] == "the store did not answer"
     assert ids(table) == list(range(60))
@@ -106,7 +106,7 @@ def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) ->
 
 def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    watched, calls = Watched(), [0]
+    executor_, calls = RecordingExecutor(), [0]
 
     def unanswered(call: Call, perform: Perform) -> Any:
         calls[0] += call.commits
@@ -115,8 +115,8 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
         return perform()
 
     with intercepting(tmp_path / "t", unanswered):
-        report, table = merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
-    lost = [result.add.path for result in watched.merged[2:4] if result.add is not None]
+        report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
+    lost = [result.add.path for result in executor_.merged[2:4] if result.add is not None]
     assert len(lost) == 2
     assert report.warnings == [f"no answer at the second commit; {describe_uncommitted(lost)}"]
     assert (report.status, report.version) == ("partial", 4)
@@ -126,8 +126,8 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
     assert ids(table) == list(range(60))
 
 
-def test_an_unknown_commit_is_said_to_be_one(tmp_path: Path) -> None:
-    """Field-notes 6 no. 7: the commit landed, the answer did not; nothing is deleted, and rows are there once."""
+def test_an_unknown_commit_outcome_is_a_warning(tmp_path: Path) -> None:
+    """Field-notes 6 no. 7: the commit succeeded and its answer was lost. Nothing is deleted and no row is duplicated."""
     with_days(tmp_path / "t")
     calls = [0]
 
@@ -146,15 +146,15 @@ def test_an_unknown_commit_is_said_to_be_one(tmp_path: Path) -> None:
     assert ids(table) == list(range(60))
 
 
-def test_where_all_batches_fail_the_first_error_is_raised(tmp_path: Path) -> None:
+def test_if_all_batches_fail_the_first_error_is_raised(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    watched = Watched(frozenset(range(3)))
+    executor_ = RecordingExecutor(frozenset(range(3)))
     with pytest.raises(it.StorageError, match="did not answer"):
-        merge(tmp_path / "t", watched, {"merge.batchSize": "2"})
+        merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
     assert it.open(tmp_path / "t").version == 2
 
 
-def test_a_group_that_fails_fails_alone(tmp_path: Path) -> None:
+def test_a_failing_group_does_not_affect_others(tmp_path: Path) -> None:
     table = with_days(tmp_path / "t")
     unlucky = table.files("date = '2024-01-03'").column("path")[0].as_py()
 
@@ -171,7 +171,7 @@ def test_a_group_that_fails_fails_alone(tmp_path: Path) -> None:
     assert ids(table) == list(range(60))
 
 
-def test_passes_go_on_until_nothing_is_left(tmp_path: Path) -> None:
+def test_passes_are_repeated_until_nothing_is_left(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=8, each=5, partition_by=[])
     report = table.merge_splits(max_source_splits=2)
     assert (report.version, report.metrics["groups"], report.metrics["commits"]) == (11, 4 + 2 + 1, 3)
@@ -180,39 +180,39 @@ def test_passes_go_on_until_nothing_is_left(tmp_path: Path) -> None:
     assert table.merge_splits(max_source_splits=2).status == "no_action"
 
 
-def test_passes_are_bounded(tmp_path: Path) -> None:
+def test_the_number_of_passes_is_limited(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=8, each=5, partition_by=[])
     options = {"merge.maxPasses": "2", "merge.maxSourceSplitsPerMerge": "2"}
     report = it.open(tmp_path / "t", options=options).merge_splits()
     assert (report.version, it.open(tmp_path / "t").files().num_rows) == (10, 2)
 
 
-def test_max_dest_splits_holds_over_all_passes(tmp_path: Path) -> None:
+def test_max_dest_splits_limits_all_passes_together(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=8, each=5, partition_by=[])
     report = table.merge_splits(max_source_splits=2, max_dest_splits=5)
     assert (report.metrics["groups"], report.metrics["files_added"]) == (5, 5)
     assert ids(table) == list(range(40))
 
 
-def test_what_others_append_meanwhile_waits_for_the_next_merge(tmp_path: Path) -> None:
-    """Or each small append would have the merged split written again."""
+def test_concurrent_appends_wait_for_the_next_merge(tmp_path: Path) -> None:
+    """Otherwise each small append would rewrite the merged split."""
     table = make(tmp_path / "t", appends=4, each=5, partition_by=[])
-    watched = Watched()
-    real = Watched.__call__
+    executor_ = RecordingExecutor()
+    real = RecordingExecutor.__call__
 
-    class Interrupted(Watched):
+    class Interrupted(RecordingExecutor):
         def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            table.append(rows(100 * len(watched.batches) + 100, 5))
-            return real(watched, work, items)
+            table.append(rows(100 * len(executor_.batches) + 100, 5))
+            return real(executor_, work, items)
 
     report, after = merge(tmp_path / "t", Interrupted())
-    assert (watched.batches, report.base_version, report.version, report.metrics["groups"]) == ([1], 5, 6, 1)
+    assert (executor_.batches, report.base_version, report.version, report.metrics["groups"]) == ([1], 5, 6, 1)
     assert after.files().num_rows == 2
     assert ids(after) == [*range(20), *range(100, 105)]
 
 
 def test_options_and_arguments(tmp_path: Path) -> None:
-    """`merge.skipSplitThreshold` and `merge.maxSourceSplitsPerMerge` of the table; an argument comes before them."""
+    """An argument takes precedence over `merge.skipSplitThreshold` and `merge.maxSourceSplitsPerMerge` of the table."""
     table = make(tmp_path / "t", appends=4, partition_by=[], **{"merge.maxSourceSplitsPerMerge": "2"})
     assert [len(step["sources"]) for step in table.merge_splits(dry_run=True).plan or ()] == [2, 2]
     assert [len(step["sources"]) for step in table.merge_splits(max_source_splits=3, dry_run=True).plan or ()] == [3]
@@ -223,11 +223,11 @@ def test_options_and_arguments(tmp_path: Path) -> None:
             it.open(tmp_path / "t", options={key: bad})
 
 
-def test_the_order_is_most_sources_then_oldest(tmp_path: Path) -> None:
+def test_groups_are_ordered_by_number_of_sources_then_age(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     for days in (1, 2, 2):  # the first date has three splits, the second two
         table.append(rows(0, 4, days=days))
-    for start in (2, 3):  # and so has the third
+    for start in (2, 3):  # the third has two splits, too
         table.append([{**rows(start, 1)[0], "date": rows(2, 1, days=3)[0]["date"]}])
     plan_ = table.merge_splits(dry_run=True).plan or ()
     assert [step["partition"]["date"] for step in plan_] == ["2024-01-01", "2024-01-02", "2024-01-03"]
@@ -235,7 +235,7 @@ def test_the_order_is_most_sources_then_oldest(tmp_path: Path) -> None:
 
 
 def test_the_state_is_compacted_once_at_the_end(tmp_path: Path) -> None:
-    """CMP-05; checkpoints that are due between batches are made, too."""
+    """CMP-05; checkpoints due between batches are written, too."""
     table = with_days(tmp_path / "t", **{"merge.batchSize": "1", "checkpoint.interval": "4"})
     table.checkpoint()
     report = table.merge_splits()
@@ -266,24 +266,24 @@ def test_statistics_and_the_schema_registry_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
-    """An overwrite of one partition between the batches: its group is dropped, the split that was merged for it is named."""
+    """After an overwrite of one partition between two batches its group is dropped and the split merged for it is named."""
     table = with_days(tmp_path / "t", **{"merge.batchSize": "3"})
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
     planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     victim = planned.groups[4].partition_values["date"]
-    watched = Watched()
-    real = Watched.__call__
+    executor_ = RecordingExecutor()
+    real = RecordingExecutor.__call__
 
-    class Interrupted(Watched):
+    class Interrupted(RecordingExecutor):
         def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            found = real(watched, work, items)
-            if len(watched.batches) == 2:
+            found = real(executor_, work, items)
+            if len(executor_.batches) == 2:
                 table.overwrite([], where=f"date = '{victim}'")
             return found
 
     report, _ = merge_splits.run_merge(context.for_table(base), planned, Interrupted())
-    lost = next(result.add.path for result in watched.merged if result.add and result.group.partition_values["date"] == victim)
+    lost = next(result.add.path for result in executor_.merged if result.add and result.group.partition_values["date"] == victim)
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
     assert len(report.warnings) == 1
     assert f"1 split is in no version and left to purge: {lost!r}" in report.warnings[0]

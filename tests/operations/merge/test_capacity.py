@@ -1,4 +1,4 @@
-"""Free disk and memory are looked at before a merge begins; what does not fit is left out with the bytes that are missing."""
+"""A merge checks free disk and memory before it starts. Groups that do not fit are skipped with the missing number of bytes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def groups(*sizes: int) -> list[Group]:
     return [Group(size) for size in sizes]
 
 
-def space(temp: int, table: int, memory: int | None = None) -> Capacity:
+def capacity_of(temp: int, table: int, memory: int | None = None) -> Capacity:
     return Capacity((Disk("/tmp", temp, 2.5, 0), Disk("/data", table, 0, 1)), memory)
 
 
-def test_groups_that_do_not_fit_are_left_out_with_the_bytes() -> None:
-    fit, left = fitting(groups(100, 10, 50), space(200, 1000))
+def test_groups_that_do_not_fit_are_skipped_with_the_missing_bytes() -> None:
+    fit, left = fitting(groups(100, 10, 50), capacity_of(200, 1000))
     assert [group.size for group in fit] == [10, 50]
     assert left == [(Group(100), "250 bytes of disk are needed in /tmp, and 200 are free")]
-    fit, left = fitting(groups(100, 100, 100, 5), space(1000, 205))
-    assert [group.size for group in fit] == [100, 100, 5], "what was merged before stays on the table's disk"
+    fit, left = fitting(groups(100, 100, 100, 5), capacity_of(1000, 205))
+    assert [group.size for group in fit] == [100, 100, 5], "merged splits of earlier groups stay on the disk of the table"
     assert left == [(Group(100), "300 bytes of disk are needed in /data, and 205 are free")]
 
 
 def test_memory_is_counted_for_each_merge() -> None:
     most = limits.MERGE_MEMORY_FLOOR + 16 * MIB
-    fit, left = fitting(groups(100 * MIB, 1000 * MIB), space(2**50, 2**50, most))
+    fit, left = fitting(groups(100 * MIB, 1000 * MIB), capacity_of(2**50, 2**50, most))
     assert [group.size for group in fit] == [100 * MIB]
     needed = limits.MERGE_MEMORY_FLOOR + 1000 * MIB // 16
     assert left[0][1] == f"{needed} bytes of memory are needed, and {most} are free"
@@ -58,8 +58,8 @@ def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
     assert disk.needed([100], kept=50) == 400
 
 
-def test_what_other_machines_have_is_not_known_here(tmp_path: Path) -> None:
-    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), runs_locally=False)
+def test_the_capacity_of_other_machines_is_unknown(tmp_path: Path) -> None:
+    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
     assert ([disk.while_merging for disk in away.disks], away.memory) == ([0], None)
     assert Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=False).disks == ()
     assert sum(disk.while_merging for disk in Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=True).disks) == 3.5
@@ -78,12 +78,12 @@ def test_what_other_machines_have_is_not_known_here(tmp_path: Path) -> None:
         ([100] * 10, 0, 2, 1, 1),
     ],
 )
-def test_a_batch_is_no_larger_than_what_fits(sizes: list[int], size: int, workers: int, temp: int, expected: int) -> None:
-    """Of as many as work at a time."""
-    assert next_batch(groups(*sizes), size, workers, space(temp, 2**50)) == expected
+def test_a_batch_is_limited_to_what_fits(sizes: list[int], size: int, workers: int, temp: int, expected: int) -> None:
+    """The limit counts the merges that run at the same time."""
+    assert next_batch(groups(*sizes), size, workers, capacity_of(temp, 2**50)) == expected
 
 
-def test_free_memory_is_that_of_the_control_group_too(tmp_path: Path) -> None:
+def test_free_memory_is_limited_by_the_control_group(tmp_path: Path) -> None:
     assert (capacity.free_memory() or 0) > MIB
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
@@ -94,7 +94,7 @@ def test_free_memory_is_that_of_the_control_group_too(tmp_path: Path) -> None:
     assert capacity._available(str(tmp_path / "none")) == []
 
 
-def test_a_merge_without_room_says_so_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t", appends=3)
     before = tree(tmp_path)
     monkeypatch.setattr(capacity, "free_disk", lambda _: 1000)
@@ -107,7 +107,7 @@ def test_a_merge_without_room_says_so_before_it_begins(tmp_path: Path, monkeypat
     assert tree(tmp_path) == before
 
 
-def test_groups_with_room_are_merged_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_fit_are_merged_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t", appends=2, each=4)
     table.append([row for row in rows(0, 20_000) if row["ok"]])  # all of one date
     small, large = sorted(step["bytes"] for step in table.merge_splits(dry_run=True).plan or ())

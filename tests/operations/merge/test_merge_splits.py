@@ -1,4 +1,4 @@
-"""Merge: rows before = rows after, groups as planned, sources revalidated at commit (field-notes 7 no. 2 and 3)."""
+"""Merge keeps all rows, groups splits as planned, and revalidates sources at commit (field-notes 7 no. 2 and 3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def answers(table: it.Table) -> dict[str, list[int]]:
 
 
 def snapshot_of(*files: tuple[str, int, int]) -> LoadedSnapshot:
-    """Splits of (partition, size, time) as a plan sees them."""
+    """A snapshot of splits, each given as (partition, size, time)."""
     adds = {
         f"{n}": Add(path=f"{n}", partition_values={"p": p} if p else {}, size=size, modification_time=at, data_change=True, num_records=1)
         for n, (p, size, at) in enumerate(files)
@@ -54,16 +54,18 @@ def grouped(snapshot: LoadedSnapshot, **options: int) -> list[list[str]]:
 
 def test_plans() -> None:
     assert grouped(snapshot_of(("a", 10, 1), ("b", 10, 2), ("a", 10, 3), ("", 10, 4), ("", 10, 5))) == [["0", "2"], ["3", "4"]]
-    assert grouped(snapshot_of(("a", 40, 3), ("a", 40, 2), ("a", 40, 1))) == [["2", "1"]], "oldest first, up to the target"
-    assert grouped(snapshot_of(("a", 45, 1), ("a", 44, 2), ("a", 44, 3))) == [["1", "2"]], "large ones are left alone"
+    assert grouped(snapshot_of(("a", 40, 3), ("a", 40, 2), ("a", 40, 1))) == [["2", "1"]], (
+        "the oldest splits are grouped first, up to the target size"
+    )
+    assert grouped(snapshot_of(("a", 45, 1), ("a", 44, 2), ("a", 44, 3))) == [["1", "2"]], "large splits are not merged"
     assert grouped(snapshot_of(*[("a", 1, n) for n in range(5)]), max_source_splits=2) == [["0", "1"], ["2", "3"]]
     many = snapshot_of(("a", 1, 1), ("a", 1, 2), ("b", 1, 3), ("b", 1, 4), ("b", 1, 5))
-    assert grouped(many) == [["2", "3", "4"], ["0", "1"]], "most sources first"
+    assert grouped(many) == [["2", "3", "4"], ["0", "1"]], "groups with most sources come first"
     assert grouped(many, max_dest_splits=1) == [["2", "3", "4"]]
     assert grouped(snapshot_of(("a", 1, 1), ("b", 1, 1))) == []
 
 
-def test_rows_and_answers_are_conserved(tmp_path: Path) -> None:
+def test_rows_and_answers_stay_the_same(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=6, each=25)
     before, found = table.scan().read_all().sort_by("id"), answers(table)
     dry = table.merge_splits(dry_run=True)
@@ -87,7 +89,7 @@ def test_rows_and_answers_are_conserved(tmp_path: Path) -> None:
     assert ids(table) == list(range(175))
 
 
-def test_where_chooses_partitions(tmp_path: Path) -> None:
+def test_where_selects_partitions(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2)
     table.merge_splits(where="date = '2024-01-01'")
     assert table.files("date = '2024-01-01'").num_rows == 1
@@ -107,7 +109,7 @@ def test_where_chooses_partitions(tmp_path: Path) -> None:
         ({"max_source_splits": 2.5}, it.InvalidArgument, "2.5"),
     ],
 )
-def test_bad_arguments_change_nothing(tmp_path: Path, arguments: dict[str, object], error: type[Exception], named: str) -> None:
+def test_invalid_arguments_change_nothing(tmp_path: Path, arguments: dict[str, object], error: type[Exception], named: str) -> None:
     table = make(tmp_path / "t", appends=2)
     before = tree(tmp_path)
     with pytest.raises(error, match=named):
@@ -115,7 +117,7 @@ def test_bad_arguments_change_nothing(tmp_path: Path, arguments: dict[str, objec
     assert tree(tmp_path) == before
 
 
-def test_two_mergers_do_not_double_rows(tmp_path: Path) -> None:
+def test_concurrent_merges_do_not_duplicate_rows(tmp_path: Path) -> None:
     """field-notes 7 no. 2: 600 rows stay 600."""
     make(tmp_path / "t", appends=6, each=100)
     context = TableContext.at(tmp_path / "t")
@@ -165,7 +167,7 @@ def test_a_group_that_lost_its_sources_is_dropped(tmp_path: Path) -> None:
 
 
 def damaged(table: it.Table, where: str) -> Path:
-    """One of its splits, with a bit turned."""
+    """Flips a bit in a split of the table. Returns its path."""
     bad = Path(table.path, table.files(where).column("path")[0].as_py())
     data = bytearray(bad.read_bytes())
     data[100] ^= 1
@@ -173,7 +175,7 @@ def damaged(table: it.Table, where: str) -> Path:
     return bad
 
 
-def test_a_damaged_source_is_recorded_and_the_rest_merges(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_source_is_skipped_and_the_rest_is_merged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """SKP-01, SKP-05, SKP-06, SKP-07, SKP-08."""
     caplog.set_level("INFO", "indextables")
     table = make(tmp_path / "t", appends=3)
@@ -193,13 +195,13 @@ def test_a_damaged_source_is_recorded_and_the_rest_merges(tmp_path: Path, caplog
     assert table.log.is_in_cooldown(path)
     table.append(rows(100, 10))
     caplog.clear()
-    assert table.merge_splits().status == "success", "what is in cooldown is not even looked at"
+    assert table.merge_splits().status == "success", "splits in cooldown are not read"
     assert "Filtered out 1 files currently in cooldown period" in caplog.text
-    assert path in table.files().column("path").to_pylist(), "it stays in the table"
+    assert path in table.files().column("path").to_pylist(), "a skipped split stays in the table"
 
 
-def test_a_group_of_broken_sources_is_recorded_without_a_merge(tmp_path: Path) -> None:
-    """After the cooldown it is tried again, and its count goes up; a checkpoint keeps what is unexpired."""
+def test_a_group_of_damaged_sources_is_skipped(tmp_path: Path) -> None:
+    """After the cooldown it is retried and its count increases. A checkpoint keeps unexpired skips."""
     table = make(tmp_path / "t", appends=2, partition_by=[])
     bad = damaged(table, "id < 10")
     now = [1_800_000_000_000]
@@ -219,7 +221,7 @@ def test_a_group_of_broken_sources_is_recorded_without_a_merge(tmp_path: Path) -
     assert skip["skipCount"] == 2
 
 
-def test_a_missing_source_that_is_no_longer_live_is_no_damage(tmp_path: Path) -> None:
+def test_a_missing_source_that_is_no_longer_live_is_not_skipped(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2, partition_by=[])
     context = TableContext.at(tmp_path / "t")
     planned = plan_merge(context.load(context.snapshot()), merge_options(verbs.MergeSplits(), context.config, context.snapshot()))
@@ -231,15 +233,15 @@ def test_a_missing_source_that_is_no_longer_live_is_no_damage(tmp_path: Path) ->
     assert (report.status, report.version, report.warnings) == ("no_action", None, [])
 
 
-def test_skips_are_recorded_by_hand(tmp_path: Path) -> None:
-    """SKP-01, SKP-02: each counts on, and a removed file's count is forgotten (C-35)."""
+def test_skips_can_be_recorded_explicitly(tmp_path: Path) -> None:
+    """SKP-01, SKP-02: each skip increases the count; removing the file resets it (C-35)."""
     table = make(tmp_path / "t", appends=2, partition_by=[])
     path = table.files().column("path")[0].as_py()
     assert table.log.record_skipped_file(path, "unreadable", "verify", cooldown_hours=1) == 3
     assert table.log.record_skipped_file(path, "unreadable", "verify", cooldown_hours=0.5) == 4
     first, second = (table.log.actions(v)[-1]["mergeskip"] for v in (3, 4))
     assert (first["skipCount"], second["skipCount"]) == (1, 2)
-    assert table.log.files_in_cooldown() == {path: first["retryAfter"]}, "the latest of all"
+    assert table.log.files_in_cooldown() == {path: first["retryAfter"]}, "the latest end of all cooldowns counts"
     for bad in ("splits/none.split", "", 3):
         with pytest.raises(it.IndexTablesError):
             table.log.record_skipped_file(bad, "x")  # type: ignore[arg-type]
@@ -250,7 +252,7 @@ def test_skips_are_recorded_by_hand(tmp_path: Path) -> None:
     assert table.log.files_in_cooldown() == {}
 
 
-def test_a_skip_brings_an_old_table_to_protocol_2(tmp_path: Path) -> None:
+def test_a_skip_upgrades_an_old_table_to_protocol_2(tmp_path: Path) -> None:
     """SKP-09."""
     table = make(tmp_path / "t", appends=1, partition_by=[])
     zero = tmp_path / "t" / "_transaction_log" / f"{0:020d}.json"
@@ -263,8 +265,8 @@ def test_a_skip_brings_an_old_table_to_protocol_2(tmp_path: Path) -> None:
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (2, 2)
 
 
-def test_a_merge_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
-    """Real SIGKILLs at growing times: the table is always as before or merged, and the next merge works."""
+def test_a_merge_killed_halfway_can_be_repeated(tmp_path: Path) -> None:
+    """SIGKILL after increasing times: the table is either unchanged or merged, and the next merge succeeds."""
     make(tmp_path / "t", appends=8, each=40, partition_by=[])
     before = it.open(tmp_path / "t").scan().read_all().sort_by("id")
     command = [sys.executable, "-m", "indextables", "merge-splits", str(tmp_path / "t")]
@@ -287,7 +289,7 @@ def test_a_merge_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
     assert table.files().num_rows == 1
     assert table.scan().read_all().sort_by("id").equals(before)
     assert answers(table) == answers(it.open(tmp_path / "t", 8))
-    # What the killed attempts left is no part of the table, and purge finds it once it is old.
+    # Files of killed attempts are not part of the table; purge finds them when they are old.
     live = set(table.files().column("path").to_pylist())
     for split in (tmp_path / "t" / "splits").iterdir():
         if f"splits/{split.name}" not in live:

@@ -21,7 +21,7 @@ def in_place(table: Path, repaired: Path) -> it.Table:
     return it.open(table)
 
 
-def test_a_log_is_rebuilt_from_what_is_valid(tmp_path: Path) -> None:
+def test_a_log_is_rebuilt_from_the_valid_splits(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=4, partition_by=[])
     gone = tmp_path / "t" / table.files().column("path")[1].as_py()
     gone.unlink()
@@ -32,14 +32,14 @@ def test_a_log_is_rebuilt_from_what_is_valid(tmp_path: Path) -> None:
         "partial", {"total_splits": 4, "valid_splits": 3, "missing_splits": 1, "source_version": 4},
     )  # fmt: skip
     assert gone.name in report.warnings[0]
-    mended = in_place(tmp_path / "t", tmp_path / "new")
-    assert (mended.version, mended.schema) == (1, table.schema)
-    assert ids(mended) == [*range(10), *range(20, 40)]
-    assert mended.verify(deep=True) == []
+    repaired = in_place(tmp_path / "t", tmp_path / "new")
+    assert (repaired.version, repaired.schema) == (1, table.schema)
+    assert ids(repaired) == [*range(10), *range(20, 40)]
+    assert repaired.verify(deep=True) == []
 
 
-def test_a_repair_says_what_the_new_log_leaves_out(tmp_path: Path) -> None:
-    """One is missing; of the other an index is damaged, so that a scan still reads its rows."""
+def test_repair_reports_the_rows_missing_from_the_new_log(tmp_path: Path) -> None:
+    """One split is missing. The index of another is damaged, but a scan still reads its rows."""
     table = make(tmp_path / "t", appends=4, partition_by=[])
     gone, damaged = (tmp_path / "t" / path for path in table.files().column("path").to_pylist()[:2])
     data = bytearray(damaged.read_bytes())
@@ -69,7 +69,7 @@ def test_a_version_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert ids(in_place(tmp_path / "t", tmp_path / "new")) == [*range(10), *range(20, 30)]
 
 
-def test_a_repair_needs_a_place_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_requires_an_empty_target_outside_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "t", appends=1)
     before = tree(tmp_path / "t")
     with pytest.raises(it.InvalidArgument, match="is not empty"):
@@ -89,12 +89,12 @@ def test_partitions_are_dropped_in_one_commit(tmp_path: Path) -> None:
     assert (report.operation, report.status, report.version, table.version) == ("drop_partitions", "success", 3, 3)
     assert (report.metrics["partitions_dropped"], report.metrics["files_removed"], report.metrics["rows_removed"]) == (1, 2, 10)
     assert ids(table) == [i for i in range(20) if i % 2]
-    assert ids(it.open(tmp_path / "t", 2)) == list(range(20)), "its files stay until purge"
+    assert ids(it.open(tmp_path / "t", 2)) == list(range(20)), "files are kept until purge"
     assert table.drop_partitions("date = '1999-01-01'").status == "no_action"
     assert table.version == 3
 
 
-def test_what_may_not_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_drop_partitions_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=1)
     whole = make(tmp_path / "u", appends=1, partition_by=[])
     before = tree(tmp_path)
@@ -111,7 +111,7 @@ def test_what_may_not_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert tree(tmp_path) == before
 
 
-def test_a_table_is_dropped_only_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drop_requires_confirmation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "t", appends=2)
     (tmp_path / "t" / "notes.txt").write_text("mine")
     nested = make(tmp_path / "t" / "date=2024-01-01" / "other", appends=1)
@@ -122,7 +122,7 @@ def test_a_table_is_dropped_only_with_a_word(tmp_path: Path, capsys: pytest.Capt
     report = it.drop(tmp_path / "t", confirm=True)
     assert (report.operation, report.status, report.metrics["files_deleted"]) == ("drop", "success", 4)
     assert not it.exists(tmp_path / "t")
-    assert (tmp_path / "t" / "notes.txt").read_text() == "mine", "what is not the table's stays"
+    assert (tmp_path / "t" / "notes.txt").read_text() == "mine", "other files are kept"
     assert ids(nested) == list(range(10))
     assert main(["drop", str(tmp_path / "t"), "--confirm"]) == 78
     capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Search over tables: one ranking however the rows are spread, and questions that try to break it."""
+"""Search over tables: the ranking does not depend on the splits, and hostile queries do no harm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("m", pa.string()), ("x", pa.float64()),
 WORDS = [f"w{number}" for number in range(60)]
 
 
-def spread(seed: int, count: int) -> list[dict[str, Any]]:
+def random_rows(seed: int, count: int) -> list[dict[str, Any]]:
     choose = random.Random(seed)
     weights = [1 / (number + 1) for number in range(60)]
     floats = [None, math.nan, 0.0, -0.0, 1.5, -3.0, math.inf]
@@ -40,7 +40,7 @@ def spread(seed: int, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def data() -> list[dict[str, Any]]:
-    return spread(random_seed(3), 600)
+    return random_rows(random_seed(3), 600)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_ranking_does_not_depend_on_the_splits(tmp_path: Path, table: it.Tab
         assert table.search(query, limit=4, offset=3, columns=["id"]).to_pylist() == found[3:7]
 
 
-def test_equal_scores_come_in_one_order(table: it.Table) -> None:
+def test_hits_of_equal_score_have_a_fixed_order(table: it.Table) -> None:
     first = table.search("*", limit=600).column("id").to_pylist()
     assert (
         first
@@ -78,7 +78,7 @@ def test_equal_scores_come_in_one_order(table: it.Table) -> None:
 
 
 @pytest.mark.parametrize("where", ["p = 'a'", "id >= 300", "x > 1", "x IS NULL AND p <> 'b'", "id = 17", "p = 'zz'"])
-def test_where_leaves_scores_and_order_alone(table: it.Table, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_changes_neither_scores_nor_order(table: it.Table, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_FIRST_PAGE", 3)
     monkeypatch.setattr(limits, "SEARCH_PAGE", 16)
     kept = set(ids(table, where))
@@ -130,7 +130,7 @@ def test_a_merge_changes_no_score(tmp_path: Path) -> None:
     assert sorted((r["_score"], r["id"]) for r in before) == sorted((r["_score"], r["id"]) for r in after)
 
 
-def test_a_split_that_changes_under_an_open_view(tmp_path: Path) -> None:
+def test_a_split_that_changes_while_it_is_open(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2, partition_by=[])
     assert table.search("refused").num_rows > 0
     first = sorted((tmp_path / "t").rglob("*.split"))[0]
@@ -175,8 +175,8 @@ HOSTILE = [
 ]
 
 
-def test_hostile_queries_take_little(table: it.Table) -> None:
-    """Each is answered, or refused in one short line; a query that ran away would end this test by its time limit or its memory."""
+def test_hostile_queries_use_few_resources(table: it.Table) -> None:
+    """Each is answered or refused with a short message. A runaway query would exceed the time or memory limit of the test."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answered, refused = 0, []
     for query in HOSTILE:
@@ -205,7 +205,7 @@ def test_hostile_queries_do_not_kill_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order_by", ["tags", "-tags", "tags desc", 5])
-def test_what_has_no_order_is_refused(tmp_path: Path, order_by: Any) -> None:
+def test_order_by_a_column_without_order_is_refused(tmp_path: Path, order_by: Any) -> None:
     table = it.create(tmp_path / "t", pa.schema([("m", pa.string()), ("tags", pa.list_(pa.string()))]))
     table.append([{"m": "word", "tags": ["a"]}])
     with pytest.raises(it.InvalidArgument, match="order_by"):
@@ -213,7 +213,7 @@ def test_what_has_no_order_is_refused(tmp_path: Path, order_by: Any) -> None:
 
 
 @pytest.mark.parametrize("query", [5, None, b"word", ["word"]])
-def test_a_query_is_a_text(tmp_path: Path, query: Any) -> None:
+def test_a_query_must_be_a_string(tmp_path: Path, query: Any) -> None:
     table = it.create(tmp_path / "t", pa.schema([("m", pa.string())]))
     with pytest.raises(it.InvalidQuery, match="a query must be a string, not"):
         table.search(query)

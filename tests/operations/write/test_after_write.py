@@ -1,4 +1,4 @@
-"""`mergeOnWrite` and `purgeOnWrite`: after the commit, before the verb returns, and never its failure."""
+"""`mergeOnWrite` and `purgeOnWrite` run after the commit, before the verb returns. Their failure does not fail the write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_merge_follows_the_write_that_makes_enough_splits(tmp_path: Path) -> N
     assert table.files().num_rows == 3
     report = table.append(rows(15, 5))
     assert (report.operation, report.status, report.version, report.warnings) == ("append", "success", 4, [])
-    assert (report.metrics["files_added"], report.metrics["rows_written"]) == (1, 5), "what the write did stays what it says"
+    assert (report.metrics["files_added"], report.metrics["rows_written"]) == (1, 5), "the metrics of the write do not change"
     assert {name: report.metrics[f"merge_{name}"] for name in ("groups", "files_removed", "rows", "commits")} == {
         "groups": 1, "files_removed": 4, "rows": 20, "commits": 1,
     }  # fmt: skip
@@ -42,8 +42,8 @@ def test_a_merge_follows_the_write_that_makes_enough_splits(tmp_path: Path) -> N
     assert "merge_groups" not in table.append(rows(20, 5)).metrics
 
 
-def test_the_target_size_is_its_own(tmp_path: Path) -> None:
-    """Splits of 45 % of it are left alone."""
+def test_the_merge_after_a_write_has_its_own_target_size(tmp_path: Path) -> None:
+    """Splits of at least 45 % of it are not merged."""
     table = make(tmp_path / "t", partition_by=[], **MERGE, **{"mergeOnWrite.targetSize": "1M", "merge.skipSplitThreshold": "0.01"})
     for number in range(6):
         table.append(rows(number * 100, 100))
@@ -92,14 +92,14 @@ def test_a_purge_follows_a_merge(tmp_path: Path) -> None:
     assert splits(tmp_path / "t") == 5
 
 
-def test_a_purge_follows_every_so_many_versions(tmp_path: Path) -> None:
-    """The first write at or past each multiple, whatever process makes it: only the log is asked."""
+def test_a_purge_follows_after_a_number_of_versions(tmp_path: Path) -> None:
+    """The first write at or after each multiple triggers it, in any process, since only the log decides."""
     make(tmp_path / "t", **PURGE, **{"purgeOnWrite.triggerAfterWrites": "5", "checkpoint.enabled": "false"})
     purged = []
     for number in range(14):
         table = it.open(tmp_path / "t")  # a fresh handle each time
         if number in (4, 9):
-            table.log.commit([{"txn": {"appId": "other", "version": number}}])  # versions 5 and 11 are no writes
+            table.log.commit([{"txn": {"appId": "other", "version": number}}])  # versions 5 and 11 are not writes
         report = table.append(rows(number, 1))
         if "purge_files_deleted" in report.metrics:
             purged.append(report.version)
@@ -107,7 +107,7 @@ def test_a_purge_follows_every_so_many_versions(tmp_path: Path) -> None:
     assert purged == [6, 10, 15]
 
 
-def test_a_purge_that_fails_or_may_not_is_a_warning(tmp_path: Path) -> None:
+def test_a_purge_that_fails_or_is_refused_is_a_warning(tmp_path: Path) -> None:
     make(tmp_path / "t", **PURGE, **{"purgeOnWrite.triggerAfterWrites": "1"})
     safe = it.open(tmp_path / "t", options={"purge.retentionCheckEnabled": "true"})
     report = safe.append(rows(0, 1))

@@ -1,4 +1,4 @@
-"""Splits of a write that failed: named where the failure is told, never deleted by the writer, taken by purge when they are old."""
+"""Splits of a failed write are named in its error, are not deleted by the writer, and are deleted by purge when they are old."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def splits(table: Path) -> set[str]:
     return {str(path.relative_to(table)) for path in table.rglob("*.split")}
 
 
-def purged(table: Path, left: set[str]) -> None:
-    """They are old one day, and go; nothing else does."""
+def check_that_purge_deletes(table: Path, left: set[str]) -> None:
+    """When they are old, purge deletes these splits and nothing else."""
     before = splits(table)
     for path in left:
         os.utime(table / path, (0, 0))
@@ -64,8 +64,8 @@ def test_a_commit_that_fails_names_its_splits(tmp_path: Path, failure: Exception
     left = splits(tmp_path / "t") - before
     assert len(left) == 2
     assert all(repr(path) in str(told.value) for path in left)
-    assert type(told.value) is raised, "who retries by the type still can"
-    purged(tmp_path / "t", left)
+    assert type(told.value) is raised, "the type of the error does not change, so that callers can decide to retry"
+    check_that_purge_deletes(tmp_path / "t", left)
     assert ids(table) == list(range(20))
 
 
@@ -86,12 +86,12 @@ def test_a_store_that_fails_between_two_splits(tmp_path: Path) -> None:
     left = splits(tmp_path / "t") - before
     assert left == set(done)
     assert f"1 split is in no version and left to purge: {done[0]!r}" in str(told.value)
-    purged(tmp_path / "t", left)
+    check_that_purge_deletes(tmp_path / "t", left)
     assert (table.refresh().version, ids(table)) == (1, list(range(10)))
 
 
-def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_path: Path) -> None:
-    """The rows are in the table once; what this attempt wrote is told as a warning."""
+def test_an_attempt_whose_txn_was_committed_meanwhile_names_its_splits(tmp_path: Path) -> None:
+    """The rows are in the table once; a warning names the splits of this attempt."""
     make(tmp_path / "t", appends=1)
     context = TableContext.at(tmp_path / "t")
     slow = write.prepare_write(verbs.Write(txn_app="job", txn_version=1), context)
@@ -100,11 +100,11 @@ def test_a_txn_that_another_attempt_committed_meanwhile_names_its_splits(tmp_pat
     report, _ = write.commit_write(slow, adds)
     assert (report.status, report.version, report.metrics["files_added"]) == ("no_action", first.version, 0)
     assert all(repr(add.path) in report.warnings[1] for add in adds)
-    purged(tmp_path / "t", {add.path for add in adds})
+    check_that_purge_deletes(tmp_path / "t", {add.path for add in adds})
     assert ids(it.open(tmp_path / "t")) == [*range(10), *range(100, 104)]
 
 
-def test_an_interrupted_write_logs_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupted_write_logs_its_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make(tmp_path / "t", appends=1)
     with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as told:
         it.open(tmp_path / "t").append(rows(100, 4))
@@ -112,7 +112,7 @@ def test_an_interrupted_write_logs_them(tmp_path: Path, caplog: pytest.LogCaptur
     assert caplog.records[-1].event == "splits_left"
 
 
-def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Path) -> None:
+def test_the_list_of_splits_is_limited(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     prepared = write.prepare_write(verbs.Write(), TableContext.at(tmp_path / "t"))
     adds = prepared.task.write(write.batches_of(rows(0, 25, days=25), prepared.task.schema))
@@ -127,7 +127,7 @@ def test_the_list_is_bounded_and_the_names_of_a_write_share_a_mark(tmp_path: Pat
 
 
 def test_a_row_outside_the_predicate_leaves_nothing(tmp_path: Path) -> None:
-    """Found before the first split is published, and named; also where the partition value is null."""
+    """It is found before the first split is uploaded, and named, also with a null partition value."""
     make(tmp_path / "t", appends=1)
     before = splits(tmp_path / "t")
     prepared = write.prepare_write(verbs.Write(mode="overwrite", where="date = '2024-01-01'"), TableContext.at(tmp_path / "t"))

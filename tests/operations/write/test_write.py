@@ -1,4 +1,4 @@
-"""Append and overwrite: what is committed is exactly what was given, and what does not fit changes nothing."""
+"""Append and overwrite commit exactly the given rows. Rows that do not fit the schema change nothing."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_version_zero_is_protocol_and_metadata(tmp_path: Path) -> None:
     assert json.loads(metadata["schemaString"])["fields"][1] == {"name": "ts", "type": "timestamp", "nullable": True, "metadata": {}}
 
 
-def test_adds_are_true(tmp_path: Path) -> None:
-    """ACT-04 … ACT-07: what the log says of a split is what the split says of itself."""
+def test_adds_describe_their_splits(tmp_path: Path) -> None:
+    """ACT-04 to ACT-07: the log has the same metadata as the split itself."""
     table = make(tmp_path / "t", appends=2)
     lines = log_lines(tmp_path / "t", 2)
     assert lines[0]["commitInfo"]["operation"] == "append"
@@ -66,7 +66,7 @@ def test_adds_are_true(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dicts", "arrow", "batches", "batch", "pandas", "polars", "duckdb", "reader", "parquet-stream"])
-def test_anything_with_arrow_is_taken(tmp_path: Path, kind: str) -> None:
+def test_any_source_of_arrow_data_is_accepted(tmp_path: Path, kind: str) -> None:
     table = make(tmp_path / "t", partition_by=[])
     data = pa.Table.from_pylist(rows(0, 50), schema=SCHEMA)
     pq.write_table(data, tmp_path / "x.parquet")
@@ -86,7 +86,7 @@ def test_anything_with_arrow_is_taken(tmp_path: Path, kind: str) -> None:
     assert table.scan().read_all().sort_by("id").to_pylist() == data.to_pylist()
 
 
-def test_columns_go_by_name_and_narrow_types_widen(tmp_path: Path) -> None:
+def test_columns_are_matched_by_name_and_narrow_types_widened(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", pa.int64()), ("b", pa.float64()), ("c", pa.string())]))
     table.append(pa.table({"c": pa.array(["x"]).dictionary_encode(), "b": pa.array([1.5], pa.float32()), "a": pa.array([7], pa.uint8())}))
     table.append(pa.table({"a": pa.array([8]), "b": pa.array([2]), "c": pa.nulls(1)}))
@@ -107,7 +107,7 @@ NOT_FITTING = [
 
 
 @pytest.mark.parametrize(("data", "named"), NOT_FITTING)
-def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path: Path, data: object, named: str) -> None:
+def test_data_that_does_not_fit_is_named_and_changes_nothing(tmp_path: Path, data: object, named: str) -> None:
     table = it.create(tmp_path / "t", pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.string())]))
     table.append([{"a": 1, "b": "first"}])
     before = tree(tmp_path)
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path: Path, data: ob
 
 
 @pytest.mark.parametrize("data", ["rows", 5, None, {"a": 1}, [1, 2], b"x"])
-def test_what_is_not_rows_is_refused(tmp_path: Path, data: object) -> None:
+def test_data_that_is_no_table_is_refused(tmp_path: Path, data: object) -> None:
     table = make(tmp_path / "t")
     before = tree(tmp_path)
     with pytest.raises(it.InvalidArgument):
@@ -135,7 +135,7 @@ def test_a_bad_row_late_in_the_stream_leaves_nothing(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_no_rows_commit_nothing(tmp_path: Path) -> None:
+def test_a_write_without_rows_commits_nothing(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     report = table.append([])
     assert (report.status, report.version, table.version) == ("no_action", None, 1)
@@ -155,7 +155,7 @@ def test_overwrite_replaces_everything(tmp_path: Path) -> None:
 
 
 def test_replace_where(tmp_path: Path) -> None:
-    """field-notes 7 no. 4: only the partitions named are replaced."""
+    """field-notes 7 no. 4: only the matching partitions are replaced."""
     table = make(tmp_path / "t", appends=2)
     new = [row | {"date": date(2024, 1, 1)} for row in rows(500, 3)]
     table.overwrite(new, where="date = '2024-01-01'")
@@ -166,12 +166,12 @@ def test_replace_where(tmp_path: Path) -> None:
         table.overwrite(rows(0, 2), where="date = '2024-01-01'")
     with pytest.raises(it.InvalidPredicate, match="level"):
         table.overwrite(new, where="level = 'INFO'")
-    assert tree(tmp_path) == before, "not even a split is left behind"
+    assert tree(tmp_path) == before, "no split is left"
     assert ids(table, "date = '2024-01-01'") == [500, 501, 502]
 
 
 def test_a_txn_commits_once(tmp_path: Path) -> None:
-    """A-02: whoever retries, also after a checkpoint and with an older number."""
+    """A-02: a retry commits nothing, also after a checkpoint and with an older number."""
     table = make(tmp_path / "t")
     assert table.append(rows(0, 5), txn=("job", 7)).version == 1
     table.append(rows(5, 5))
@@ -213,7 +213,7 @@ def test_partitions_of_every_type_and_null(tmp_path: Path) -> None:
     assert all(os.path.commonpath([tmp_path / "t", p.resolve()]) == str(tmp_path / "t") for p in (tmp_path / "t").rglob("*.split"))
 
 
-def test_many_partitions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_partitions_of_a_write_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.limits.OPEN_WRITERS", 3)
     table = it.create(tmp_path / "t", pa.schema([("p", pa.int64()), ("v", pa.int64())]), partition_by=["p"])
     data = [{"p": i % 8, "v": i} for i in range(64)]
@@ -239,10 +239,10 @@ def test_splits_roll_over_by_bytes_whatever_the_batch(tmp_path: Path) -> None:
     sizes = table.files().column("num_records").to_pylist()
     assert len(sizes) >= 2
     assert sum(sizes) == 40_000
-    assert max(sizes) - 16_384 < 16_384  # a split is one step over its size at most
+    assert max(sizes) - 16_384 < 16_384  # a split exceeds its size by at most one step
 
 
-def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
+def test_create_refuses_invalid_definitions(tmp_path: Path) -> None:
     make(tmp_path / "t")
     with pytest.raises(it.TableExists):
         make(tmp_path / "t")
@@ -277,7 +277,7 @@ def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
         (pa.array([0, -(2**62)], pa.int64()).view(pa.timestamp("us")), "'p' has .*years 1 to 9999 only"),
     ],
 )
-def test_partition_values_without_a_place_change_nothing(tmp_path: Path, column: pa.Array, named: str) -> None:
+def test_partition_values_that_make_no_path_change_nothing(tmp_path: Path, column: pa.Array, named: str) -> None:
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", column.type)]), partition_by=["p"])
     before = tree(tmp_path)
     with pytest.raises(it.SchemaMismatch, match=named):
@@ -293,7 +293,7 @@ def test_strings_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     assert table.count() == 0
 
 
-def test_what_a_reader_raises_comes_through(tmp_path: Path) -> None:
+def test_errors_of_the_row_source_are_raised_unchanged(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     before = tree(tmp_path)
 
@@ -306,7 +306,7 @@ def test_what_a_reader_raises_comes_through(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_a_partition_value_of_another_type_is_damage(tmp_path: Path) -> None:
+def test_a_partition_value_of_the_wrong_type_is_damage(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=1)
     file = version_file(tmp_path / "t", 1)
     file.write_bytes(gzip.decompress(file.read_bytes()).replace(b'"date":"2024-01-02"}', b'"date":"yesterday"}'))
@@ -318,7 +318,7 @@ def test_a_partition_value_of_another_type_is_damage(tmp_path: Path) -> None:
         table.merge_splits(where=where)
 
 
-def test_a_write_cannot_index_otherwise_than_the_table(tmp_path: Path) -> None:
+def test_a_write_cannot_change_how_columns_are_indexed(tmp_path: Path) -> None:
     make(tmp_path / "t", **{"indexing.typemap.level": "string"})
     same = it.open(tmp_path / "t", options={"indexing.typemap.level": "string"})
     assert same.append(rows(0, 1)).version == 1
@@ -326,14 +326,14 @@ def test_a_write_cannot_index_otherwise_than_the_table(tmp_path: Path) -> None:
         it.open(tmp_path / "t", options={"indexing.typemap.message": "string"}).append(rows(0, 1))
 
 
-def test_integers_that_pandas_made_floating(tmp_path: Path) -> None:
+def test_integers_that_pandas_converted_to_floats(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
     table.append(pa.table({"a": pa.array([1, None, 3]).cast(pa.int64())}).to_pandas())
     assert table.scan().read_all().column("a").to_pylist() == [1, None, 3]
 
 
-def test_a_frame_that_was_filtered(tmp_path: Path) -> None:
-    """pandas then keeps the old row numbers in a column that nobody named; with a name of its own it is a column like others."""
+def test_a_filtered_pandas_frame(tmp_path: Path) -> None:
+    """pandas keeps the row numbers in an unnamed index, which is ignored. A named index is a column."""
     frame = pa.table({"a": [1, 2, 3]}).to_pandas()
     filtered = frame[frame["a"] > 1]
     assert "__index_level_0__" in pa.Table.from_pandas(filtered).column_names

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.test_light import imported
+from tests.repository.test_lazy_imports import imported
 from tests.support.tables import make
 
 ROOT = Path(__file__).parents[1]

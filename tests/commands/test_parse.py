@@ -1,4 +1,4 @@
-"""The grammar of the commands: every form in any case, errors that point at the word, and nothing but our errors for any text."""
+"""The grammar of the table commands: every form in upper and lower case, error positions, and random texts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_commands_in_any_case(text: str) -> None:
         assert parse_command(changed) == GOOD[text]
 
 
-def test_comments_and_space_count_for_nothing() -> None:
-    text = "-- by night\nPURGE /* all\n of it */ INDEXTABLE\n\t'/t'  -- the table\nDRY RUN; -- done"
+def test_comments_and_white_space_are_ignored() -> None:
+    text = "-- nightly\nPURGE /* all\n of it */ INDEXTABLE\n\t'/t'  -- the table\nDRY RUN; -- done"
     assert parse_command(text) == Command(verbs.Purge(dry_run=True), "/t")
     assert is_ours(text)
 
@@ -99,7 +99,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_errors_point_at_the_word(text: str) -> None:
+def test_errors_have_the_position_of_the_word(text: str) -> None:
     position, message = BAD[text]
     with pytest.raises(it.InvalidCommand, match=message) as caught:
         parse_command(text)
@@ -115,12 +115,12 @@ def test_errors_point_at_the_word(text: str) -> None:
     "text",
     ["SELECT 1", "", "MERGE INTO t USING s", "DROP TABLE indextables", "TRUNCATE TABLE t", "DESCRIBE indextables", "DESCRIBE t STATE"],
 )
-def test_what_is_not_ours(text: str) -> None:
+def test_other_statements_are_not_recognized(text: str) -> None:
     assert not is_ours(text)
 
 
-def test_any_text_gives_a_command_or_our_error() -> None:
-    """2,000 texts: pieces of commands in any order, cut, doubled, and with odd characters between them."""
+def test_any_text_is_a_command_or_raises_invalid_command() -> None:
+    """2,000 texts: pieces of commands in random order, truncated, repeated, and with unusual characters between them."""
     seed = random_seed()
     chance = random.Random(seed)
     pieces = [word for text in GOOD for word in text.split()] + [
@@ -165,6 +165,6 @@ def test_a_text_that_is_too_long_is_refused() -> None:
         parse_command("MERGE SPLITS t WHERE " + "a = 1 AND " * 1_000_000)
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_a_command_must_be_a_string() -> None:
     with pytest.raises(it.InvalidArgument, match="not 'bytes'"):
         it.sql(b"x")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Each command from its text to its effect: columns as field-notes 3a lists them, numbers that are true, errors as the verbs raise them."""
+"""Each table command from its text to its effect: result columns (field-notes 3a), reported numbers, and errors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ METRICS = (
     "status orphaned_files_found orphaned_files_deleted size_mb_deleted retention_hours tx_log_files_deleted "
     "expired_states_found expired_states_deleted dry_run duration_ms message"
 )
-AT_ONCE = {"purge.retentionCheckEnabled": "false"}
+WITHOUT_AGE_CHECK = {"purge.retentionCheckEnabled": "false"}
 JSON = {"state.format": "json"}
 
 
-def one(kind: str, text: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The row of a command, whose columns are those of its kind."""
+def run_command(kind: str, text: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Runs a command and returns its row. Checks that it has the columns of its kind."""
     found = it.sql(text, options)
     assert found.schema.names == COLUMNS[kind].split()
     (row,) = found.to_pylist()
@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> str:
 
 def test_merge_splits(path: str) -> None:
     before = it.open(path).files()
-    row = one("MERGE", f"MERGE SPLITS '{path}' TARGET SIZE 100M WHERE date = DATE '2024-01-01'")
+    row = run_command("MERGE", f"MERGE SPLITS '{path}' TARGET SIZE 100M WHERE date = DATE '2024-01-01'")
     chosen = [
         size
         for size, values in zip(before["size"].to_pylist(), before["partition_values"].to_pylist(), strict=True)
@@ -68,28 +68,30 @@ def test_merge_splits(path: str) -> None:
         "message": None,
     }
     assert (row["table_path"], after.files().num_rows, ids(after)) == (path, 5, list(range(16)))
-    assert one("MERGE", f"merge splits '{path}' where date = DATE '2024-01-01'")["metrics"]["status"] == "no_action"
-    assert one("MERGE", f"MERGE SPLITS '{path}' MAX SOURCE SPLITS PER MERGE 2 MAX DEST SPLITS 1")["metrics"]["merge_groups"] == 1
+    assert run_command("MERGE", f"merge splits '{path}' where date = DATE '2024-01-01'")["metrics"]["status"] == "no_action"
+    assert run_command("MERGE", f"MERGE SPLITS '{path}' MAX SOURCE SPLITS PER MERGE 2 MAX DEST SPLITS 1")["metrics"]["merge_groups"] == 1
 
 
-def test_a_merge_without_a_number_of_sources_takes_the_tables(tmp_path: Path) -> None:
+def test_merge_takes_the_maximum_number_of_sources_from_the_table(tmp_path: Path) -> None:
     table = it.create(tmp_path / "t", SCHEMA, options={"merge.maxSourceSplitsPerMerge": "2", "merge.maxPasses": "1"})
     for number in range(4):
         table.append(rows(number, 1))
-    assert one("MERGE", f"MERGE SPLITS '{table.path}'")["metrics"]["merge_groups"] == 2
-    assert one("MERGE", f"MERGE SPLITS '{table.path}' MAX SOURCE SPLITS PER MERGE 3")["metrics"]["merge_groups"] == 1
+    assert run_command("MERGE", f"MERGE SPLITS '{table.path}'")["metrics"]["merge_groups"] == 2
+    assert run_command("MERGE", f"MERGE SPLITS '{table.path}' MAX SOURCE SPLITS PER MERGE 3")["metrics"]["merge_groups"] == 1
 
 
-def test_no_20_purge_finds_what_a_merge_removed(path: str) -> None:
-    """Field notes 7 no. 20: without the log's retention being 0 as well."""
+def test_no_20_purge_deletes_splits_that_a_merge_removed(path: str) -> None:
+    """Field notes 7 no. 20: even if the log retention is not 0."""
     it.sql(f"MERGE SPLITS '{path}'")
     before = tree(Path(path))
     dead = {name for name in before if name.endswith(".split")} - set(it.open(path).files().column("path").to_pylist())
-    dry = one("PURGE", f"PURGE INDEXTABLE '{path}' OLDER THAN 0 HOURS DRY RUN", AT_ONCE)["metrics"]
+    dry = run_command("PURGE", f"PURGE INDEXTABLE '{path}' OLDER THAN 0 HOURS DRY RUN", WITHOUT_AGE_CHECK)["metrics"]
     assert tree(Path(path)) == before
     assert (dry["status"], dry["dry_run"], dry["orphaned_files_found"], dry["orphaned_files_deleted"]) == ("DRY_RUN", True, 8, 0)
     assert dry["message"] == f"would delete 8 splits and {sum(len(before[name]) for name in dead)} bytes in all"
-    row = one("PURGE", f"PURGE INDEXTABLES '{path}' OLDER THAN 0 HOURS TRANSACTION LOG RETENTION 30 DAYS", AT_ONCE)["metrics"]
+    row = run_command("PURGE", f"PURGE INDEXTABLES '{path}' OLDER THAN 0 HOURS TRANSACTION LOG RETENTION 30 DAYS", WITHOUT_AGE_CHECK)[
+        "metrics"
+    ]
     assert list(row) == METRICS.split()
     assert (row["status"], row["orphaned_files_found"], row["orphaned_files_deleted"]) == ("SUCCESS", 8, 8)
     assert (row["retention_hours"], row["tx_log_files_deleted"], row["expired_states_deleted"]) == (0, 0, 0)
@@ -101,7 +103,7 @@ def test_no_20_purge_finds_what_a_merge_removed(path: str) -> None:
 def test_drop_partitions(path: str) -> None:
     size = sum(it.open(path).files("date = DATE '2024-01-02'").column("size").to_pylist())
     text = f"DROP INDEXTABLES PARTITIONS FROM '{path}' WHERE date = DATE '2024-01-02'"
-    assert one("DROP", text) == {
+    assert run_command("DROP", text) == {
         "table_path": path,
         "status": "success",
         "partitions_dropped": 1,
@@ -109,13 +111,13 @@ def test_drop_partitions(path: str) -> None:
         "total_size_bytes": size,
         "message": None,
     }
-    assert one("DROP", text)["status"] == "no_action"
+    assert run_command("DROP", text)["status"] == "no_action"
     assert ids(it.open(path)) == list(range(0, 16, 2))
 
 
 def test_no_19_checkpoint_reports_the_real_version(path: str) -> None:
     """Field notes 7 no. 19; MIG-01 and MIG-03: the format is the option's, and the pointer says so."""
-    row = one("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'")
+    row = run_command("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'")
     version = it.open(path).version
     assert version > 0
     assert row == {
@@ -129,13 +131,13 @@ def test_no_19_checkpoint_reports_the_real_version(path: str) -> None:
     }
     pointer = json.loads((Path(path) / "_transaction_log/_last_checkpoint").read_text())
     assert (pointer["format"], pointer["version"]) == ("avro-state", version)
-    assert one("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'") == row
-    row = one("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'", {**JSON, "checkpoint.actionsPerPart": "3"})
+    assert run_command("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'") == row
+    row = run_command("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'", {**JSON, "checkpoint.actionsPerPart": "3"})
     assert (row["is_multi_part"], row["checkpoint_version"]) == (True, it.open(path).version)
-    assert one("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")["version"] == it.open(path).version
+    assert run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")["version"] == it.open(path).version
 
 
-def test_compact_leaves_neither_tombstones_nor_small_manifests(path: str) -> None:
+def test_compact_removes_tombstones_and_small_manifests(path: str) -> None:
     options = {"state.compaction.tombstoneThreshold": "0.9"}
     for turn in range(2):
         it.sql(f"CHECKPOINT INDEXTABLES '{path}'", options)
@@ -145,12 +147,12 @@ def test_compact_leaves_neither_tombstones_nor_small_manifests(path: str) -> Non
     gone = table.files().column("path")[0].as_py()
     table.log.commit([{"remove": {"path": gone, "dataChange": True}}])
     it.sql(f"CHECKPOINT INDEXTABLES '{path}'", options)
-    before = one("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
+    before = run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
     assert (before["num_manifests"], before["num_tombstones"], before["num_files"]) == (3, 1, 11)
     assert before["tombstone_ratio"] == pytest.approx(1 / 11)
     expected, version = ids(it.open(path)), it.open(path).version
-    assert one("CHECKPOINT", f"COMPACT INDEXTABLES '{path}'", options)["checkpoint_version"] == version
-    after = one("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
+    assert run_command("CHECKPOINT", f"COMPACT INDEXTABLES '{path}'", options)["checkpoint_version"] == version
+    after = run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
     assert after == {**before, "num_manifests": 1, "num_tombstones": 0, "tombstone_ratio": 0.0}
     assert ids(it.open(path)) == expected
     it.open(path).log.close()
@@ -161,10 +163,10 @@ def test_compact_leaves_neither_tombstones_nor_small_manifests(path: str) -> Non
 def test_no_17_truncate_dry_run_writes_nothing(path: str) -> None:
     """Field notes 7 no. 17."""
     before, version = tree(Path(path)), it.open(path).version
-    dry = one("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}' DRY RUN")
+    dry = run_command("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}' DRY RUN")
     assert tree(Path(path)) == before
     assert (dry["status"], dry["versions_deleted"], dry["files_preserved"]) == ("DRY_RUN", version - 1, 8)
-    row = one("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}'")
+    row = run_command("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}'")
     assert row == {**dry, "status": "SUCCESS"}
     with pytest.raises(it.VersionNotFound):
         it.open(path, 1)
@@ -176,7 +178,7 @@ def test_repair(path: str, tmp_path: Path) -> None:
     (Path(path) / lost).unlink()
     before = tree(Path(path))
     source, target = f"{path}/_transaction_log", str(tmp_path / "new")
-    row = one("REPAIR", f"REPAIR INDEXFILES TRANSACTION LOG '{source}' AT LOCATION '{target}'")
+    row = run_command("REPAIR", f"REPAIR INDEXFILES TRANSACTION LOG '{source}' AT LOCATION '{target}'")
     assert row == {
         "source_path": source,
         "target_path": target,
@@ -191,8 +193,8 @@ def test_repair(path: str, tmp_path: Path) -> None:
 
 
 def test_describe_state_without_a_checkpoint(path: str) -> None:
-    """interface.md: its version and files, with format none."""
-    row = one("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
+    """interface.md: version and files of the table, with the format `none`."""
+    row = run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
     table = it.open(path)
     size = sum(table.files().column("size").to_pylist())
     assert (row["format"], row["version"], row["num_files"], row["total_bytes"]) == ("none", table.version, 8, size)
@@ -200,7 +202,7 @@ def test_describe_state_without_a_checkpoint(path: str) -> None:
 
 
 def test_no_18_describe_log_shows_adds_of_avro_tables(path: str) -> None:
-    """Field notes 7 no. 18, on a table with an Avro state; also where version files have expired."""
+    """Field notes 7 no. 18, for a table with an Avro state, also if version files have expired."""
     it.sql(f"CHECKPOINT INDEXTABLES '{path}'")
     text = f"DESCRIBE INDEXTABLES TRANSACTION LOG '{path}'"
     everything, newest = it.sql(text + " INCLUDE ALL"), it.sql(text)
@@ -220,12 +222,12 @@ def test_no_18_describe_log_shows_adds_of_avro_tables(path: str) -> None:
 def test_invalidate_cache(path: str) -> None:
     for _ in range(3):
         it.open(path)
-    row = one("INVALIDATE", f"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '{path}'")
+    row = run_command("INVALIDATE", f"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '{path}'")
     assert (row["table_path"], row["result"]) == (path, "success")
     asked = row["cache_hits_before"] + row["cache_misses_before"]
     assert row["cache_hits_before"] > 0
     assert row["hit_rate_before"] == pytest.approx(row["cache_hits_before"] / asked)
-    assert one("INVALIDATE", "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE")["table_path"] == "all tables"
+    assert run_command("INVALIDATE", "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE")["table_path"] == "all tables"
     assert ids(it.open(path)) == list(range(16))
 
 
@@ -244,7 +246,7 @@ def test_invalidate_cache(path: str) -> None:
         ("CHECKPOINT INDEXTABLE '{0}'", it.InvalidCommand, "INDEXTABLE '"),
     ],
 )
-def test_errors_are_raised_and_point_into_the_command(path: str, text: str, error: type[it.IndexTablesError], position: str | None) -> None:
+def test_errors_have_a_position_in_the_command(path: str, text: str, error: type[it.IndexTablesError], position: str | None) -> None:
     before, command = tree(Path(path)), text.format(path)
     with pytest.raises(error) as caught:
         it.sql(command)
@@ -255,13 +257,13 @@ def test_errors_are_raised_and_point_into_the_command(path: str, text: str, erro
         assert caught.value.text == command  # type: ignore[attr-defined]
 
 
-def test_an_option_that_is_unknown_is_refused(path: str) -> None:
+def test_an_unknown_option_is_refused(path: str) -> None:
     with pytest.raises(it.ConfigError, match="nosuch"):
         it.sql(f"CHECKPOINT INDEXTABLES '{path}'", {"nosuch": "1"})
 
 
 def test_terminal(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`indextables sql "…"`: a table, JSON, other formats; exit codes as everywhere."""
+    """`indextables sql "…"`: output as a table, as JSON and in files, and exit codes."""
     assert main(["sql", f"describe indextables state '{path}'", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["format"], row["num_files"]) == ("none", 8)
@@ -287,32 +289,32 @@ def server() -> Iterator[Any]:
         yield found
 
 
-def test_a_round_on_s3(server: Any) -> None:
-    """Every command once, on a real server."""
+def test_every_command_on_s3(server: Any) -> None:
+    """Runs every command once on an S3 server."""
     place, options = server.place(), server.options
     table = it.create(place, SCHEMA, partition_by=["date"], options=options)
     for number in range(3):
         table.append(rows(4 * number, 4))
-    now = {**options, **AT_ONCE}
+    now = {**options, **WITHOUT_AGE_CHECK}
 
     def keys() -> set[str]:
         return set(connect(server.url).find(place.removeprefix("s3://")))
 
     expected = ids(table)
-    assert one("MERGE", f"MERGE SPLITS '{place}'", options)["metrics"]["merged_files"] == 6
-    assert one("DROP", f"DROP INDEXTABLES PARTITIONS FROM {place} WHERE date = DATE '2024-01-02'", options)["splits_removed"] == 1
-    assert one("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{place}'", options)["num_files"] == 1
+    assert run_command("MERGE", f"MERGE SPLITS '{place}'", options)["metrics"]["merged_files"] == 6
+    assert run_command("DROP", f"DROP INDEXTABLES PARTITIONS FROM {place} WHERE date = DATE '2024-01-02'", options)["splits_removed"] == 1
+    assert run_command("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{place}'", options)["num_files"] == 1
     before = keys()
-    assert one("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{place}' DRY RUN", options)["versions_deleted"] > 0
-    assert one("PURGE", f"PURGE INDEXTABLE '{place}' OLDER THAN 0 HOURS DRY RUN", now)["metrics"]["orphaned_files_found"] == 7
+    assert run_command("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{place}' DRY RUN", options)["versions_deleted"] > 0
+    assert run_command("PURGE", f"PURGE INDEXTABLE '{place}' OLDER THAN 0 HOURS DRY RUN", now)["metrics"]["orphaned_files_found"] == 7
     assert keys() == before
-    assert one("PURGE", f"PURGE INDEXTABLE '{place}' OLDER THAN 0 HOURS", now)["metrics"]["orphaned_files_deleted"] == 7
+    assert run_command("PURGE", f"PURGE INDEXTABLE '{place}' OLDER THAN 0 HOURS", now)["metrics"]["orphaned_files_deleted"] == 7
     assert len([key for key in keys() if key.endswith(".split")]) == 1
-    row = one("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{place}'", options)
+    row = run_command("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{place}'", options)
     log = [key.rpartition("/")[2] for key in keys() if key.endswith(".json") and "state-v" not in key]
     assert sorted(log) == [f"{number:020d}.json" for number in (0, row["checkpoint_version"])]
-    assert one("STATE", f"DESCRIBE INDEXTABLES STATE '{place}'", options)["num_files"] == 1
+    assert run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{place}'", options)["num_files"] == 1
     assert it.sql(f"DESCRIBE INDEXTABLES TRANSACTION LOG '{place}'", options).num_rows == 3
-    repaired = one("REPAIR", f"REPAIR INDEXFILES TRANSACTION LOG '{place}/_transaction_log' AT LOCATION '{place}-new'", options)
+    repaired = run_command("REPAIR", f"REPAIR INDEXFILES TRANSACTION LOG '{place}/_transaction_log' AT LOCATION '{place}-new'", options)
     assert (repaired["valid_splits"], repaired["status"]) == (1, "SUCCESS")
     assert ids(it.open(place, options=options)) == expected[::2]

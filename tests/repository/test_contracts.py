@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml break where they should: each case plants one import in a copy of the package."""
+"""The import contracts of pyproject.toml detect violations: each case adds one import to a copy of the package."""
 
 from __future__ import annotations
 

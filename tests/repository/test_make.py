@@ -1,4 +1,4 @@
-"""The Makefile, what continuous integration calls, and what the help promises."""
+"""The targets of the Makefile, their help lines, and the command that continuous integration runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGETS = {"help", "install", "demo", "up", "down", "test", "test-long", "scorec
 
 
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """`make` as from a user's shell: without the variables a surrounding `make test` hands down."""
+    """Runs `make` as from a shell, without the variables that a surrounding `make test` sets."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     environment["PATH"] = path or environment["PATH"]
     program = shutil.which("make")
@@ -48,7 +48,7 @@ def test_targets_install_by_themselves(target: str, tmp_path: Path) -> None:
     assert "-m venv .venv" in planned.stdout
 
 
-def test_an_old_python_is_refused_in_one_line_and_nothing_is_made(tmp_path: Path) -> None:
+def test_an_old_python_is_refused_in_one_line_without_creating_an_environment(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     binaries = tmp_path / "bin"

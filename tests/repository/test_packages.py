@@ -1,4 +1,4 @@
-"""Packages are entered through their `__init__.py`: what it exports is what others may use."""
+"""Other packages import only what the `__init__.py` of a package exports, or the modules listed here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTRY_MODULES = {
 
 
 def modules() -> dict[str, Path]:
-    """Dotted name -> file, for everything that ships."""
+    """Dotted name and file of every shipped module."""
     found = {}
     for file in [*(ROOT / "indextables").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "dags").glob("*.py")]:
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -34,7 +34,7 @@ PACKAGES = {name for name, file in MODULES.items() if file.name == "__init__.py"
 
 
 def imports(source: str) -> Iterator[tuple[int, str]]:
-    """Line and module of every import of ours, lazy and type-only ones included."""
+    """Line and module of every import, including lazy and type-only imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -58,8 +58,8 @@ def is_entry(package: str, child: str) -> bool:
     return package == FAMILIES and f"{package}.{child}" in PACKAGES
 
 
-def trespass(importer: str, target: str) -> str | None:
-    """The package whose inside `importer` reaches into by importing `target`."""
+def internal_import(importer: str, target: str) -> str | None:
+    """The package whose internals `importer` uses by importing `target`, or None."""
     parts = target.split(".")
     for length in range(1, len(parts)):
         package = ".".join(parts[:length])
@@ -72,16 +72,16 @@ def trespass(importer: str, target: str) -> str | None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_other_packages_are_imported_through_what_they_export(name: str) -> None:
     ours = [(line, target) for line, target in imports(MODULES[name].read_text()) if target.startswith("indextables.")]
-    assert not [(line, target) for line, target in ours if trespass(name, target)]
+    assert not [(line, target) for line, target in ours if internal_import(name, target)]
 
 
-def test_a_trespass_is_seen() -> None:
-    assert trespass("indextables.api", "indextables.operations.merge.plan.plan_merge") == "indextables.operations.merge"
-    assert trespass("indextables.operations.merge.run", "indextables.operations.merge.plan.plan_merge") is None
-    assert trespass("indextables.api", "indextables.operations.merge") is None
-    assert trespass("indextables.api", "indextables.operations.deletion.delete") == "indextables.operations"
-    assert trespass("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
-    assert trespass("jobs.write", "indextables.spark.session.start") is None
+def test_an_internal_import_is_found() -> None:
+    assert internal_import("indextables.api", "indextables.operations.merge.plan.plan_merge") == "indextables.operations.merge"
+    assert internal_import("indextables.operations.merge.run", "indextables.operations.merge.plan.plan_merge") is None
+    assert internal_import("indextables.api", "indextables.operations.merge") is None
+    assert internal_import("indextables.api", "indextables.operations.deletion.delete") == "indextables.operations"
+    assert internal_import("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
+    assert internal_import("jobs.write", "indextables.spark.session.start") is None
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
 
 
@@ -102,15 +102,15 @@ def test_siblings_import_each_other_by_module(name: str) -> None:
     assert not own_exports(name, MODULES[name].read_text())
 
 
-def test_an_import_of_the_own_package_is_seen() -> None:
+def test_an_import_of_the_own_package_is_found() -> None:
     assert own_exports("indextables.storage.probe", "from indextables.storage import Store, local") == [(1, "Store")]
     assert own_exports("indextables.storage.probe", "def f():\n    from indextables import Table") == [(2, "Table")]
     assert own_exports("indextables.table.context", "from indextables.storage import Store") == []
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_no_export_hides_a_module_of_its_package(name: str) -> None:
-    """`package.module` is the module for everyone, also for tests that reach for it by name."""
+def test_no_export_has_the_name_of_a_module_of_the_package(name: str) -> None:
+    """`package.module` always is the module."""
     folder = MODULES[name].parent
     for node in ast.parse(MODULES[name].read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.module != name:
@@ -118,15 +118,15 @@ def test_no_export_hides_a_module_of_its_package(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_a_package_says_what_it_is_for(name: str) -> None:
+def test_every_package_has_a_docstring(name: str) -> None:
     text = ast.get_docstring(ast.parse(MODULES[name].read_text()))
     assert text
     assert len(text) > 30
 
 
 @pytest.mark.parametrize(("package", "entries"), ENTRY_MODULES.items())
-def test_every_entry_module_is_entered(package: str, entries: set[str]) -> None:
-    """A module that nobody imports from outside any more is taken off the list."""
+def test_every_listed_module_is_imported_from_outside(package: str, entries: set[str]) -> None:
+    """A module that is no longer imported from outside must be removed from the list."""
     outside = [path for name, path in MODULES.items() if not f"{name}.".startswith(f"{package}.")]
     imported = {target for path in outside for _, target in imports(path.read_text())}
     assert {entry for entry in entries if any(f"{target}.".startswith(f"{package}.{entry}.") for target in imported)} == entries

@@ -1,4 +1,4 @@
-"""Pins, licence, extras and the size of what we write."""
+"""Pinned requirements, licence, extras, and the sizes of modules and functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8")
 STANZAS = [stanza for stanza in re.split(r"^(?=[^\s#])", CONSTRAINTS, flags=re.MULTILINE) if stanza.strip()]
-SOURCES = sorted(path for room in ("indextables", "jobs", "dags") for path in (ROOT / room).rglob("*.py"))
+SOURCES = sorted(path for folder in ("indextables", "jobs", "dags") for path in (ROOT / folder).rglob("*.py"))
 
 
 def normal(name: str) -> str:
@@ -23,7 +23,7 @@ def normal(name: str) -> str:
 
 
 def required() -> set[str]:
-    """Names of everything pyproject.toml asks for, the build back end too."""
+    """Names of all requirements in pyproject.toml, including the build back end."""
     project = PROJECT["project"]
     lists = [project["dependencies"], PROJECT["build-system"]["requires"], *project["optional-dependencies"].values()]
     return {normal(re.split(r"[^A-Za-z0-9_.-]", entry, maxsplit=1)[0]) for entries in lists for entry in entries}
@@ -35,13 +35,13 @@ def test_every_pin_is_exact_and_hashed(stanza: str) -> None:
     assert re.search(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$", stanza, re.MULTILINE)
 
 
-def test_everything_asked_for_is_pinned() -> None:
+def test_every_requirement_is_pinned() -> None:
     pinned = {normal(re.split(r"[=\[]", stanza, maxsplit=1)[0]) for stanza in STANZAS}
     assert len(pinned) > 150
     assert required() <= pinned
 
 
-def test_the_pins_name_no_index_and_no_machine() -> None:
+def test_the_pins_name_no_index_and_no_local_path() -> None:
     assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links|--trusted-host|(^|\s)/\w", CONSTRAINTS)
 
 
@@ -68,7 +68,7 @@ def test_modules_and_functions_stay_small(path: Path) -> None:
     assert not long
 
 
-def test_what_the_image_copies_is_sent_to_the_engine() -> None:
+def test_dockerignore_sends_exactly_what_the_image_copies() -> None:
     copied = set()
     for line in (ROOT / "docker" / "Dockerfile").read_text("utf-8").splitlines():
         if line.startswith("COPY "):
@@ -78,14 +78,14 @@ def test_what_the_image_copies_is_sent_to_the_engine() -> None:
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_types_are_learnt_at_import() -> None:
-    """Two threads that make msgspec learn a type at the same time crash the process: splits are opened in threads."""
+def test_msgspec_decoders_are_created_at_import() -> None:
+    """If two threads make msgspec analyse a type at the same time, the process crashes; splits are opened in threads."""
     for file in sorted((ROOT / "indextables" / "splits").rglob("*.py")):
         assert "type=" not in "".join(line for line in file.read_text().splitlines() if "msgspec.json.decode(" in line), file
 
 
-def test_every_promise_of_the_scorecard_has_its_tests() -> None:
-    """`make scorecard` finds them by the beginnings of their docstrings."""
+def test_every_promise_of_the_scorecard_has_a_test() -> None:
+    """`make scorecard` finds the tests by their docstrings."""
     found = set()
     for file in (ROOT / "tests").rglob("test_*.py"):
         tree = ast.parse(file.read_text("utf-8"))

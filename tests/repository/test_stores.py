@@ -1,4 +1,4 @@
-"""Outside of `indextables/storage` a store is known by its interface and its declared capabilities, never by its class."""
+"""Outside of `indextables/storage` code uses the interface and the declared capabilities of a store, never its class."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 STORAGE = ROOT / "indextables" / "storage"
-OUTSIDE = sorted(path for room in ("indextables", "jobs", "dags") for path in (ROOT / room).rglob("*.py") if STORAGE not in path.parents)
+OUTSIDE = sorted(
+    path for folder in ("indextables", "jobs", "dags") for path in (ROOT / folder).rglob("*.py") if STORAGE not in path.parents
+)
 
 
 @cache
 def classes_of_stores() -> set[str]:
-    """Every class in `storage/` that has the verb `create` of the interface, except the interface itself."""
+    """The classes in `storage/` that implement the store interface."""
     found = set()
     for path in STORAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -27,7 +29,7 @@ def classes_of_stores() -> set[str]:
 
 
 def named(tree: ast.AST) -> set[str]:
-    """Names, attributes, imported names and class patterns, but no texts."""
+    """Names, attributes and imported names in the code."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -40,7 +42,7 @@ def named(tree: ast.AST) -> set[str]:
 
 
 def asked_types(tree: ast.AST) -> set[str]:
-    """The types that `isinstance` and `issubclass` are asked about."""
+    """The types in calls of `isinstance` and `issubclass`."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
     return {name for call in calls if call.func.id in ("isinstance", "issubclass") for kind in call.args[1:] for name in named(kind)}  # type: ignore[attr-defined]
 
@@ -51,7 +53,7 @@ def test_the_classes_of_stores_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_outside_storage_names_the_class_of_a_store(path: Path) -> None:
+def test_no_module_outside_storage_uses_the_class_of_a_store(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     assert not named(tree) & classes_of_stores()
     assert "Store" not in asked_types(tree)

@@ -1,4 +1,4 @@
-"""The wheel: it holds what users run, nothing that only a checkout needs, and works where only the wheel is installed."""
+"""The wheel contains all modules except those that only a checkout needs, and runs when installed alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_no_shipped_module_imports_one_that_is_not_shipped(wheel: Path) -> None:
 
 
 def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
-    """Installed without its dependencies, which this environment has; the checkout is not on the path."""
+    """It is installed without its dependencies, which this environment has. The checkout is not on the path."""
     target = tmp_path / "site"
     install = [
         str(UV),

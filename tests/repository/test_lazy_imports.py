@@ -1,4 +1,4 @@
-"""A light start: what is not used is not imported."""
+"""Fast start: heavy libraries are imported only when they are used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 import indextables as it
 
 HEAVY = {"pyarrow", "tantivy", "pandas", "rich", "numpy", "pyspark", "airflow", "fastavro", "s3fs", "fsspec", "lark"}
-LOOK = "import json, sys; print(json.dumps(sorted(m for m in sys.modules if '.' not in m)), file=sys.stderr)"
+PRINT_MODULES = "import json, sys; print(json.dumps(sorted(m for m in sys.modules if '.' not in m)), file=sys.stderr)"
 
 
 def imported(code: str) -> set[str]:
-    """The modules a fresh interpreter has after running the code."""
-    done = subprocess.run([sys.executable, "-c", f"{code}\n{LOOK}"], capture_output=True, text=True, timeout=60, check=True)
+    """The top-level modules that are imported in a new interpreter after running the code."""
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{PRINT_MODULES}"], capture_output=True, text=True, timeout=60, check=True)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
@@ -36,12 +36,12 @@ def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
     assert not imported(code) & HEAVY
 
 
-def test_the_look_sees_what_is_there() -> None:
+def test_imported_modules_are_found() -> None:
     assert "pyarrow" in imported("import indextables as it; it.open")
 
 
 def test_a_search_imports_no_pandas(tmp_path: Path) -> None:
-    """It takes as long to import as all the rest. Arrow imports it for the first list that it converts, and for times."""
+    """Importing pandas takes as long as all other imports. Arrow imports it to convert lists and times."""
     table = it.create(tmp_path / "t", pa.schema([("ts", pa.timestamp("us", "UTC")), ("day", pa.date32()), ("m", pa.string())]))
     table.append([{"ts": datetime(2024, 1, 31, tzinfo=UTC), "day": date(2024, 1, 31), "m": "disk full"}])
     found = imported(command("search", str(tmp_path / "t"), "disk", "--json"))

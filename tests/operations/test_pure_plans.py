@@ -194,6 +194,6 @@ def test_a_plan_gets_values_without_access_to_a_store(name: str) -> None:
 
 def test_a_missing_fact_is_an_error(context: TableContext) -> None:
     """It is never replaced by an assumption that deletes more."""
-    facts, _ = gather(context.log, context.snapshot().checkpoint or 0)
+    facts, _ = gather_log_facts(context.log, context.snapshot().checkpoint or 0)
     with pytest.raises(NotGathered, match="was not gathered"):
         plan(facts, POLICY, context.clock.now_ms())

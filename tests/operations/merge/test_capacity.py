@@ -59,7 +59,7 @@ def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_the_capacity_of_other_machines_is_unknown(tmp_path: Path) -> None:
-    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), is_here=False)
+    away = Capacity.of(StoreSpec(TableRoot(str(tmp_path))), runs_locally=False)
     assert ([disk.while_merging for disk in away.disks], away.memory) == ([0], None)
     assert Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=False).disks == ()
     assert sum(disk.while_merging for disk in Capacity.of(StoreSpec(TableRoot.parse("s3://bucket/t")), runs_locally=True).disks) == 3.5

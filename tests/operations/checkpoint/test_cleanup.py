@@ -183,7 +183,7 @@ def test_cleanup_takes_one_listing_and_reads_no_version(tmp_path: Path) -> None:
             requests.append(f"{call.verb} {call.path}")
         return perform()
 
-    with intercepting(path, spied):
+    with intercepting(path, recorded):
         context = TableContext.at(path)
         snapshot = context.snapshot()
         requests.clear()

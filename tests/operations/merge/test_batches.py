@@ -65,9 +65,9 @@ def merge(path: Path, executor: Any = in_threads, options: dict[str, Any] | None
 
 def test_each_batch_is_one_commit_of_removes_and_adds(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    executor_ = RecordingExecutor()
-    report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
-    assert executor_.batches == [2, 2, 2]
+    recorder = RecordingExecutor()
+    report, table = merge(tmp_path / "t", recorder, {"merge.batchSize": "2"})
+    assert recorder.batches == [2, 2, 2]
     assert (report.status, report.base_version, report.version, report.warnings) == ("success", 2, 5, [])
     assert {name: report.metrics[name] for name in ("groups", "files_added", "files_removed", "rows", "commits")} == {
         "groups": 6, "files_added": 6, "files_removed": 12, "rows": 60, "commits": 3,
@@ -83,18 +83,18 @@ def test_each_batch_is_one_commit_of_removes_and_adds(tmp_path: Path) -> None:
 
 def test_by_default_small_groups_are_one_commit(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    executor_ = RecordingExecutor()
-    report, _ = merge(tmp_path / "t", executor_)
-    assert (executor_.batches, report.version) == ([6], 3)
+    recorder = RecordingExecutor()
+    report, _ = merge(tmp_path / "t", recorder)
+    assert (recorder.batches, report.version) == ([6], 3)
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) -> None:
     """Its merged splits are named and not committed; the next run merges them again."""
     with_days(tmp_path / "t")
-    executor_ = RecordingExecutor(frozenset({1}), after=after)
-    report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
-    assert executor_.batches == [2, 2, 2], "no later pass retries the failed batch"
+    recorder = RecordingExecutor(frozenset({1}), after=after)
+    report, table = merge(tmp_path / "t", recorder, {"merge.batchSize": "2"})
+    assert recorder.batches == [2, 2, 2], "no later pass retries the failed batch"
     assert (report.status, report.version, report.metrics["groups"], report.metrics["commits"]) == ("partial", 4, 4, 2)
     assert report.warnings[0] == "the store did not answer"
     assert ids(table) == list(range(60))
@@ -106,7 +106,7 @@ def test_a_failed_batch_does_not_stop_the_others(tmp_path: Path, after: bool) ->
 
 def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    executor_, calls = RecordingExecutor(), [0]
+    recorder, calls = RecordingExecutor(), [0]
 
     def unanswered(call: Call, perform: Perform) -> Any:
         calls[0] += call.commits
@@ -115,8 +115,8 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
         return perform()
 
     with intercepting(tmp_path / "t", unanswered):
-        report, table = merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
-    lost = [result.add.path for result in executor_.merged[2:4] if result.add is not None]
+        report, table = merge(tmp_path / "t", recorder, {"merge.batchSize": "2"})
+    lost = [result.add.path for result in recorder.merged[2:4] if result.add is not None]
     assert len(lost) == 2
     assert report.warnings == [f"no answer at the second commit; {describe_uncommitted(lost)}"]
     assert (report.status, report.version) == ("partial", 4)
@@ -148,9 +148,9 @@ def test_an_unknown_commit_outcome_is_a_warning(tmp_path: Path) -> None:
 
 def test_if_all_batches_fail_the_first_error_is_raised(tmp_path: Path) -> None:
     with_days(tmp_path / "t")
-    executor_ = RecordingExecutor(frozenset(range(3)))
+    recorder = RecordingExecutor(frozenset(range(3)))
     with pytest.raises(it.StorageError, match="did not answer"):
-        merge(tmp_path / "t", executor_, {"merge.batchSize": "2"})
+        merge(tmp_path / "t", recorder, {"merge.batchSize": "2"})
     assert it.open(tmp_path / "t").version == 2
 
 
@@ -197,16 +197,16 @@ def test_max_dest_splits_limits_all_passes_together(tmp_path: Path) -> None:
 def test_concurrent_appends_wait_for_the_next_merge(tmp_path: Path) -> None:
     """Otherwise each small append would rewrite the merged split."""
     table = make(tmp_path / "t", appends=4, each=5, partition_by=[])
-    executor_ = RecordingExecutor()
+    recorder = RecordingExecutor()
     real = RecordingExecutor.__call__
 
     class Interrupted(RecordingExecutor):
         def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            table.append(rows(100 * len(executor_.batches) + 100, 5))
-            return real(executor_, work, items)
+            table.append(rows(100 * len(recorder.batches) + 100, 5))
+            return real(recorder, work, items)
 
     report, after = merge(tmp_path / "t", Interrupted())
-    assert (executor_.batches, report.base_version, report.version, report.metrics["groups"]) == ([1], 5, 6, 1)
+    assert (recorder.batches, report.base_version, report.version, report.metrics["groups"]) == ([1], 5, 6, 1)
     assert after.files().num_rows == 2
     assert ids(after) == [*range(20), *range(100, 105)]
 
@@ -272,18 +272,18 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
     base = context.snapshot()
     planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     victim = planned.groups[4].partition_values["date"]
-    executor_ = RecordingExecutor()
+    recorder = RecordingExecutor()
     real = RecordingExecutor.__call__
 
     class Interrupted(RecordingExecutor):
         def __call__(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            found = real(executor_, work, items)
-            if len(executor_.batches) == 2:
+            found = real(recorder, work, items)
+            if len(recorder.batches) == 2:
                 table.overwrite([], where=f"date = '{victim}'")
             return found
 
     report, _ = merge_splits.run_merge(context.for_table(base), planned, Interrupted())
-    lost = next(result.add.path for result in executor_.merged if result.add and result.group.partition_values["date"] == victim)
+    lost = next(result.add.path for result in recorder.merged if result.add and result.group.partition_values["date"] == victim)
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
     assert len(report.warnings) == 1
     assert f"1 split is in no version and left to purge: {lost!r}" in report.warnings[0]

@@ -43,18 +43,16 @@ def test_eight_processes_race_for_versions(tmp_path: Path) -> None:
 
 def racing(path: Path, wins: int) -> tuple[TableContext, FakeTime]:
     """A context in which another writer commits first `wins` times."""
-    time = FakeTime()
-    context = TableContext.at(path, clock=time.clock())
-    write, left = context.log.write, [wins]
+    time, left = FakeTime(), [wins]
 
-    def slower(version: int, actions: object, *, compress: bool = True) -> bool:
-        if left[0]:
+    def slower(call: Call, perform: Perform) -> Any:
+        if call.commits and left[0]:
             left[0] -= 1
-            write_version(path, version, {"commitInfo": {"id": "other", "timestamp": 1, "operation": "append"}})
-        return write(version, actions, compress=compress)
+            write_version(path, int(Path(call.path).stem), {"commitInfo": {"id": "other", "timestamp": 1, "operation": "append"}})
+        return perform()
 
-    context.log.write = slower  # type: ignore[method-assign]
-    return context, time
+    with intercepting(path, slower):
+        return TableContext.at(path, clock=time.clock()), time
 
 
 def empty_add(_: Snapshot) -> Draft:

@@ -38,7 +38,6 @@ def files() -> Files:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("indextables.rows.foreign_splits._warned", set())
     return tmp_path / "cache"
 
 

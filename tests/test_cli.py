@@ -478,7 +478,7 @@ def test_a_txn_is_written_once(tmp_path: Path, data: Path, capsys: pytest.Captur
     assert [(report["status"], report["version"]) for report in reports] == [("success", 1), ("no_action", 1)]
     assert it.open(tmp_path / "t").count() == 40
     code, _, err = run(capsys, "append", tmp_path / "t", data, "--txn-app", "nightly")
-    assert (code, err) == (2, "error: --txn-app and --txn-version go together\n")
+    assert (code, err) == (2, "error: --txn-app and --txn-version must be given together\n")
 
 
 def test_config_shows_every_key_and_where_its_value_comes_from(

@@ -1,4 +1,7 @@
-"""The verbs, one a module, independent of the engine that runs them. A verb that maintains is a pure plan and a thin run."""
+"""The operations on a table, one package per family of verbs, independent of the interface and of the engine that runs them.
+
+`verbs.py` defines the request of every verb. A maintenance verb consists of a pure plan and a run that executes it through an `Executor`.
+"""
 
 from __future__ import annotations
 

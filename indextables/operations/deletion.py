@@ -1,4 +1,4 @@
-"""Carrying out what was planned to go. Deleting is repeatable: what is gone already is done."""
+"""Executes planned deletions. Deleting is idempotent: a file that no longer exists counts as deleted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from indextables.state import Deletion, FileKind, Inventory
 from indextables.storage import StoreSpec, open_store
 from indextables.table import TableContext
 
-PAUSE_SECONDS = 0.1  # before the second try, doubled each time
-RETRY_SECONDS = 10  # after which nothing is tried again
+PAUSE_SECONDS = 0.1  # before the first retry; doubled for each further one
+RETRY_SECONDS = 10  # no retry starts after this time
 logger = logging.getLogger("indextables")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTask:
-    """Deletes the files of one thing, on whatever machine; None when done, else why not."""
+    """Deletes the files of one `Deletion` on any machine. Returns None, or an error message."""
 
     store: StoreSpec
     retries: int = 0
@@ -35,7 +35,7 @@ class DeleteTask:
         return None
 
     def _delete(self, path: str) -> None:
-        """A store that was silent for long has been tried often enough by then."""
+        """Retries until the attempts or `RETRY_SECONDS` are used up: one attempt may already have waited long for the store."""
         store, began = open_store(self.store), time.monotonic()
         for attempt in range(self.retries + 1):
             try:
@@ -62,7 +62,7 @@ class Deleted:
 
 
 def delete(context: TableContext, deletions: Sequence[Deletion], executor: Executor = in_many_threads) -> Deleted:
-    """Versions one after the other, oldest first: whoever lists meanwhile, or after a crash, finds no hole among those that are left."""
+    """Deletes versions one by one, oldest first, so that a concurrent reader or a crash never sees a gap; then other files in parallel."""
     task = DeleteTask(context.store.spec, int(context.config.get("purge.deleteRetries")))
     versions = [deletion for deletion in deletions if deletion.kind is FileKind.VERSION]
     others = [deletion for deletion in deletions if deletion.kind is not FileKind.VERSION]
@@ -91,12 +91,15 @@ def delete(context: TableContext, deletions: Sequence[Deletion], executor: Execu
 
 
 def still_unreferenced(log: TransactionLog, inventory: Inventory, manifests: Sequence[Deletion]) -> tuple[Sequence[Deletion], list[str]]:
-    """A second look, right before they go: equal manifests have equal names, so a writer may be about to use one of them again."""
+    """The manifests that are still unreferenced, and warnings. Lists the log again right before the deletion.
+
+    Manifests with equal content have equal names, so a concurrent writer may reuse one that was planned for deletion.
+    """
     if not manifests:
         return [], []
     now = Inventory.of(log.look().stamps)
     if any(files != inventory.states.get(version) for version, files in now.states.items()):
-        return [], ["a state was written meanwhile and may name any manifest: all are kept this time"]
+        return [], ["a state was written during this run and may reference any manifest: all manifests are kept"]
     return [deletion for deletion in manifests if now.manifests.get(deletion.path) == deletion.files[0]], []
 
 

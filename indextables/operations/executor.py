@@ -1,4 +1,4 @@
-"""The seam between a verb's plan and the machines that carry it out: threads here, Spark's executors there."""
+"""The interface between a verb and what runs its tasks: threads of this process, or Spark's executors."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Result = TypeVar("Result")
 class Executor(Protocol):
     @property
     def workers(self) -> int:
-        """How many items are worked on at the same time."""
+        """Maximum number of items processed at the same time."""
 
     @property
     def runs_locally(self) -> bool:
-        """Whether the work is done on this machine, with its disks and its memory."""
+        """Whether the work runs on this machine and uses its disks and memory."""
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """`work` of every item, in the order of the items; both must be picklable."""
+        """Applies `work` to every item and returns the results in the order of the items; both must be picklable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """For work that waits for disks, child processes or code that lets other threads run."""
+    """Runs work in threads; for work that waits for I/O or child processes, or releases the GIL."""
 
-    count: int | None = None  # as many as there are processors
+    count: int | None = None  # None: the number of processors
 
     @property
     def workers(self) -> int:
@@ -50,29 +50,29 @@ class Threads:
 
 
 in_threads = Threads()
-in_many_threads = Threads(limits.PARALLEL_READS)  # for work that waits for a store and does nothing else
+in_many_threads = Threads(limits.PARALLEL_READS)  # for work that only waits for a store
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How the work of a verb is spread, whichever interface runs it."""
+    """How the work of a verb is distributed, whichever interface runs it."""
 
     threads: Threads
     items_per_task: int = 1  # of Spark
-    spark_from: int = 1  # items; fewer are worked on in threads, without Spark
+    spark_from: int = 1  # minimum number of items for Spark; fewer are processed in threads
 
 
 IN_THREADS = Workload(in_threads)
-DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # 5,000 files are deleted before Spark has started
+DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # threads delete 5,000 files before Spark has started
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressThreads:
-    """Threads that report progress after each item: how many are done and how many there are, over all calls."""
+    """Threads that report progress after each item: the number of items done and the total, over all calls."""
 
     threads: Threads
     report_progress: Callable[[int, int], None]
-    counts: list[int] = field(default_factory=lambda: [0, 0])  # done, in all
+    counts: list[int] = field(default_factory=lambda: [0, 0])  # done, total
     lock: Any = field(default_factory=Lock)
 
     @property

@@ -1,4 +1,4 @@
-"""What doctor and verify tell: each finding with how bad it is, and the command that mends it."""
+"""Findings of doctor and verify: each has a code, a severity, a message and a suggested fix."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Finding:
     code: str
     severity: Severity
     message: str
-    fix: str  # a command, or what else can be done
+    fix: str  # a command, or other advice
 
     def __getitem__(self, name: str) -> str:
-        """As in what `--json` prints."""
+        """A value of `to_dict`, which `--json` prints."""
         return self.to_dict()[name]
 
     def to_dict(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What every verb that changes something returns: the same report in Python, on the terminal, from a job and in Airflow."""
+"""The report that every verb returns which changes a table, the same for Python, the terminal, jobs and Airflow."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Report:
     metrics: Mapping[str, int]
     warnings: Sequence[str] = ()
     error: str | None = None
-    plan: Sequence[Mapping[str, Any]] | None = field(default=None)  # of a dry run: what would be done
-    health: Mapping[str, Any] | None = None  # of the job that asks for it: the whole document
+    plan: Sequence[Mapping[str, Any]] | None = field(default=None)  # the planned steps of a dry run
+    health: Mapping[str, Any] | None = None  # the health document, in reports of the health job
 
     def to_dict(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -55,7 +55,7 @@ class Report:
 
 
 def reporter(operation: str, table: str, clock: Clock) -> Callable[..., Report]:
-    """Starts the clock now; the returned function fills in the report at the end."""
+    """Starts timing; the returned function creates the report with the elapsed time."""
     started = clock.now_ms()
 
     def report(

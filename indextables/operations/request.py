@@ -1,7 +1,7 @@
-"""The base of every request: what a caller asks of one verb, checked when the request is made.
+"""The base class of requests. A request holds the options of one verb and validates them when it is created.
 
-The fields of a request are its options. The terminal, the jobs and Airflow build their arguments, forms and checks from them; the Python
-methods and the SQL clauses are compared with them by a test. `verbs.py` has the requests.
+Each field is an option. The terminal, the jobs and Airflow derive their arguments, forms and checks from the fields; a test compares the
+Python methods and the SQL clauses with them. The requests are in `verbs.py`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Interface(Flag):
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The values that an option takes."""
+    """The type of an option: how its values are parsed, checked and shown."""
 
-    metavar: str  # as help texts show it
+    metavar: str  # placeholder in help texts
     check: Callable[[str, Any], None] = lambda name, value: None  # InvalidArgument names the option and the value
-    from_text: Callable[[str], Any] = str  # an argument of a command line -> the value
+    from_text: Callable[[str], Any] = str  # parses a command-line argument
     choices: tuple[str, ...] | None = None
-    form: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})  # JSON schema of a field in Airflow's form
+    form: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})  # JSON schema for Airflow's trigger form
 
 
 def _check_size(name: str, value: Any) -> None:
@@ -61,7 +61,7 @@ def _check_names(name: str, value: Any) -> None:
 def whole(minimum: int, maximum: int = 2**31 - 1) -> ValueType:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-            raise InvalidArgument(f"{name} {value!r} is not a whole number from {minimum} on")
+            raise InvalidArgument(f"{name} {value!r} is not a whole number of at least {minimum}")
         if value > maximum:
             raise InvalidArgument(f"{name} {value!r} is more than {maximum}")
 
@@ -77,14 +77,14 @@ def choice(*words: str) -> ValueType:
 
 
 def split_names(text: str) -> list[str]:
-    """The column names of `a,b`."""
+    """Splits `a,b` into column names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 SIZE = ValueType("SIZE", _check_size, form={"type": "string", "pattern": SIZE_PATTERN})
 DURATION = ValueType("DURATION", _check_duration, form={"type": "string", "pattern": DURATION_PATTERN})
 FLAG = ValueType("", _check_flag, form={"type": "boolean"})
-# Whether a predicate, a query or a column fits depends on the table, so the verb checks them.
+# Predicates, queries and columns depend on the table's schema, so the verb checks them.
 PREDICATE = ValueType("PREDICATE", form={"type": "string", "maxLength": limits.PREDICATE_CHARACTERS})
 QUERY = ValueType("QUERY")
 COLUMN = ValueType("COLUMN")
@@ -98,24 +98,24 @@ FOLDER = ValueType("FOLDER")
 class Option:
     type: ValueType
     help: str
-    only: Interface | None = None  # None: wherever the verb is offered
+    only: Interface | None = None  # None: every interface that offers the verb
     required: bool = False  # on command lines
     is_positional: bool = False  # in the terminal
     repeats: bool = False  # on command lines: may be given several times
-    names: Mapping[Interface, str] = field(default_factory=dict)  # where an interface has another name for it
-    name: str = ""  # of the field, of the Python argument and of the key in tables.yaml
+    names: Mapping[Interface, str] = field(default_factory=dict)  # interfaces that use another name
+    name: str = ""  # of the field, the Python argument and the key in tables.yaml
     default: Any = None
 
     def name_in(self, interface: Interface) -> str:
         return self.names.get(interface, self.name)
 
     def flag(self, interface: Interface) -> str:
-        """As on a command line."""
+        """The command-line flag."""
         return "--" + self.name_in(interface).replace("_", "-")
 
 
 def option(kind: ValueType, text: str, default: Any = None, *, default_from: str | None = None, **more: Any) -> Any:
-    """A field of a request with its help text. `default_from` is the key of `config.py` that holds where the option is not given."""
+    """A field of a request with its help text. `default_from` names the configuration key that applies if the option is not given."""
     if default_from is not None:
         text = f"{text} Default: {default_from} ({default_of(default_from)})."
     elif default not in (None, False):
@@ -125,13 +125,13 @@ def option(kind: ValueType, text: str, default: Any = None, *, default_from: str
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that exists is well formed: sizes and durations parse, numbers are in range. What depends on the table is not checked.
+    """A valid request: sizes and durations parse, and numbers are in range. Checks that need the table are left to the verb.
 
-    None stands for an option that is not given; where the option has a default, the request holds the default.
+    None means that an option is not given; the request then holds the option's default, if it has one.
     """
 
     interfaces: ClassVar[Interface] = Interface.PYTHON | Interface.TERMINAL
-    workload: ClassVar[Workload] = IN_THREADS  # how the work is spread, the same from every interface
+    workload: ClassVar[Workload] = IN_THREADS  # how the work is distributed, the same for every interface
 
     def __post_init__(self) -> None:
         for one in self.all_options():
@@ -143,7 +143,7 @@ class Request:
 
     @classmethod
     def verb(cls) -> str:
-        """`merge_splits`, as reports and jobs call it."""
+        """The name in reports and jobs, such as `merge_splits`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
@@ -157,7 +157,7 @@ class Request:
 
     @classmethod
     def options(cls, interface: Interface) -> Sequence[Option]:
-        """The options that an interface offers, in the order of the fields."""
+        """The options offered by an interface, in the order of the fields."""
         return [one for one in cls.all_options() if interface in (one.only or cls.interfaces)]
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Every verb, defined once: its options with their types, defaults and help texts, and the interfaces that offer them.
+"""The request of every verb: its options with their types, defaults and help texts, and the interfaces that offer them.
 
-A new option is a field here and its use in the verb. The terminal, the jobs and Airflow follow by themselves; for a Python argument or
-a SQL clause that is missing a test fails.
+To add an option, add a field here and use it in the verb. The terminal, the jobs and Airflow pick it up automatically; a test fails until
+the Python argument and the SQL clause exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from indextables.operations.request import (
 
 _PYTHON, _TERMINAL, _JOB, _SQL, _AIRFLOW = Interface.PYTHON, Interface.TERMINAL, Interface.JOB, Interface.SQL, Interface.AIRFLOW
 _EVERYWHERE = _PYTHON | _TERMINAL | _JOB | _SQL | _AIRFLOW
-_CSV = "A csv file begins with a line of column names, separated by commas: a number, a time, an empty or a repeated cell in it is refused."
+_CSV = "A csv file must begin with a header of comma-separated column names; numbers, times, empty or repeated cells are not names."
 _FORMAT = choice("csv", "json", "jsonl", "parquet")  # json is jsonl
 _WHERE = "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\"."
 
@@ -52,13 +52,13 @@ class Create(Request):
 
     schema: str | None = option(PATH, "Schema as Spark's JSON (df.schema.json()).", only=_TERMINAL)
     like: str | None = option(PATH, f"Take the schema of this parquet, csv or jsonl file. {_CSV}", only=_TERMINAL)
-    format: str | None = option(_FORMAT, "Format of --like, if its name does not tell.", only=_TERMINAL)
+    format: str | None = option(_FORMAT, "Format of --like, if its file name does not show it.", only=_TERMINAL)
     partition_by: Sequence[str] | None = option(COLUMNS, "Partition columns.")
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
         if self.schema is not None and self.like is not None:
-            raise InvalidArgument("schema and like are not allowed together")
+            raise InvalidArgument("schema and like cannot be combined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Write(Request):
         required=True,
         is_positional=True,
     )
-    format: str | None = option(_FORMAT, "Format of the source, if its name does not tell.", only=_TERMINAL | _JOB | _AIRFLOW)
-    mode: str = option(choice("append", "overwrite"), "Add the rows, or replace what the table holds.", "append", only=_JOB | _AIRFLOW)
+    format: str | None = option(_FORMAT, "Format of the source, if its file name does not show it.", only=_TERMINAL | _JOB | _AIRFLOW)
+    mode: str = option(choice("append", "overwrite"), "Append the rows, or replace the table's rows.", "append", only=_JOB | _AIRFLOW)
     where: str | None = option(
         PREDICATE,
         "With mode overwrite: replace only the partitions that match.",
@@ -85,7 +85,7 @@ class Write(Request):
     partition_by: Sequence[str] | None = option(COLUMNS, "Partition columns, if the table is created.", only=_TERMINAL | _JOB | _AIRFLOW)
     create: bool = option(
         FLAG,
-        "Create the table with the schema of the source if there is none; a csv or jsonl column without values is a string.",
+        "Create the table with the schema of the source if it does not exist; a csv or jsonl column without values becomes a string.",
         False,
         only=_TERMINAL,
     )
@@ -95,19 +95,19 @@ class Write(Request):
     def __post_init__(self) -> None:
         Request.__post_init__(self)
         if (self.txn_app is None) != (self.txn_version is None):
-            raise InvalidArgument("txn_app and txn_version go together")
+            raise InvalidArgument("txn_app and txn_version must be given together")
         if self.where is not None and self.mode != "overwrite":
             raise InvalidArgument("where requires mode overwrite")
 
 
 def txn_options(txn: tuple[str, int] | None) -> dict[str, Any]:
-    """The options of `Write` for the pair that Python callers give. InvalidArgument if it is no such pair."""
+    """The options of `Write` for the `txn` argument of the Python API. InvalidArgument unless it is (application, version)."""
     match txn:
         case None:
             return {}
         case (str(app), int(version)) if app and not isinstance(version, bool) and -(2**63) <= version < 2**63:
             return {"txn_app": app, "txn_version": version}
-    raise InvalidArgument(f"txn {txn!r} is not an application's name and a whole number of 64 bits")
+    raise InvalidArgument(f"txn {txn!r} is not a pair of an application name and a 64-bit integer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ class DropPartitions(Request):
 
 @dataclass(frozen=True, slots=True)
 class Drop(Request):
-    """Delete the table for good, with its log and splits."""
+    """Delete the table permanently, with its log and splits."""
 
-    confirm: bool = option(FLAG, "Confirm that the table is to be deleted.", False)
+    confirm: bool = option(FLAG, "Confirm the deletion of the table.", False)
 
 
 # ---- maintenance
@@ -144,23 +144,23 @@ class MergeSplits(Request):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(Request):
-    """Write the state of the newest version into a checkpoint, for fast opening."""
+    """Write a checkpoint of the newest version, so that the table opens fast."""
 
     interfaces: ClassVar[Interface] = _EVERYWHERE
 
-    compact: bool = option(FLAG, "Write an Avro state without dead entries and small manifests.", False, only=_SQL)
+    compact: bool = option(FLAG, "Rewrite an Avro state without dead entries and small manifests.", False, only=_SQL)
     dry_run: bool = _dry_run(_EVERYWHERE & ~_SQL)
 
 
 @dataclass(frozen=True, slots=True)
 class Purge(Request):
-    """Delete splits removed long ago, leftovers of failed writes, and expired versions."""
+    """Delete expired splits, leftovers of failed writes, and expired versions."""
 
     interfaces: ClassVar[Interface] = _EVERYWHERE
     workload: ClassVar[Workload] = DELETIONS
 
     older_than: str = option(
-        DURATION, "Keep splits removed less than this long ago; younger versions stay readable in full.", limits.OLDER_THAN
+        DURATION, "Keep splits removed less than this long ago, so that younger versions stay readable.", limits.OLDER_THAN
     )
     log_retention: str | None = option(DURATION, "Keep version files for this long.", default_from="purge.txLogRetentionHours")
     dry_run: bool = _dry_run()
@@ -168,7 +168,7 @@ class Purge(Request):
 
 @dataclass(frozen=True, slots=True)
 class TruncateHistory(Request):
-    """Keep only the newest version in the log, so that older ones can no longer be read."""
+    """Delete all versions from the log except the newest; older versions can no longer be read."""
 
     interfaces: ClassVar[Interface] = _PYTHON | _TERMINAL | _SQL
 
@@ -177,13 +177,13 @@ class TruncateHistory(Request):
 
 @dataclass(frozen=True, slots=True)
 class Repair(Request):
-    """Write a new log of the splits that are valid; the table stays as it is."""
+    """Write a new log that contains the valid splits; the table itself is not changed."""
 
     interfaces: ClassVar[Interface] = _PYTHON | _TERMINAL | _SQL
 
     destination: str = option(
         FOLDER,
-        "Folder for the new log, missing or empty. To use it, move the table's _transaction_log away, and this folder into its place.",
+        "Folder for the new log, missing or empty. To use the new log, replace the table's _transaction_log folder with it.",
         required=True,
         is_positional=True,
     )
@@ -201,12 +201,12 @@ class Verify(Request):
 
 @dataclass(frozen=True, slots=True)
 class Doctor(Request):
-    """Report what is wrong with the table and the command that fixes it; change nothing."""
+    """Report problems of the table and the commands that fix them; change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health(Request):
-    """Report the doctor's findings and the table's figures."""
+    """Report doctor's findings and the table's metrics."""
 
     interfaces: ClassVar[Interface] = _PYTHON | _TERMINAL | _JOB
 
@@ -234,7 +234,7 @@ class DescribeLog(Request):
 
 @dataclass(frozen=True, slots=True)
 class InvalidateCache(Request):
-    """Drop what this process keeps of the log, of one table or of all."""
+    """Clear this process's cache of the log, for one table or for all."""
 
     interfaces: ClassVar[Interface] = _SQL
 
@@ -258,7 +258,7 @@ class History(Request):
 class Changes(Request):
     """List the splits that were added and removed between two versions."""
 
-    start: int = option(whole(-1, 2**63 - 1), "After this version; -1 is before the first.", -1)
+    start: int = option(whole(-1, 2**63 - 1), "Changes after this version; -1 includes the first version.", -1)
     end: int | None = option(whole(0, 2**63 - 1), "Up to and including this version, by default the newest.")
 
 
@@ -280,20 +280,20 @@ class Scan(Request):
 
 @dataclass(frozen=True, slots=True)
 class Search(Request):
-    """Find the best rows for a query."""
+    """Find the best matching rows for a query."""
 
     query: str = option(QUERY, 'Such as "connection AND refused" or "message:(timeout OR refused)".', required=True, is_positional=True)
     columns: Sequence[str] | None = option(COLUMNS, "Only these columns.")
     where: str | None = option(PREDICATE, _WHERE)
     limit: int = option(whole(1), "Maximum number of rows.", 10)
     order_by: str | None = option(COLUMN, 'Order by this column instead of the score; "ts desc" for descending order.')
-    offset: int = option(whole(0), "Number of the best rows to skip.", 0)
-    snippets: Sequence[str] | None = option(COLUMNS, "Show the best passage of these columns with the found words marked.")
+    offset: int = option(whole(0), "Number of rows to skip.", 0)
+    snippets: Sequence[str] | None = option(COLUMNS, "Show the best passage of these columns with the matching words marked.")
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Request):
-    """Count, sum and compare rows by groups."""
+    """Compute counts, sums, averages and bounds of rows by group."""
 
     aggs: Mapping[str, Any] = option(
         ValueType("NAME=FUNCTION:COLUMN"),
@@ -306,7 +306,7 @@ class Aggregate(Request):
         COLUMNS, "Columns, or hour=date_histogram:ts:1h, or ms=histogram:latency_ms:100."
     )
     where: str | None = option(PREDICATE, _WHERE)
-    query: str | None = option(QUERY, "Only rows that this search finds.")
+    query: str | None = option(QUERY, "Only rows that match this search query.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,4 +317,4 @@ class Explain(Request):
     query: str | None = option(QUERY, "A search query; it is checked, and opens every split that remains.")
 
 
-MAINTENANCE: tuple[type[Request], ...] = (MergeSplits, Checkpoint, Purge)  # the steps that keep a table healthy, in their order
+MAINTENANCE: tuple[type[Request], ...] = (MergeSplits, Checkpoint, Purge)  # regular maintenance, in this order

@@ -132,5 +132,5 @@ def _overwrite_mode(text: str | None, replace_where: str | None) -> str | None:
 
 def _txn(app: str | None, version: int | None) -> tuple[str, int] | None:
     if (app is None) != (version is None):
-        raise ConfigError("options txn_app and txn_version go together")
+        raise ConfigError("options txn_app and txn_version must be given together")
     return None if app is None or version is None else (app, version)

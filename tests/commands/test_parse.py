@@ -74,7 +74,7 @@ BAD = {
     "MERGE SPLITS t TARGET SIZE": (26, "expected a size such as 100M, found the end"),
     "MERGE SPLITS t TARGET SIZE 1Q": (27, "'1Q' is not a size"),
     "MERGE SPLITS t TARGET SIZE 1" + "0" * 400: (27, "is not a size"),
-    "MERGE SPLITS t MAX DEST SPLITS 0": (31, "0 is not a whole number from 1"),
+    "MERGE SPLITS t MAX DEST SPLITS 0": (31, "0 is not a whole number of at least 1"),
     "MERGE SPLITS t MAX SOURCE SPLITS PER MERGE 1.5": (43, "expected a number, found 1.5"),
     "MERGE SPLITS t PRECOMMIT": (15, "PRECOMMIT is not supported"),
     "MERGE SPLITS t TARGET SIZE 1M TARGET SIZE 2M": (30, "TARGET SIZE … stands there twice"),

@@ -61,7 +61,7 @@ JOBS = (write.JOB, merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB)
         (write.JOB, [], 2, "the following arguments are required: --source"),
         (write.JOB, [*WRITE, "--format", "orc"], 2, "invalid choice: 'orc'"),
         (write.JOB, [*WRITE, "--mode", "upsert"], 2, "invalid choice: 'upsert'"),
-        (write.JOB, [*WRITE, "--txn-app", "a"], 2, "--txn-app and --txn-version go together"),
+        (write.JOB, [*WRITE, "--txn-app", "a"], 2, "--txn-app and --txn-version must be given together"),
         (write.JOB, [*WRITE, "--txn-app", "a", "--txn-version", "x"], 2, "invalid int value: 'x'"),
         (write.JOB, [*WRITE, "--replace-where", "level = 'x'"], 2, "--replace-where requires --mode overwrite"),
         (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "level ="], 2, "the end"),

@@ -171,7 +171,7 @@ def test_story_2_files_of_unknown_age_are_not_old(here: Place, tmp_path: Path) -
     before = here.listed(), silent.listed()
     assert here.open(**keep_one).purge().status == "no_action", "their files are two days old"
     report = silent.open(**keep_one).purge("1d", "999999d")
-    assert (report.status, report.warnings) == ("no_action", ["the store does not say how old 4 splits are: they are kept"])
+    assert (report.status, report.warnings) == ("no_action", ["the store does not report the age of 4 splits: they are kept"])
     assert (here.listed(), silent.listed()) == before
     here.time.pass_days(1000)
     assert here.open(**keep_one).purge().metrics["states_deleted"] == 2, "files of known age are deleted"

@@ -52,7 +52,7 @@ def table(tmp_path: Path) -> it.Table:
         ({"speed": "high"}, "unknown option 'speed'.*replace_where"),
         ({"merge.targetsize": "tiny"}, "option merge.targetSize = 'tiny' is not a size"),
         ({"partitionby": "id"}, "option 'partition_by' has no meaning when reading a table"),
-        ({"txn_app": "a"}, "txn_app and txn_version go together"),
+        ({"txn_app": "a"}, "txn_app and txn_version must be given together"),
     ],
 )
 def test_bad_options_for_reading_are_named(table: it.Table, options: dict[str, str], message: str) -> None:

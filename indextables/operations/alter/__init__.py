@@ -1,4 +1,7 @@
-"""Commits that add no splits: raw actions, dropped partitions, skipped files, protocol upgrades."""
+"""Verbs that change a table by a commit without writing splits.
+
+They commit raw actions, drop partitions, record skipped files and upgrade the protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The low-level door: a commit of actions that the caller wrote, with the same checks as every other."""
+"""Low-level API: commits actions given by the caller, with the same checks as any other commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from indextables.table import Draft, Snapshot, TableContext, check_writable, tra
 
 
 def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
-    """Typed actions, or dicts as the log spells them; InvalidArgument names what is neither, or is there twice."""
+    """Parses typed actions, or dicts in the log's JSON form. InvalidArgument names an invalid or repeated action."""
     if not isinstance(given, Iterable):
         raise InvalidArgument(f"{given!r} is not a list of actions")
     parsed = [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
@@ -29,28 +29,28 @@ def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
 
 def _typed(action: Any) -> Action:
     if not isinstance(action, Action) or isinstance(action, CommitInfo):
-        raise InvalidArgument(f"{action!r} is not an action that a commit may hold")
+        raise InvalidArgument(f"{action!r} is not an action that can be committed")
     return action
 
 
-def _parsed(spelled: Mapping[str, Any]) -> Action:
+def _parsed(raw: Mapping[str, Any]) -> Action:
     try:
-        decoded = decode_actions(json.dumps(spelled, allow_nan=False).encode(), "action")
+        decoded = decode_actions(json.dumps(raw, allow_nan=False).encode(), "action")
     except (LogCorrupted, TypeError, ValueError) as error:
-        raise InvalidArgument(f"{str(spelled)[:200]} is not an action: {error}") from None
-    if decoded.unknown or len(decoded.actions) != 1 or len(spelled) != 1:
-        raise InvalidArgument(f"{str(spelled)[:200]} is not one known action")
+        raise InvalidArgument(f"{str(raw)[:200]} is not an action: {error}") from None
+    if decoded.unknown or len(decoded.actions) != 1 or len(raw) != 1:
+        raise InvalidArgument(f"{str(raw)[:200]} is not exactly one known action")
     return _typed(decoded.actions[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _GivenActions:
-    """The same actions on every base, as long as what they remove is still there, and the metadata they replace is as it was."""
+    """Drafts the same actions on every base. Conflicts if a removed split is no longer live or the metadata to replace has changed."""
 
     actions: Sequence[Action]
     operation: str
-    sources: frozenset[str]  # of the removes, those that were live in what the caller saw, or are now
-    seen: Metadata  # by the caller
+    sources: frozenset[str]  # removed paths that are live in the caller's snapshot or in the newest version
+    seen: Metadata  # of the caller's snapshot
     context: TableContext
 
     def __call__(self, base: Snapshot) -> Draft:
@@ -68,9 +68,9 @@ class _GivenActions:
 def commit_actions(
     context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str
 ) -> tuple[int | None, Snapshot]:
-    """Commits the actions on the newest version, which it gives. Paths are checked before anything is written.
+    """Commits the actions on top of the newest version; returns the committed version. Paths are checked before anything is written.
 
-    With a `txn` among them it is committed once, whoever retries (A-02): later ones get the first one's version, while that is known.
+    A commit with a `txn` action is idempotent (A-02): a retry returns the version of the first commit, as long as it is known.
     """
     parsed = parse_actions(actions)
     if not parsed:
@@ -103,21 +103,21 @@ def _check_protocol(new: Protocol, old: Protocol) -> None:
     check_writable(new)
     if new.min_reader_version < old.min_reader_version or new.min_writer_version < old.min_writer_version:
         raise InvalidArgument(
-            f"protocol {new.min_reader_version}/{new.min_writer_version} is below the table's"
-            f" {old.min_reader_version}/{old.min_writer_version}, and versions only go up"
+            f"protocol {new.min_reader_version}/{new.min_writer_version} is lower than the table's"
+            f" {old.min_reader_version}/{old.min_writer_version}; protocol versions cannot be lowered"
         )
     lost = {*(old.reader_features or ()), *(old.writer_features or ())} - {*(new.reader_features or ()), *(new.writer_features or ())}
     if lost:
-        raise InvalidArgument(f"the protocol leaves out {', '.join(sorted(lost))}, which the table has, and features only come")
+        raise InvalidArgument(f"the protocol removes {', '.join(sorted(lost))} from the table; a feature, once enabled, cannot be removed")
 
 
 def _check_metadata(new: Metadata, base: Snapshot) -> None:
-    """The schema and partitioning of a table stay, and so does its id; its name, description and configuration may change (C-29)."""
+    """Refuses a change of schema, partition columns or id; name, description and configuration may change (C-29)."""
     old = base.metadata
     try:
         same_schema = new.schema_string == old.schema_string or from_spark_json(new.schema_string) == base.schema
     except LogCorrupted as error:
-        raise InvalidArgument(f"the metaData of the commit is not usable: {error}") from None
+        raise InvalidArgument(f"the metaData of the commit is invalid: {error}") from None
     if not same_schema or new.partition_columns != old.partition_columns:
         raise SchemaMismatch("a commit cannot change the table's schema or partition columns")
     if new.id != old.id:

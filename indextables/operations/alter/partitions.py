@@ -1,4 +1,4 @@
-"""Drop partitions: their splits leave the table in one commit; purge deletes the files later."""
+"""Drop partitions: one commit removes their splits from the table; purge deletes the files later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_o
 
 @dataclass(frozen=True, slots=True)
 class _DropPartitions:
-    """What the predicate names when the commit is made: rows that come to those partitions meanwhile are dropped too."""
+    """Drafts removes for all splits that match at commit time, including splits added concurrently."""
 
     predicate: Predicate
     context: TableContext
@@ -39,7 +39,7 @@ def drop_partitions(request: DropPartitions, context: TableContext, known: Snaps
     where = request.where
     report = reporter("drop_partitions", str(context.root), context.clock)
     if not isinstance(where, str) or not where.strip():
-        raise InvalidArgument(f"drop_partitions needs a predicate on partition columns, not {where!r}")
+        raise InvalidArgument(f"drop_partitions requires a predicate on partition columns, not {where!r}")
     base = context.newest(known)
     if not base.partition_columns:
         raise InvalidArgument(f"the table {context.root} is not partitioned")

@@ -1,4 +1,4 @@
-"""Upgrade of the protocol: a commit of its own, never down (PRT-06)."""
+"""Protocol upgrade in a separate commit; protocol versions are never lowered (PRT-06)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class _Upgrade:
 
 
 def upgrade_protocol(context: TableContext, known: Snapshot, reader: int, writer: int) -> Outcome:
-    """Raises the table's minimum versions; one that is at or above them stays, and nothing is committed.
+    """Raises the table's minimum protocol versions. If both are high enough already, nothing is committed.
 
-    From version 3 on a table of ours lists the feature of our splits, so that programs which cannot open them stay away.
+    From version 3 on, the protocol lists our split format as a feature, so that programs that cannot open our splits refuse the table.
     """
     for name, version in (("reader", reader), ("writer", writer)):
         if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= SUPPORTED:

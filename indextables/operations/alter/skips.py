@@ -1,4 +1,4 @@
-"""Record a skipped file: a commit of its own that keeps a split out of merges for a while; its rows stay readable."""
+"""Record a skipped file: a commit that excludes a split from merges during a cooldown; its rows stay readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_HOURS = 24 * 366 * 100
 
 @dataclass(frozen=True, slots=True)
 class _RecordSkip:
-    """Counts on from what the newest base knows, so that two at once do not share a number."""
+    """Drafts the skip with the next skip count of the newest base, so that concurrent skips get different counts."""
 
     path: str
     reason: str
@@ -33,10 +33,10 @@ class _RecordSkip:
 def record_skipped_file(
     context: TableContext, known: Snapshot, path: str, reason: str, operation: str, cooldown_hours: float | None = None
 ) -> Outcome:
-    """Commits one `mergeskip` for a live split; the cooldown is `skippedFiles.cooldownDuration` unless given."""
+    """Commits one `mergeskip` for a live split. `cooldown_hours` defaults to `skippedFiles.cooldownDuration`."""
     for name, text in (("path", path), ("reason", reason), ("operation", operation)):
         if not isinstance(text, str) or not text:
-            raise InvalidArgument(f"{name} {text!r} of a skipped file is not a text")
+            raise InvalidArgument(f"{name} {text!r} of a skipped file is not a non-empty string")
     base = context.newest(known)
     bound = context.for_table(base)
     hours = bound.config.get("skippedFiles.cooldownDuration") if cooldown_hours is None else cooldown_hours

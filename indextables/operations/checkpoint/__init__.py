@@ -1,4 +1,7 @@
-"""Checkpoints, the clean-up after one, and the checkpoint that may be due after a commit."""
+"""Checkpoints: writes them on request or when one is due after a commit, and cleans up expired log files afterwards.
+
+Other verbs use its checks of which checkpoints and states are complete, and its facts of the log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a commit before its verb returns: a checkpoint, once enough versions have passed since the last one."""
+"""The automatic checkpoint after a commit, written once enough versions have been committed since the last one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from indextables.table import Snapshot, TableContext, is_foreign
 
 
 def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
-    """The snapshot, and warnings: whatever goes wrong here, the commit stands (CON-11).
+    """Writes a checkpoint if one is due; returns the snapshot and warnings. A failure does not affect the commit (CON-11).
 
-    Where splits were `merged`, the state they stood in is made anew without them (CMP-05).
+    After a merge (`merged`), an Avro state is compacted, so that it no longer holds the source splits (CMP-05).
     """
     with interrupts.after_commit(snapshot.version):
         return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
@@ -34,12 +34,12 @@ def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> t
 
 
 def is_reached(config: Config, version: int, last: int | None) -> bool:
-    """Pure. Whether so many versions came after the last checkpoint; one that was missed is made up by the next commit (C-16)."""
+    """Pure. Whether the checkpoint interval has passed since the last checkpoint; a missed checkpoint is due at the next commit (C-16)."""
     return bool(config.get("checkpoint.enabled")) and version - (last or 0) >= config.get("checkpoint.interval")
 
 
 def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
-    """The folder is looked at only where the base of the snapshot is old: others may have made a newer one."""
+    """Lists the folder only if the snapshot's base is old enough, because another writer may have written a newer checkpoint."""
     if not is_reached(context.config, snapshot.version, snapshot.checkpoint) or is_foreign(snapshot.protocol):
         return False
     return is_reached(context.config, snapshot.version, max(context.log.look(snapshot.checkpoint).bases, default=None))

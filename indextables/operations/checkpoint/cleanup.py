@@ -1,8 +1,8 @@
-"""Clean-up after a checkpoint: versions, checkpoints and states that have expired. It costs one listing of the log folder.
+"""Cleanup after a checkpoint: deletes expired versions, checkpoints and states. It costs one listing of the log folder.
 
-Ages are the files' own times. A file is never older than its commit says by more than clocks differ, and one that was copied or restored
-looks younger, so it stays longer; purge, which reads the versions anyway, goes by their commits. Manifests are left to purge: which of them
-are in use only shows when every state is read.
+Ages are based on file times. Except for clock differences, a file is never older than its commit time; a copied or restored file looks
+younger and is kept longer. Purge, which reads the versions anyway, uses commit times. Manifests are left to purge, since finding those in
+use requires reading every state.
 """
 
 from __future__ import annotations
@@ -52,18 +52,20 @@ class CleanupResult:
 
 
 def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
-    """After the checkpoint of `snapshot` was written and read back. A failure is a warning, or raised under `cleanup.failurePolicy=fail`;
-    what the checkpoint or a commit before it did stands in either case."""
+    """Deletes expired files after the checkpoint of `snapshot` was written and read back.
+
+    A failure is a warning, or raised with `cleanup.failurePolicy=fail`; it does not affect the checkpoint or a commit before it.
+    """
     if not context.config.get("cleanup.enabled"):
         return CleanupResult()
     try:
-        context.config.check()  # a retention that cannot be understood may be longer than the default
+        context.config.check()  # an invalid retention may be meant to be longer than the default
         deletions = _deletions(context, snapshot.version)
         if context.config.get("cleanup.dryRun"):
             return _preview(deletions)
         deleted = delete(context, deletions)
         if deleted.problems:
-            raise StorageError(f"clean-up after checkpoint {snapshot.version} is not complete: {'; '.join(deleted.problems)}")
+            raise StorageError(f"cleanup after checkpoint {snapshot.version} is incomplete: {'; '.join(deleted.problems)}")
     except IndexTablesError as error:
         if context.config.get("cleanup.failurePolicy") == "fail":
             raise
@@ -76,19 +78,19 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
 
 def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
     found = expired_files(context, version)
-    for doubt in found.kept_reasons:
-        logger.info("%s", doubt, extra={"event": "cleanup_held_back", "table": str(context.root)})
+    for reason in found.kept_reasons:
+        logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
     return found.deletions
 
 
 def expired_files(context: TableContext, version: int) -> Plan:
-    """What has expired now, where `version` is the one of the newest checkpoint."""
+    """The plan of a cleanup after the checkpoint of `version`, which is the newest."""
     facts, listing = gather_log_facts(context.log, version)
     return _planned(context, facts, listing)
 
 
 def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> Plan:
-    """What the clean-up would delete after a checkpoint of `version` that is not written yet."""
+    """The plan of a cleanup after a checkpoint of `version` that is not written yet."""
     if not context.config.get("cleanup.enabled") or context.config.get("cleanup.dryRun"):
         return Plan([])
     try:
@@ -104,7 +106,7 @@ def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Pla
     log, policy, now_ms = context.log, _policy(context), context.clock.now_ms()
 
     def is_base(version: int) -> bool:
-        """Read to its last byte: what goes could not be told again from anything else."""
+        """Reads the base in full: the deleted files could not be reconstructed from anything else."""
         is_alone = version == facts.current or is_self_contained(log, listing, version)
         return is_alone and (version not in listing.states or is_intact(log, version, verified_manifests(log)))
 
@@ -112,14 +114,14 @@ def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Pla
 
 
 def with_checked_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Callable[[int], bool]) -> LogFacts:
-    """The facts with all bases that a plan depends on; `is_base` reads them."""
+    """The facts with every base checked that the plan depends on; `is_base` reads and checks one."""
     while (version := unchecked_base(facts, policy, now_ms)) is not None:
         facts = replace(facts, is_base={**facts.is_base, version: is_base(version)})
     return facts
 
 
 def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFacts:
-    """Pure. The log as it is once `version` has a checkpoint. A new state is assumed to name the manifests of the newest one."""
+    """Pure. The facts of the log once `version` has a checkpoint. A new state is assumed to reference the newest state's manifests."""
     inventory, references = facts.inventory, facts.references
     made = {version: ()} if version not in inventory.bases else {}
     newest = max((state for state in references or {} if state < version), default=None)
@@ -141,7 +143,7 @@ def _policy(context: TableContext) -> Policy:
 
 
 def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
-    """The facts without their bases (`with_checked_bases`), and the listing that they are from. No version file is read."""
+    """The facts of the log without checked bases (see `with_checked_bases`), and their listing. Reads no version file."""
     listing = log.look()
     inventory = Inventory.of(listing.stamps)
     facts = LogFacts(
@@ -156,10 +158,10 @@ def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogLi
 
 
 def is_self_contained(log: TransactionLog, listing: LogListing, version: int, *, thorough: bool = False) -> bool:
-    """Whether the checkpoint of a version is valid and needs no older file.
+    """Whether the checkpoint of a version is valid and depends on no older file.
 
-    A state is believed if it names manifests that are there, so that the cost does not grow with the table; `thorough` reads them too,
-    from the store: this machine's cache of decoded manifests does not show damage.
+    A state is accepted if its manifests exist, so that the cost does not grow with the table. `thorough` also reads the manifests from the
+    store, because the local cache of decoded manifests hides damage.
     """
     try:
         if version in listing.states and not thorough and version not in listing.checkpoints:
@@ -179,32 +181,33 @@ def is_self_contained(log: TransactionLog, listing: LogListing, version: int, *,
 
 
 def _incomplete_states(log: TransactionLog, inventory: Inventory) -> list[int]:
-    """States that leave something to older files. They find it in the versions after a base, or in a base that is a state; only in a log
-    that has checkpoints of other formats too might it have been in what goes."""
+    """States without their own metadata or protocol. These matter only if the log has checkpoints of other formats too: otherwise a
+    reader finds both in the versions after a base, or in a base that is a state."""
     return [version for version in inventory.states if is_incomplete_state(log, version)] if inventory.checkpoints else []
 
 
 def is_incomplete_state(log: TransactionLog, version: int) -> bool:
+    """Whether the state depends on older files for its metadata or protocol."""
     try:
         state = read_state_manifest(log.store, version)
         return state_metadata(state) is None or state_protocol(state) is None
     except UnsafePath:
         raise
     except LogCorrupted:
-        return False  # it is no base of anything
+        return False  # an unreadable state is not a base
 
 
 def referenced_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dict[int, Collection[str]], dict[int, str]]:
-    """The paths of the manifests that each state names; and, of the states that cannot be read, why."""
-    named: dict[int, Collection[str]] = {}
+    """The manifest paths that each state references, and the error of each state that cannot be read."""
+    referenced: dict[int, Collection[str]] = {}
     unreadable: dict[int, str] = {}
     states = sorted(inventory.states)
     for version, found in zip(states, in_threads(lambda state: _references_of(log, state), states), strict=True):
         if isinstance(found, str):
             unreadable[version] = found
         else:
-            named[version] = found
-    return named, unreadable
+            referenced[version] = found
+    return referenced, unreadable
 
 
 def _references_of(log: TransactionLog, version: int) -> Collection[str] | str:
@@ -221,7 +224,7 @@ def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
         return CleanupResult()
     paths = [file.path for deletion in deletions for file in deletion.files]
     shown = ", ".join(paths[:SHOWN]) + (", …" if len(paths) > SHOWN else "")
-    text = f"clean-up would delete {len(paths)} files: {shown}"
+    text = f"cleanup would delete {len(paths)} files: {shown}"
     logger.info("%s", text, extra={"event": "cleanup_dry_run", "files": len(paths)})
     return CleanupResult(warnings=[text])
 

@@ -1,4 +1,4 @@
-"""What a checkpoint is to hold, decided from values alone."""
+"""The checkpoint plan: the contents of a checkpoint, derived purely from a snapshot."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from indextables.table import LEGACY, Snapshot
 
 
 def plan_checkpoint(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retention_ms: int) -> Contents | None:
-    """Pure. What the checkpoint is to hold; None where the newest version has a valid one. `totals` are those of the snapshot's files.
+    """Pure. The contents of the checkpoint, or None if the newest version already has a valid one. `totals` are of the snapshot's files.
 
-    The snapshot was read from the newest valid base, never from surviving versions alone.
+    The snapshot must be read from the newest valid base, never from the remaining version files alone.
     """
     return None if snapshot.checkpoint == snapshot.version else contents_at(snapshot, totals, now_ms, txn_retention_ms)
 

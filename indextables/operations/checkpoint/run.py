@@ -1,4 +1,4 @@
-"""Checkpoint: the table at its newest version in files of their own, so that readers need not replay the whole log."""
+"""Checkpoint: writes the table's newest version to separate files, so that readers do not have to replay the whole log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ logger = logging.getLogger("indextables")
 
 @dataclass(frozen=True, slots=True)
 class _Prepare:
-    """What the table must say before the checkpoint of its files can be written: nothing, most of the time."""
+    """Drafts the protocol and metadata that must be committed before the checkpoint can be written; usually none."""
 
     context: TableContext
 
@@ -67,7 +67,7 @@ class _Prepare:
         )
         metadata = base.metadata
         if has_registry(protocol):
-            known = {} if base.layers.base is None else base.layers.base.mappings  # a state of another program has them to itself
+            known = {} if base.layers.base is None else base.layers.base.mappings  # only the state has them if another program wrote it
             metadata = registered(metadata, known)
             registry = Registry.of(metadata)
             metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
@@ -77,23 +77,24 @@ class _Prepare:
 
 
 def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
-    """Another program's table gets states that it reads, too: it knows them by `_manifest.avro` (C-40)."""
+    """The options of the state. A table of another program also gets a `_manifest.avro`, by which that program finds the state (C-40)."""
     return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
 
 
 def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
-    """A table that a checkpoint of ours raises, or whose program does not know the format, is ours from then on: a program that could not
-    read it whole is to refuse it, not to miss rows. Its Avro states, with splits that are its own, another program reads (field-notes 7).
+    """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
+
+    That is so after a protocol upgrade or for a format it does not know. It reads our Avro states of its own splits (field-notes 7).
     """
     is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
     return new if is_read else taken_over(new)
 
 
 def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> tuple[Snapshot, int | None]:
-    """The snapshot to make a checkpoint of. One that needs a newer protocol commits the upgrade first, as a version of its own (PRT-08);
-    then also the version before that.
+    """The snapshot to checkpoint. A needed protocol upgrade is committed first as a separate version (PRT-08); the second value is then the
+    version it was committed on, else None.
 
-    An Avro state goes on from the newest one before it, unless that one is damaged and the new one is to stand `alone`.
+    An Avro state continues the newest state before it, unless that one is damaged and the new state must be self-contained (`alone`).
     """
     if snapshot.checkpoint == snapshot.version:
         return snapshot, None
@@ -108,7 +109,7 @@ def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) 
 
 
 def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents | None:
-    """The plan with this table's options, now; mappings that the table knows are referred to (SDD-05, SDD-06)."""
+    """The contents of the checkpoint with the table's options; registered doc mappings are replaced by references (SDD-05, SDD-06)."""
     totals, retention = context.totals(snapshot), int(context.config.get("transaction.txnRetention"))
     contents = plan_checkpoint(snapshot, totals, context.clock.now_ms(), retention)
     if contents is None:
@@ -120,7 +121,7 @@ def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents |
 
 
 def _renamed(context: TableContext, snapshot: Snapshot, registry: Registry) -> dict[str, str]:
-    """Refs of live files that are to become hashes (SDD-05). The files are loaded only where the registry has refs that are none."""
+    """References of live files to rename to hashes (SDD-05). Files are loaded only if the registry has references that are not hashes."""
     threshold = int(context.config.get("state.schema.renormalizeThreshold"))
     if not registry.outdated(threshold):
         return {}
@@ -128,12 +129,12 @@ def _renamed(context: TableContext, snapshot: Snapshot, registry: Registry) -> d
 
 
 def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[str]) -> LayeredFiles:
-    """The files of the snapshot; where its state has entries with one of these refs it is no base any more, and all files are loaded.
+    """The files of the snapshot. If its state has entries with one of these references, all files are loaded and the state is not reused.
 
-    What else lies in a state was seen to when that was written.
+    All other contents of a state were normalised when it was written.
     """
-    stored = on_undamaged_base(context.log, snapshot, lambda sound: FileLoader(context.log).parts(sound.layers))
-    if set(refs).isdisjoint(column_values(stored, "doc_mapping_ref")):
+    parts = on_undamaged_base(context.log, snapshot, lambda sound: FileLoader(context.log).parts(sound.layers))
+    if set(refs).isdisjoint(column_values(parts, "doc_mapping_ref")):
         return snapshot.layers
     return LayeredFiles(context.load(snapshot).files)
 
@@ -147,7 +148,7 @@ def run(
     clean: bool = True,
     before: int | None = None,
 ) -> Report:
-    """`before` is the version that an upgrade was committed on, and null where there was none."""
+    """Writes the checkpoint and returns the report. `before` is the version that a protocol upgrade was committed on, if there was one."""
     report = reporter("checkpoint", str(context.root), context.clock)
     versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
@@ -165,7 +166,7 @@ def run(
 
 
 def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
-    """Where the state that it would continue turns out to be damaged, it is written from an older base and the versions after it."""
+    """Writes the checkpoint. If the state to continue turns out to be damaged, all files are loaded from an older base instead."""
     options = options_of(context, snapshot)
     try:
         return write_checkpoint(context.log, contents, options, compact=compact)
@@ -176,7 +177,7 @@ def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, c
 
 
 def checkpoint_version(report: Report) -> int:
-    """Of which version a checkpoint is that was made."""
+    """The version of the checkpoint that the report is about."""
     version = report.base_version if report.version is None else report.version
     assert version is not None
     return version
@@ -201,44 +202,44 @@ def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
     listing = context.log.look(version - 1)
     options = options_of(context, snapshot)
     if options.format == "avro":
-        form = "avro" if options.both_manifest_forms else options.manifest_format  # what another program wrote is left as it is
+        form = "avro" if options.both_manifest_forms else options.manifest_format  # a state of another program is left unchanged
         return listing.stamp(state_path(version, form)) is not None
     return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
 
 
 def next_checkpoint_version(context: TableContext, snapshot: Snapshot) -> int:
-    """Which version the next checkpoint would be of: one after the newest where the table has to say something before (PRT-08)."""
+    """The version of the next checkpoint: the newest, or the one after it if a protocol upgrade must be committed first (PRT-08)."""
     if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
         return snapshot.version
     return snapshot.version + bool(_Prepare(context)(snapshot).actions)
 
 
 def _is_pointed_to(context: TableContext, version: int) -> bool:
-    """As one of the format that is asked for."""
+    """Whether the pointer names this version, with the configured format."""
     pointer = read_pointer(context.store)
     return pointer is not None and pointer.version == version and pointer.family == context.config.get("state.format")
 
 
 def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True) -> Report:
-    """Of the newest version, read afresh: a broken checkpoint of it, a broken state that the new one would lean on, and a pointer that is
-    missing, broken or names another version or format are mended.
+    """Writes a checkpoint of the newest version, which is read again from the store.
 
-    With `compact` an Avro state is made without dead entries and small manifests, also where the version has one; with `clean` what has
-    expired is deleted after it, unless the table is another program's. A dry run reports both and changes nothing.
+    Repairs a damaged checkpoint of that version, a damaged state that the new one would continue, and a missing, damaged or outdated
+    pointer. With `compact` an Avro state is rewritten without dead entries and small manifests, even if the version has one. With `clean`
+    expired files are deleted afterwards, unless the table belongs to another program. A dry run reports both and changes nothing.
     """
     context.log.invalidate_cache()
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     check_writable(snapshot.protocol)
     bound = context.for_table(snapshot)
-    is_new = snapshot.checkpoint != snapshot.version  # then the cost is that of what is new, once a process has read what it leans on
+    is_new = snapshot.checkpoint != snapshot.version  # then files this process has verified before are not read again
     only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
     is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, skip_verified=is_new)
     whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
     if whole.checkpoint == whole.version and (is_broken or only is None):
-        whole = replace(whole, checkpoint=None)  # one of another format is no reason not to write this one (MIG-01, MIG-03)
+        whole = replace(whole, checkpoint=None)  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
     if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
-        whole = replace(whole, checkpoint=None)  # written again, with the pointer that readers without a listing go by
+        whole = replace(whole, checkpoint=None)  # write it again, together with the pointer
     if request.compact and bound.config.get("state.format") == "avro":
         whole = replace(whole, checkpoint=None)
     if request.dry_run:
@@ -249,7 +250,7 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
 
 
 def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
-    """The report of a dry run. How many bytes and manifests a checkpoint takes only shows when it is written, so they are left out."""
+    """The report of a dry run. The numbers of bytes and manifests are left out, since they are known only after writing."""
     report = reporter("checkpoint", str(context.root), context.clock)
     steps: list[dict[str, Any]] = []
     version, protocol = snapshot.version, snapshot.protocol
@@ -275,7 +276,7 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
 
 
 def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> dict[str, Any]:
-    """The file that makes the checkpoint, as a step of a plan."""
+    """The main file of the checkpoint, as a step of the plan."""
     form = context.config.get("state.format")
     avro = "avro" if is_foreign(snapshot.protocol) else context.config.get("state.manifestFormat")
     paths = {"json": names.checkpoint_path(version), "parquet": names.parquet_metadata_path(version), "avro": state_path(version, avro)}

@@ -1,4 +1,7 @@
-"""Deleting what is no longer needed: purge, truncate_history and drop. Plans are pure; runs delete."""
+"""Deletion of files that are no longer needed: purge, truncate_history and drop.
+
+A pure plan decides what to delete from gathered facts; the run deletes it.
+"""
 
 from __future__ import annotations
 

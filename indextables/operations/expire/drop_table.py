@@ -1,4 +1,4 @@
-"""Drop: deletes a table with its log, states and splits; files of other kinds in its folder stay."""
+"""Drop: deletes a table with its log, states and splits; other files in its folder are kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from indextables.table import TableContext
 
 
 def drop(request: Drop, context: TableContext) -> Report:
-    """InvalidArgument unless `confirm` is True. One that was interrupted can be repeated, and leaves no table of which parts are gone."""
+    """Deletes the table. InvalidArgument unless `confirm` is True.
+
+    An interrupted drop leaves either a complete table or no table, and can be repeated.
+    """
     report = reporter("drop", str(context.root), context.clock)
     if not request.confirm:
-        raise InvalidArgument(f"dropping {str(context.root)!r} deletes the table for good; say confirm=True if that is wanted")
+        raise InvalidArgument(f"drop deletes the table {str(context.root)!r} permanently; pass confirm=True to delete it")
     if context.log.look().is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
     folder = FolderListing.of(context.store.list(""))
@@ -41,8 +44,11 @@ def drop(request: Drop, context: TableContext) -> Report:
 
 
 def _deletion_order(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
-    """What makes it a table goes before the splits: version 0, then checkpoints and states, the newest last. Until then the table is whole,
-    and afterwards there is none. The rest goes behind them: as long as a version, or the last checkpoint, is there, one can drop again."""
+    """The log files to delete before the splits, and those to delete after them.
+
+    First the pointer, version 0, and the checkpoints and states: without them there is no table. Last one version file or checkpoint, by
+    which a repeated drop finds the remaining files.
+    """
     paths = dict.fromkeys(file.path for file in log)
     listing = LogListing.of(path.removeprefix(LOG_FOLDER + "/") for path in paths)
     heads = [names.pointer_path(), names.version_path(0), *(path for version in listing.bases for path in names.head_paths(version))]

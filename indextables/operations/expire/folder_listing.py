@@ -1,4 +1,4 @@
-"""What lies in a table's folder, from one listing. A million files are columns: an object for each would take a gigabyte."""
+"""The contents of a table's folder from one listing, held in columns: a million objects would take a gigabyte of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INNER_LOG = f"/{LOG_FOLDER}/"
 
 @dataclass(slots=True)
 class FolderListing:
-    """The files beside the log in columns, row by row in the order of the listing, and the stamps of the log's own."""
+    """The files outside the log as columns, in the order of the listing, and the sizes and times of the log's files."""
 
     paths: list[str] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -26,7 +26,7 @@ class FolderListing:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> FolderListing:
-        """All but the files of another table that lies in a folder of this one: its splits are none of ours."""
+        """Reads a listing. Files of another table in a subfolder are left out, since they do not belong to this table."""
         listing, inner = cls(), set()
         for entry in entries:
             path = entry.path
@@ -56,19 +56,19 @@ class FolderListing:
         return len(self.paths)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Row and path of each."""
+        """Row and path of each file."""
         return enumerate(self.paths)
 
     def file(self, row: int) -> File:
         return File.of(self.paths[row], self.sizes[row], self.times[row])
 
     def temporaries(self) -> Iterator[File]:
-        """What writers left that were killed; also of one that is at work."""
+        """Temporary files, of killed writers and of running ones."""
         yield from (self.file(row) for row, path in self if is_our_temporary(path))
         log = ((_OWN_LOG + name, stamp) for name, stamp in self.log.items())
         yield from (File.of(path, *stamp) for path, stamp in log if is_our_temporary(path))
 
     def with_checksum_file(self, file: File) -> tuple[File, ...]:
-        """A file, and the checksum that Hadoop left beside it."""
-        side = self.checksum_files.get(checksum_file(file.path))
-        return (file,) if side is None else (file, side)
+        """A file, with the checksum file that Hadoop may have written for it."""
+        checksum = self.checksum_files.get(checksum_file(file.path))
+        return (file,) if checksum is None else (file, checksum)

@@ -1,4 +1,4 @@
-"""What purge plans with: everything that lies in the table's folder, and what the log says of it."""
+"""Gathers the facts for a purge plan: the files in the table's folder, and what the log records about them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _AT_A_TIME = 64  # version files
 
 
 def gather_purge_facts(context: TableContext) -> PurgeFacts:
-    """Lists first, reads the log last; raises on a gap, an unreadable version or a hostile path, and nothing is deleted then.
+    """Lists the folder first and reads the log last. Raises on a gap, an unreadable version or a path outside the table.
 
-    Before a plan, `complete_purge_facts` adds what depends on the options.
+    `complete_purge_facts` adds the facts that depend on the options; call it before `plan_purge`.
     """
     folder = FolderListing.of(context.store.list(""))
     context.log.invalidate_cache()
@@ -41,7 +41,7 @@ def gather_purge_facts(context: TableContext) -> PurgeFacts:
 
 
 def complete_purge_facts(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
-    """With what a plan of these options depends on besides: which checkpoints are bases, and the splits that old ones list."""
+    """Adds the facts that a plan with these options needs: which checkpoints are valid bases, and the splits listed by old ones."""
     log, listing = context.log, facts.listing
     judged = with_checked_bases(facts.log, options.policy, now_ms, lambda version: is_self_contained(log, listing, version, thorough=True))
     facts = replace(facts, log=judged)
@@ -59,7 +59,7 @@ def _with_base_splits(log: TransactionLog, listing: LogListing, known: RetainedS
 
 @dataclass(frozen=True, slots=True)
 class _VersionFacts:
-    """What version files say."""
+    """Facts from version files: commit times, removals and added paths."""
 
     times: dict[int, int] = field(default_factory=dict)
     removed_at: dict[str, int] = field(default_factory=dict)
@@ -74,22 +74,22 @@ class _VersionFacts:
             self.added.update(root.relative(action.path) for action in actions if isinstance(action, Add))
             for item in file.items:
                 if isinstance(item, AddBlock):
-                    self.added.update(item.texts)  # their paths are plain
+                    self.added.update(item.texts)  # paths in a block are not encoded
 
 
 def _read_versions(context: TableContext, versions: Sequence[int], folder: FolderListing) -> _VersionFacts:
-    """A few files at a time: all of them may take more memory than the rest of the table's facts."""
+    """Reads a few files at a time to bound memory."""
     found = _VersionFacts()
     for start in range(0, len(versions), _AT_A_TIME):
         for file in context.log.read_present(versions[start : start + _AT_A_TIME]):
-            # A version that came after the listing is young: its age is not known, so it is now.
+            # A version committed after the listing has no time in it; use the current time.
             name = names.version_path(file.version).removeprefix(LOG_FOLDER + "/")
             found.include(file, folder.log.get(name, (0, context.clock.now_ms()))[1], context.root)
     return found
 
 
 def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventory:
-    """Version files that another purge took since the listing are not there to be thought about."""
+    """The inventory without version files that another purge deleted after the listing."""
     versions = {version: file for version, file in inventory.versions.items() if version in times}
     return Inventory(
         versions,
@@ -127,9 +127,9 @@ def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> frozens
 
 
 def _removals(actions: Sequence[Action], time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
-    """Path and time of every removal in a version. Where the commit does not say when it was made, the remove itself does."""
-    signed = any(isinstance(action, CommitInfo) for action in actions)
+    """Path and time of every removal in a version. Without a commitInfo, the remove action's own timestamp is used."""
+    has_commit_info = any(isinstance(action, CommitInfo) for action in actions)
     for action in actions:
         if isinstance(action, Remove):
             own = action.deletion_timestamp
-            yield root.relative(action.path), max(time_ms, own or 0) if signed or own is None else own
+            yield root.relative(action.path), max(time_ms, own or 0) if has_commit_info or own is None else own

@@ -1,9 +1,8 @@
-"""Purge: deletes versions, checkpoints, states and manifests that have expired, and splits that were dead for long enough. Nothing else.
+"""Purge: deletes expired versions, checkpoints, states and manifests, and splits that have been dead for long enough. Nothing else.
 
-A split may go when it was removed longer ago than the retention and was not created after that. What no version knows (a leftover)
-goes by its age alone, as does a temporary file of a writer that was killed. Only names that our writers give are ever touched, and splits
-of other programs that the log says were removed; symbolic links are neither followed nor deleted. Every doubt stops what it touches, and
-the report says why.
+A removed split is deleted once both its removal and its creation are older than the retention. Splits that no version references, and
+temporary files of killed writers, are deleted by age. Only files with names that our writers give are deleted, and splits of other programs
+that the log records as removed; symbolic links are neither followed nor deleted. In case of doubt a file is kept, and the report says why.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from indextables.table import TableContext, check_owned
 
 
 def purge_options(request: Purge, config: Config) -> PurgeOptions:
-    """The request, completed by the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
+    """The request, completed from the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
     age, floor = parse_duration(request.older_than), limits.ORPHAN_HOURS * HOUR
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
@@ -32,7 +31,7 @@ def purge_options(request: Purge, config: Config) -> PurgeOptions:
         )
     hours: int = config.get("purge.txLogRetentionHours")
     log = hours * HOUR if request.log_retention is None else parse_duration(request.log_retention)
-    # The floor of clean-up is its own default; one that somebody chose holds here too.
+    # The default of checkpoint.retention is meant for cleanup; purge applies only a value that is set.
     keep = config.get("checkpoint.retention") if config.is_set("checkpoint.retention") else 0
     return PurgeOptions(
         age, max(age, floor) if checked else age, config.get("purge.maxFilesToDelete"), Policy.of(config, log=log, keep_versions=keep)
@@ -40,7 +39,7 @@ def purge_options(request: Purge, config: Config) -> PurgeOptions:
 
 
 def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor) -> Report:
-    """The log's files here; manifests after a second look; splits wherever the executor works."""
+    """Deletes log files first, then manifests that are still unreferenced, then splits through the executor."""
     report = reporter("purge", str(context.root), context.clock)
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
     deleted = delete(
@@ -66,11 +65,11 @@ def metrics_of(deleted: Deleted) -> dict[str, int]:
 
 
 def purge(request: Purge, context: TableContext, executor: Executor = Purge.workload.threads) -> Report:
-    """Plans, then runs. A dry run is the plan alone and changes nothing."""
+    """Plans a purge and runs it. A dry run returns the plan and changes nothing."""
     facts = gather_purge_facts(context)
     check_owned(facts.snapshot.protocol)
     bound = context.for_table(facts.snapshot)
-    bound.config.check()  # a retention that cannot be understood may be longer than the default
+    bound.config.check()  # an invalid retention may be meant to be longer than the default
     options, now_ms = purge_options(request, bound.config), context.clock.now_ms()
     facts = complete_purge_facts(bound, facts, options, now_ms)
     planned = plan_purge(facts, options, now_ms)

@@ -1,4 +1,4 @@
-"""What a purge deletes, decided from values alone: a listing of the folder, and what the log says of it."""
+"""The purge plan: which files to delete, decided purely from a listing of the folder and facts of the log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from indextables.table import Snapshot
 @dataclass(frozen=True, slots=True)
 class PurgeOptions:
     older_than_ms: int
-    orphan_ms: int  # what no version knows is kept at least this long
+    orphan_ms: int  # minimum age of splits that no version references
     max_splits: int
     policy: Policy  # of the log
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedSplits:
-    """What the checkpoints and states of these versions list."""
+    """The splits listed by the checkpoints and states of these versions."""
 
     bases: frozenset[int] = frozenset()
     paths: frozenset[str] | None = frozenset()  # None: one of them cannot be read
@@ -31,19 +31,19 @@ class RetainedSplits:
 
 @dataclass(frozen=True, slots=True)
 class PurgeFacts:
-    """The files were listed before the log was read: what was committed in between is live."""
+    """The input of a purge plan. The files are listed before the log is read, so a split committed in between is live."""
 
     folder: FolderListing
-    live: frozenset[str]  # paths, of the newest version
+    live: frozenset[str]  # paths in the newest version
     snapshot: Snapshot
     log: LogFacts
-    removed_at: Mapping[str, int]  # ms, the last removal of every path the retained versions removed
+    removed_at: Mapping[str, int]  # ms; the last removal of each path in the retained versions
     added: Collection[str]  # paths that the retained versions after 0 added
     listing: LogListing  # of the log, as it was read
     retained: RetainedSplits = RetainedSplits()
 
     def is_dead_split(self, path: str) -> bool:
-        """Whether a listed file is a split of this table that is not live: by its name, or, of another program's, by its removal."""
+        """Whether a listed file is a split of this table that is not live: our name, or another program's with a logged removal."""
         return path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path)))
 
 
@@ -54,22 +54,20 @@ def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
     found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
     cut = []
     if len(found) > options.max_splits:
-        cut.append(
-            f"{options.max_splits} of {len(found)} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"
-        )
+        cut.append(f"{options.max_splits} of {len(found)} dead splits are deleted, largest first (purge.maxFilesToDelete); purge again")
     temporaries = _temporaries(facts, options, now_ms)
     return Plan([*log.deletions, *temporaries, *found[: options.max_splits]], [*log.kept_reasons, *splits.kept_reasons, *cut])
 
 
 def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
-    """Never a young one, whatever is asked: its writer may be at work."""
+    """Temporary files past the minimum age. Younger ones are kept whatever the options say: their writer may be running."""
     end = now_ms - max(options.orphan_ms, options.policy.orphaned_parts)
     old = [file for file in facts.folder.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
     return [Deletion(FileKind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
 
 def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[int]:
-    """Pure. Versions whose checkpoints and states `plan` has to know the splits of; none while no split is in doubt."""
+    """Pure. The versions whose checkpoints and states must be read before the plan; empty if no split depends on them."""
     bases = _older_bases(facts, retention.plan(facts.log, options.policy, now_ms))
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
@@ -79,8 +77,11 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
 
 
 def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
-    """Live is what the newest version holds, and what was removed lately. What a retained version added, or a retained checkpoint lists,
-    without a removal that we know of, is kept too: another program may have deleted the version that removed it."""
+    """Deletions of splits that are neither live nor recently removed.
+
+    A split that a retained version added or a retained checkpoint lists is kept if its removal is unknown: the version with the removal
+    may have been deleted by another program.
+    """
     cutoff = now_ms - options.older_than_ms
     forgotten = _are_lost_removals_expired(facts, cutoff)
     dead, unknown, ageless = [], [], 0
@@ -95,7 +96,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
         elif forgotten and _is_unreferenced(facts, file, now_ms - options.orphan_ms):
             unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "in no version of the table"))
-    kept_reasons = [f"the store does not say how old {ageless} splits are: they are kept"] if ageless else []
+    kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)
     retained = _splits_in_older_bases(facts, log)
@@ -107,19 +108,19 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
 
 
 def _is_unreferenced(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
-    """Whether no retained version added or removed it, and it is not younger than that."""
+    """Whether no retained version added or removed the file, and it was modified at `latest_ms` or before."""
     is_old = file.modified_ms is not None and file.modified_ms <= latest_ms
     return is_old and file.path not in facts.removed_at and file.path not in facts.added
 
 
 def _are_lost_removals_expired(facts: PurgeFacts, cutoff_ms: int) -> bool:
-    """A removal may have stood in a version that has expired: then it is at least as old as the oldest version we have."""
+    """Whether every removal in an expired version is past the cutoff: it is at least as old as the oldest retained version."""
     oldest = _first_contiguous_version(facts)
     return oldest <= 1 or facts.log.times.get(oldest, cutoff_ms + 1) <= cutoff_ms
 
 
 def _first_contiguous_version(facts: PurgeFacts) -> int:
-    """Every version from this one to the newest is there; one more than the newest where not even that is."""
+    """The first version from which on all version files up to the newest exist; newest + 1 if the newest one does not exist."""
     oldest = facts.snapshot.version + 1
     while oldest - 1 in facts.log.inventory.versions:
         oldest -= 1
@@ -127,7 +128,7 @@ def _first_contiguous_version(facts: PurgeFacts) -> int:
 
 
 def _splits_in_older_bases(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
-    """Splits listed by checkpoints and states that stay and may have been removed in versions that are missing. None: one is unreadable."""
+    """Splits listed by retained checkpoints and states whose removal may be in a missing version. None if one cannot be read."""
     for base in _older_bases(facts, log):
         if base not in facts.retained.bases:
             raise NotGathered(base)
@@ -135,9 +136,10 @@ def _splits_in_older_bases(facts: PurgeFacts, log: Plan) -> Collection[str] | No
 
 
 def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
-    """Versions of checkpoints and states that stay, older than the versions that are there without a gap.
+    """Versions of retained checkpoints and states that are older than the contiguous versions.
 
-    Compared file by file: version and kind do not tell the parts of an unfinished checkpoint from a finished one of the same version."""
+    Compares file by file: version and kind do not distinguish an unfinished checkpoint from a finished one of the same version.
+    """
     gone = {file.path for deletion in log.deletions for file in deletion.files}
     inventory, end = facts.log.inventory, _first_contiguous_version(facts) - 1
     found = []
@@ -149,12 +151,12 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
 
 
 def unreferenced_splits(facts: PurgeFacts) -> Iterator[File]:
-    """Those that are in no version that is retained: neither live nor removed."""
+    """Splits that are neither live nor removed in any retained version."""
     for row, path in facts.folder:
         if facts.is_dead_split(path) and path not in facts.removed_at:
             yield facts.folder.file(row)
 
 
 def may_be_uncommitted(file: File, now_ms: int) -> bool:
-    """Whether it may belong to a write that is not committed yet."""
+    """Whether the file may belong to a write that is not committed yet."""
     return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR

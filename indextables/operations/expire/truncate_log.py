@@ -1,8 +1,8 @@
-"""Truncate history: the newest version stays, in a checkpoint of its own; everything that only older versions need goes from the log.
+"""Truncate history: writes a checkpoint of the newest version and deletes the log files that only older versions need.
 
-Version 0 stays too (C-20), and splits are never touched: purge deletes those that no version has any more. The checkpoint is written and
-read back before anything goes, and versions go oldest first, so that the table can be read at every moment. What others commit meanwhile
-comes after the checkpoint, and nothing after it is looked at.
+Version 0 is kept (C-20). Splits are not deleted; purge deletes those that no version references any more. The checkpoint is written and
+read back before any deletion, and versions are deleted oldest first, so the table stays readable. Concurrent commits come after the
+checkpoint and are not affected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _policy(context: TableContext) -> Policy:
 
 
 def _facts(context: TableContext, version: int) -> LogFacts:
-    """With `version` as the only base that counts, which was seen to be one."""
+    """The facts of the log with `version`, which has been verified, as the only base."""
     facts, _ = gather_log_facts(context.log, version)
     named, unreadable = referenced_manifests(context.log, facts.inventory)
     is_base = {base: base == version for base in facts.inventory.bases}
@@ -41,7 +41,7 @@ def _facts(context: TableContext, version: int) -> LogFacts:
 
 
 def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
-    """What would be there if the checkpoint had been made, and the table now. The new state is taken to name what the newest one does."""
+    """The facts as if the checkpoint were written, and the current snapshot. A new state is assumed to reference the same manifests."""
     snapshot = context.snapshot()
     snapshot.require_no_gap()
     bound = context.for_table(snapshot)
@@ -63,12 +63,12 @@ def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
 
 
 def run(context: TableContext, made: Report) -> Report:
-    """Deletes what the checkpoint that was `made` stands for."""
+    """Deletes the history before the checkpoint that `made` reports."""
     report = reporter("truncate_history", str(context.root), context.clock)
     version = checkpoint_version(made)
     context.log.invalidate_cache()
     if not is_self_contained(context.log, context.log.look(), version, thorough=True):
-        raise CheckpointValidationError(version, "it leaves something to older files, so nothing was deleted")
+        raise CheckpointValidationError(version, "it depends on older files, so nothing was deleted")
     facts = _facts(context, version)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
     deleted, warnings = _delete(context, facts, planned)
@@ -83,7 +83,7 @@ def run(context: TableContext, made: Report) -> Report:
 def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Deleted, list[str]]:
     by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
     deleted = delete(context, by_kind[FileKind.VERSION])
-    if deleted.problems:  # versions that are left need the older checkpoints
+    if deleted.problems:  # the remaining versions need the older checkpoints
         return deleted, []
     deleted += delete(context, [*by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE]])
     manifests, warnings = still_unreferenced(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
@@ -91,7 +91,7 @@ def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Dele
 
 
 def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
-    """A checkpoint of the newest version, if it has none, and then the rest goes. A dry run writes nothing at all."""
+    """Writes a checkpoint of the newest version if it has none, then deletes the older history. A dry run changes nothing."""
     context.log.invalidate_cache()
     check_owned(context.snapshot().protocol)
     if not request.dry_run:

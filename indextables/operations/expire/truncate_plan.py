@@ -1,4 +1,4 @@
-"""What truncating the history deletes, decided from values alone."""
+"""The plan of truncate_history: which log files to delete, decided purely from facts of the log."""
 
 from __future__ import annotations
 
@@ -8,30 +8,34 @@ from dataclasses import replace
 from indextables.state import Deletion, FileKind, LogFacts, Plan, Policy
 from indextables.state import plan as plan_retention
 
-_LATEST = 2**63  # ms: of a version that is yet to be written
+_LATEST = 2**63  # ms; time of a version that is not written yet
 
 
 def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
-    """Pure. Versions, checkpoints and states before `facts.latest`, whatever their age, and the manifests that only those states name.
+    """Pure. Deletes versions, checkpoints and states before `facts.latest`, whatever their age, and manifests only they reference.
 
-    A manifest that no state names may belong to one that is being written: it goes when it is old enough for purge, too.
+    A manifest that no state references may belong to a state that is being written; it is deleted at the same age as by purge.
     """
     found = plan_retention(facts, policy, now_ms)
-    strays = _out_of_order_versions(facts, now_ms - policy.manifests)
+    out_of_order = _out_of_order_versions(facts, now_ms - policy.manifests)
     log = [
         _with_reason(deletion, facts)
         for deletion in found.deletions
-        if deletion.kind is not FileKind.MANIFEST and deletion.version not in strays
+        if deletion.kind is not FileKind.MANIFEST and deletion.version not in out_of_order
     ]
-    unnamed = [deletion for deletion in found.deletions if deletion.kind is FileKind.MANIFEST]
-    manifests = {deletion.path: deletion for deletion in [*unnamed, *_unreferenced_manifests(facts, log)]}
-    kept = [f"{len(strays)} versions out of their order are kept for now: a writer may be about to take them back"] if strays else []
-    return Plan([*log, *(manifests[path] for path in sorted(manifests))], [*found.kept_reasons, *kept])
+    unreferenced = [deletion for deletion in found.deletions if deletion.kind is FileKind.MANIFEST]
+    manifests = {deletion.path: deletion for deletion in [*unreferenced, *_unreferenced_manifests(facts, log)]}
+    kept_reasons = list(found.kept_reasons)
+    if out_of_order:
+        kept_reasons.append(f"{len(out_of_order)} versions with out-of-order times are kept: a writer may be rolling them back")
+    return Plan([*log, *(manifests[path] for path in sorted(manifests))], kept_reasons)
 
 
 def _out_of_order_versions(facts: LogFacts, since_ms: int) -> set[int]:
-    """Young versions that do not follow on to the checkpoint, or came after those that follow them: a writer took the number of one that
-    had just gone, and is about to see that and take its own back. Were it deleted, the writer could not tell what became of its commit.
+    """Young versions that are not contiguous with the checkpoint or are newer than their successors.
+
+    A writer may have committed to the number of a version that was just deleted and is about to roll back. If its version were deleted,
+    the writer could not determine the outcome of its commit.
     """
     versions, times, first = facts.inventory.versions, facts.times, facts.current
     while first - 1 in versions and times.get(first - 1, 0) <= times.get(first, _LATEST):
@@ -40,18 +44,18 @@ def _out_of_order_versions(facts: LogFacts, since_ms: int) -> set[int]:
 
 
 def _with_reason(deletion: Deletion, facts: LogFacts) -> Deletion:
-    return replace(deletion, reason=f"older than version {facts.current}, which stays") if deletion.kind is FileKind.VERSION else deletion
+    return replace(deletion, reason=f"older than version {facts.current}, which is kept") if deletion.kind is FileKind.VERSION else deletion
 
 
 def _unreferenced_manifests(facts: LogFacts, log: Sequence[Deletion]) -> list[Deletion]:
-    """Manifests of the states that go, unless one that stays names them, or might."""
+    """Manifests of deleted states that no retained state references; none if a retained state cannot be read."""
     references = facts.references or {}
-    gone = {deletion.version for deletion in log if deletion.kind is FileKind.STATE and deletion.version is not None}
-    stay = set(facts.inventory.states) - gone
-    if not stay <= set(references):
+    deleted = {deletion.version for deletion in log if deletion.kind is FileKind.STATE and deletion.version is not None}
+    kept = set(facts.inventory.states) - deleted
+    if not kept <= set(references):
         return []
-    named = {path for state in stay for path in references[state]}
-    paths = {path for state in gone & set(references) for path in references[state]} - named
+    in_use = {path for state in kept for path in references[state]}
+    paths = {path for state in deleted & set(references) for path in references[state]} - in_use
     files = facts.inventory
     found = [files.manifests[path] for path in paths if path in files.manifests]
-    return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "only states that go name it") for file in found]
+    return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "only deleted states reference it") for file in found]

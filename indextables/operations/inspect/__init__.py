@@ -1,4 +1,7 @@
-"""Examining a table without changing it: doctor, verify, health, describe and the options in force."""
+"""Verbs that examine a table without changing it: doctor, verify, health and describe.
+
+Also lists the options in effect with their sources.
+"""
 
 from __future__ import annotations
 

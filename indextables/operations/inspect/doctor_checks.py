@@ -1,6 +1,6 @@
-"""Doctor: looks at everything a table is made of, changes nothing of it, and says what to do. An empty list is a healthy table.
+"""Doctor: checks all parts of a table without changing it and returns findings with suggested fixes; no finding means a healthy table.
 
-Of a remote store it asks once more whether files are created atomically, by racing for a few that it removes again.
+On a remote store it verifies again that files are created atomically, with a race for a few temporary files.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from indextables.state import HOUR, Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
 
-SMALL_SPLITS = 10  # that a merge would take: from here on it is worth a finding
-LATE_INTERVALS = 3  # without a checkpoint
+SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
+LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Examination:
-    """A table that can be read, looked at once: what is listed and planned is kept."""
+    """The examination of a readable table; listings and plans are computed once."""
 
     context: TableContext  # with the table's own configuration
     snapshot: Snapshot
@@ -58,18 +58,18 @@ class Examination:
 
     @cached_property
     def facts(self) -> PurgeFacts:
-        """What lies in the folder, and what the log says of it; of a log without gap. Enough to plan with `options` and with `sooner`."""
+        """The facts for purge plans with `options` and with `sooner`. Requires a log without a gap."""
         facts = gather_purge_facts(self.context)
         return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.sooner, self.now_ms)
 
     @cached_property
     def now_ms(self) -> int:
-        """The moment that everything is judged at."""
+        """The time that all checks use."""
         return self.context.clock.now_ms()
 
     @cached_property
     def due(self) -> Sequence[Deletion]:
-        """What a purge with its defaults would delete now; nothing of another program's table, which it refuses."""
+        """What a purge with its defaults would delete now; empty for another program's table, which purge refuses."""
         if self.is_foreign:
             return ()
         return plan_purge(self.facts, self.options, self.now_ms).deletions
@@ -88,7 +88,7 @@ class Examination:
 
     @property
     def sooner(self) -> PurgeOptions:
-        """The same without the week that purge waits for splits in no version."""
+        """The same options with the minimum waiting time for unreferenced splits."""
         return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR)
 
     def findings(self) -> Iterator[Finding]:
@@ -107,28 +107,28 @@ class Examination:
         try:
             is_atomic = creates_atomically(self.context.store)
         except (StorageError, CommitUnknown) as error:
-            message = f"whether the store creates files atomically could not be found out: {error}"
+            message = f"could not check whether the store creates files atomically: {error}"
             yield Finding("store-unproved", Severity.INFO, message, command("doctor", self.table))
             return
         if not is_atomic:
             message = (
-                "the store lets several writers create the same file, so that they would overwrite each other's commits: "
-                "use another store, or one writer that says so by storage.singleWriter=true"
+                "the store does not create files atomically, so that concurrent writers can overwrite each other's commits: "
+                "use another store, or a single writer with storage.singleWriter=true"
             )
             yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _options(self) -> Iterator[Finding]:
         for warning in fitting(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
-            message = f"{warning}; writing and purging are refused unless the call gives another value"
+            message = f"{warning}; writes and purge are refused unless the call passes a valid value"
             yield Finding("bad-option", Severity.WARNING, message, command("config", self.table))
 
     def _gap(self) -> Iterator[Finding]:
         fix = command("repair", self.table, "NEW_LOG")
         if 0 not in self.listing.versions:
-            message = "version 0 is missing: the table is read from a checkpoint alone, and other programs may not find it"
+            message = "version 0 is missing: the table is read from a checkpoint, and other programs may not recognize it"
             yield Finding("missing-version-0", Severity.ERROR, f"{message}; if there is a backup, restore it", fix)
         if (gap := self.snapshot.gap_at) is not None:
-            message = f"version {gap} is missing although later ones exist: they cannot be seen, and nothing can be written"
+            message = f"version {gap} is missing although later versions exist: they are not readable, and the table cannot be written"
             yield Finding("version-gap", Severity.ERROR, f"{message}; if there is a backup, restore it", fix)
 
     def _pointer(self) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ class Examination:
         newest = max(self.listing.bases, default=None)
         if not self.listing.has_pointer:
             if newest is not None:
-                yield Finding("missing-pointer", Severity.INFO, f"there is a checkpoint of version {newest} and no {POINTER}", fix)
+                yield Finding("missing-pointer", Severity.INFO, f"version {newest} has a checkpoint but {POINTER} is missing", fix)
             return
         pointer = read_pointer(self.context.store)
         if pointer is None:
@@ -144,13 +144,15 @@ class Examination:
         elif pointer.version not in self.listing.bases:
             yield Finding("stale-pointer", Severity.WARNING, f"{POINTER} names version {pointer.version}, which has no checkpoint", fix)
         elif newest is not None and pointer.version < newest:
-            message = f"{POINTER} names version {pointer.version}, and the newest checkpoint is of version {newest}"
+            message = f"{POINTER} names version {pointer.version}, but the newest checkpoint is of version {newest}"
             yield Finding("stale-pointer", Severity.WARNING, message, fix)
 
     def _checkpoints(self) -> Iterator[Finding]:
         for damage in self.damages:
             if damage.version < (self.snapshot.checkpoint or 0):
-                instead = f"that of version {self.snapshot.checkpoint} is used instead, and purge deletes this one when it is old"
+                instead = (
+                    f"the checkpoint of version {self.snapshot.checkpoint} is used instead; purge deletes this one when it has expired"
+                )
                 yield Finding("broken-checkpoint", Severity.INFO, f"{damage.message}; {instead}", command("purge", self.table))
             else:
                 yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", self.table))
@@ -159,11 +161,11 @@ class Examination:
         interval = int(self.context.config.get("checkpoint.interval"))
         behind = self.snapshot.version - (self.snapshot.checkpoint or 0)
         if behind > LATE_INTERVALS * interval:
-            message = f"{behind} versions since the last checkpoint, and one is due every {interval}"
+            message = f"{behind} versions since the last checkpoint; checkpoint.interval is {interval}"
             yield Finding("late-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
 
     def _skipped(self) -> Iterator[Finding]:
-        """Most were damaged. A repaired log leaves those out that are, and tries the others again at once."""
+        """Splits in cooldown, most of them damaged. A repaired log excludes damaged splits and has no cooldown for the others."""
         cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
         for path in cooling:
             skip = self.snapshot.skips[path]
@@ -176,9 +178,9 @@ class Examination:
         groups = plan_merge(self.context.load(self.snapshot), options, self.context.clock.now_ms()).groups
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
-            message = f"{sources} small splits would become {len(groups)} by a merge"
+            message = f"a merge would combine {sources} small splits into {len(groups)}"
             claim = ("-o", "storage.takeOver=true") if self.is_foreign else ()
-            message += ", which makes the table ours: its own program can no longer read it then" if claim else ""
+            message += "; it takes over the table, which the program that created it can then no longer read" if claim else ""
             yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *claim))
 
     def _files(self) -> Iterator[Finding]:
@@ -193,17 +195,17 @@ class Examination:
         orphans = self._orphans(planned)
         yield from self._young_unreferenced_splits(orphans, fix)
         if orphans:
-            yield Finding("orphaned-split", Severity.WARNING, f"{counted(len(orphans), 'split', 'in no version')}: {_some(orphans)}", fix)
+            message = f"{counted(len(orphans), 'split', 'not referenced by any version')}: {_some(orphans)}"
+            yield Finding("orphaned-split", Severity.WARNING, message, fix)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         if manifests:
-            yield Finding(
-                "unreachable-manifest", Severity.WARNING, f"{counted(len(manifests), 'manifest', 'in no state')}: {_some(manifests)}", fix
-            )
+            message = f"{counted(len(manifests), 'manifest', 'not referenced by any state')}: {_some(manifests)}"
+            yield Finding("unreachable-manifest", Severity.WARNING, message, fix)
         yield from self._overdue_deletions(planned, {*orphans, *manifests})
 
     def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
-        """What purge would delete now, and versions that the clean-up after a checkpoint should have deleted."""
-        damaged = {damage.version for damage in self.damages}  # a finding of their own
+        """Files that a purge would delete now, and versions that the cleanup after a checkpoint should have deleted."""
+        damaged = {damage.version for damage in self.damages}  # reported separately
         of_purge = [d.path for d in planned if d.path not in known and d.version not in damaged and self._is_overdue(d)]
         if of_purge:
             message = f"{counted(len(of_purge), 'file', 'past the retention')}: {_some(of_purge)}"
@@ -217,7 +219,7 @@ class Examination:
             yield Finding("overdue-retention", Severity.WARNING, message, fix)
 
     def _is_overdue(self, deletion: Deletion) -> bool:
-        """Old checkpoints and states are deleted after the next checkpoint; only where that has not happened for long they are overdue."""
+        """Old checkpoints and states are overdue only after a long time, since the cleanup after the next checkpoint deletes them."""
         if deletion.kind not in (FileKind.CHECKPOINT, FileKind.STATE):
             return True
         latest = self.context.clock.now_ms() - self.options.older_than_ms
@@ -227,27 +229,29 @@ class Examination:
         return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
     def _young_unreferenced_splits(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
-        """What purge does not take yet: of a write in progress perhaps, or of one that failed within the retention."""
+        """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently."""
         known = set(due)
         unknown = [file for file in unreferenced_splits(self.facts) if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
         if fresh:
-            message = f"{counted(len(fresh), 'young split', 'in no version')}, and may belong to a write in progress: {_some(fresh)}"
+            state = counted(len(fresh), "young split", "not referenced by any version")
+            message = f"{state}, and may belong to a write in progress: {_some(fresh)}"
             yield Finding("fresh-orphan", Severity.INFO, message, fix)
         if len(fresh) == len(unknown):
             return
         sooner = plan_purge(self.facts, self.sooner, self.now_ms).deletions
         waiting = [path for path in self._orphans(sooner) if path not in known]
         if waiting:
-            message = f"{counted(len(waiting), 'split', 'in no version')}, and purge takes what is a week old: {_some(waiting)}"
+            state = counted(len(waiting), "split", "not referenced by any version")
+            message = f"{state}; purge deletes such splits when they are a week old: {_some(waiting)}"
             yield Finding("orphaned-split", Severity.INFO, message, fix)
 
 
 def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
-    """The findings, and what they were found on: None where the table cannot be read in full, which is the last finding.
+    """The findings and the examination, which is None if the table cannot be read; the last finding then reports why.
 
-    Everything is read from the store. What is no damage is raised: that there is no table, or one that this program cannot examine, and
-    an error that may be retried.
+    Reads everything from the store. Raises errors that are not damage: a missing table, an unsupported protocol, bad options and
+    retryable errors.
     """
     context.log.invalidate_cache()
     uncached = context.from_store()

@@ -1,17 +1,17 @@
-"""Health: what doctor finds and the figures of the table, as one document that dashboards read.
+"""Health: doctor's findings and metrics of the table, as one document for dashboards.
 
-Its keys stay what they are; more may come. Figures are null where they cannot be known. Times are ISO 8601, UTC.
+Existing keys do not change; keys may be added. Metrics that cannot be determined are null. Times are ISO 8601 in UTC.
 
-- `table`, `checked_at`, `status`: `ok`, or the worst severity among the findings: `info`, `warning`, `error`
+- `table`, `checked_at`, `status`: `ok`, or the highest severity of the findings: `info`, `warning`, `error`
 - `version`, `num_records`, `num_files`, `size_bytes`: of the newest version
-- `num_small_files`, `small_file_ratio`: splits so small that a merge takes them, and their share of all
-- `num_dead_files`, `dead_bytes`: splits on disk that are not live; of those purge would now delete `num_purgeable_files`, `purgeable_bytes`
-- `num_skipped_files`: splits that merges leave alone for now, since one could not use them
+- `num_small_files`, `small_file_ratio`: splits small enough to be merged, and their share of all splits
+- `num_dead_files`, `dead_bytes`: splits on disk that are not live; of these a purge would delete `num_purgeable_files`, `purgeable_bytes`
+- `num_skipped_files`: splits in cooldown, which merges skip
 - `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`, `versions_since_checkpoint`
-- `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: as far as the history is retained. A purge commits nothing, so
-  that the log does not know of it: what it has left to do is `num_purgeable_files`
-- `state`: the newest checkpoint, as DESCRIBE STATE has it
-- `findings`: as doctor gives them
+- `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: from the retained history. A purge makes no commit and does not
+  appear there; see `num_purgeable_files`
+- `state`: the newest checkpoint, as in DESCRIBE STATE
+- `findings`: as in doctor
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRITES = ("append", "overwrite")
 
 
 def health(context: TableContext) -> dict[str, Any]:
-    """The document. Nothing is changed; TableNotFound where there is no table."""
+    """The health document. Changes nothing. TableNotFound if there is no table."""
     findings, examination = examine(context)
     figures = dict.fromkeys(FIGURES)
     if examination is not None:
@@ -46,7 +46,7 @@ def health(context: TableContext) -> dict[str, Any]:
 
 
 def health_report(context: TableContext) -> Report:
-    """The document in a report, as jobs hand it on: its numbers are the metrics, its findings the warnings."""
+    """The document as a report, for jobs: its numbers become the metrics, its findings the warnings."""
     report = reporter("health", str(context.root), context.clock)
     document = health(context)
     metrics = {name: value for name, value in document.items() if isinstance(value, int)}
@@ -89,7 +89,7 @@ def _last(history: Sequence[HistoryEntry], operations: Collection[str] | None = 
 
 
 def _on_disk(examination: Examination) -> dict[str, Any]:
-    """Nothing of a log with a gap: what is live after it is not known."""
+    """Metrics of the files on disk; empty if the log has a gap, because the live splits are then unknown."""
     if examination.snapshot.gap_at is not None:
         return {}
     facts = examination.facts

@@ -1,4 +1,4 @@
-"""Describe log: the actions of a transaction log as one table, a row each, with a column for whatever any of them may say."""
+"""Describe log: the actions of the transaction log as one table, with a row for each action and columns for the fields of all kinds."""
 
 from __future__ import annotations
 
@@ -71,8 +71,11 @@ SCHEMA = pa.schema(
 
 
 def describe_log(context: TableContext, *, include_all: bool = False) -> pa.Table:
-    """The newest checkpoint and the versions after it; with `include_all` every version that is retained, from 0 on, and a checkpoint only
-    where versions before it have expired. In the order of the log; who committed, and application transactions, are left to history."""
+    """The actions of the newest checkpoint and of the versions after it, in the order of the log.
+
+    With `include_all`, those of all retained versions, and of a checkpoint only where versions before it have expired. commitInfo and txn
+    actions are not listed; `history` shows them.
+    """
     context.log.invalidate_cache()
     newest = context.snapshot()
     listing = context.log.look()
@@ -88,7 +91,7 @@ def describe_log(context: TableContext, *, include_all: bool = False) -> pa.Tabl
 
 
 def _after_gaps(listing: LogListing, newest: int) -> Iterator[int]:
-    """The checkpoints that tell what versions said that are gone: after each run of missing ones, the last before the next file."""
+    """The checkpoints that replace missing versions: for each gap, the last one before the next version file."""
     ends = [version for version in listing.versions if version <= newest]
     following = [*ends[1:], newest + 1] if ends else [newest + 1]
     for last, upcoming in zip(ends or [-1], following, strict=True):
@@ -129,7 +132,7 @@ def _with_location(rows: pa.Table, version: int, place: str, *, is_checkpoint: b
 
 
 def _rows(actions: Iterable[Action]) -> pa.Table:
-    """In their order: kind by kind in columns, then sorted back."""
+    """The actions as rows, in order: encodes them by kind, then restores the order."""
     ordered = list(actions)
     parts: list[pa.Table] = []
     order: list[int] = []
@@ -144,7 +147,7 @@ def _rows(actions: Iterable[Action]) -> pa.Table:
 
 
 def _table(kind: str, length: int, given: dict[str, Any]) -> pa.Table:
-    """Columns that are not given are null."""
+    """A table of one kind of action; columns that are not given are null."""
     columns = {"action_type": pa.repeat(pa.scalar(kind), length), **given}
     return pa.Table.from_arrays([_column(field, columns.get(field.name), length) for field in SCHEMA], schema=SCHEMA)
 
@@ -167,7 +170,7 @@ def _same(*fields: str) -> dict[str, str]:
     return {name: name for name in fields}
 
 
-# For each column that an action fills, the field that fills it.
+# Column -> field of the action.
 _REMOVE = _same("path", "partition_values", "size", "data_change", "tags", "deletion_timestamp", "extended_file_metadata")
 _SKIP = _same("path", "partition_values", "size", "skip_timestamp") | {
     "skip_reason": "reason",

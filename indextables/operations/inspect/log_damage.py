@@ -1,4 +1,4 @@
-"""Damaged checkpoints and states of a log, found by reading each of them in full."""
+"""Finds damaged checkpoints and states of a log by reading each of them in full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indextables.state import FileLoader, damaged_forms, families_of, read_check
 class Damage:
     version: int
     reason: str
-    is_usable: bool  # whether the version has another checkpoint that can be read
+    is_usable: bool  # whether the version has another, readable checkpoint
 
     @property
     def message(self) -> str:
@@ -23,7 +23,7 @@ class Damage:
 
 
 def damaged_checkpoints(log: TransactionLog, listing: LogListing, versions: Iterable[int]) -> Iterator[Damage]:
-    """One for each version with a checkpoint or state that cannot be read. `log` reads from the store: a cache would hide damage."""
+    """Yields the damage of each version with an unreadable checkpoint or state. `log` must read from the store: a cache hides damage."""
     for version in versions:
         problems, usable = [], 0
         for family in families_of(listing, version):

@@ -1,4 +1,4 @@
-"""Every option with the value in force and where it comes from, as `indextables config` lists them."""
+"""Every option with its effective value and the source of that value, for `indextables config`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from indextables.config import KEYS, PREFIX, TOKENIZER_PREFIX, TYPEMAP_PREFIX, Config
 from indextables.splits import MODES, TOKENIZERS
 
-# Of each column: what the key means, and which words it takes.
+# Prefix of a per-column option -> its meaning and values.
 _OF_COLUMNS = {
     TYPEMAP_PREFIX: f"how this column is indexed: {', '.join(MODES)}",
-    TOKENIZER_PREFIX: f"how this text column is cut into words: {', '.join(TOKENIZERS)}",
+    TOKENIZER_PREFIX: f"how this text column is tokenized: {', '.join(TOKENIZERS)}",
 }
 
 
 def describe_options(options: Mapping[str, str], table: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One row for each key; those of columns once in general and once for each column. Bad values of the table are ignored."""
+    """One row for each key; per-column keys have a general row and one for each column set. Invalid values of the table are ignored."""
     config = Config.of(options, table)
     rows = []
     for key in KEYS:

@@ -1,4 +1,4 @@
-"""Describe state: the newest checkpoint of a table in numbers that were read, not remembered."""
+"""Describe state: metrics of a table's newest checkpoint, read from the store instead of the cache."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ SCHEMA = pa.schema(
 
 
 def describe_state(context: TableContext) -> dict[str, Any]:
-    """The keys of `SCHEMA`. Version, files and bytes are the checkpoint's, or the table's where it has none; manifests and tombstones are
-    those of an Avro state, and the ratio is of tombstones to live files (C-47)."""
+    """The values for `SCHEMA`. Version, files and bytes are of the checkpoint, or of the table if it has none.
+
+    Manifests and tombstones are those of an Avro state; the ratio is tombstones to live files (C-47).
+    """
     context.log.invalidate_cache()
     newest = context.snapshot()
     base = newest.checkpoint
@@ -68,7 +70,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
 
 
 def _form(context: TableContext, version: int) -> tuple[str, StateManifest | None]:
-    """Where a version has checkpoints of several formats, the one that is pointed to."""
+    """The format of the checkpoint, and its manifest if it is an Avro state. With several formats, the pointer decides."""
     pointer, listing = read_pointer(context.store), context.log.look()
     try:
         _, form = read_checkpoint(context.log, listing, version, pointer.family if pointer and pointer.version == version else None)

@@ -1,4 +1,4 @@
-"""Verify: every live split against what the log says of it, and against its own checksums."""
+"""Verify: compares every live split with its log entry and with its own checksums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = "missing-split"
 
 @dataclass(frozen=True, slots=True)
 class VerifyTask:
-    """One split at a time, on whatever machine."""
+    """Verifies one split, on any machine."""
 
     store: StoreSpec
     deep: bool
@@ -40,15 +40,15 @@ class VerifyTask:
         except SplitCorrupted as error:
             message = str(error) if add.path in str(error) else f"split {add.path!r} is damaged: {error}"
             return [self._finding("damaged-split", message)]
-        except IndexTablesError as error:  # whatever a hostile split provokes is told of that split; the others are looked at all the same
+        except IndexTablesError as error:  # a malicious split affects only its own finding
             return [self._finding("unreadable-split", f"split {add.path!r} cannot be read: {error}")]
 
     def _problems(self, path: Path, add: Add) -> list[str]:
-        """What the log says and the split does not confirm; SplitCorrupted where its own checksums do not match."""
+        """Differences between the log entry and the split. SplitCorrupted if the split's own checksums do not match."""
         size = path.stat().st_size
         if is_upstream(add) and is_upstream_split(path):
             return _basic_differences(add, size, verified_rows(path))
-        with SplitReader(path) as split:  # one of its own: a reader that others share has read parts of the file before
+        with SplitReader(path) as split:  # not the shared reader, which has parts of the file in memory
             if is_our_split(add.path):
                 split.verify()
             return [*_basic_differences(add, size, split.num_records), *self._differences(split, add)]
@@ -57,7 +57,7 @@ class VerifyTask:
         return Finding(code, Severity.ERROR, message, command("repair", str(self.store.root), "NEW_LOG"))
 
     def _differences(self, split: SplitReader, add: Add) -> Iterator[str]:
-        """What else the log says and the split does not bear out."""
+        """Differences in offsets, sizes and time range, and with `deep` in the rows."""
         if not is_our_split(add.path):
             return
         info = split.info
@@ -83,7 +83,7 @@ def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
 
 
 def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
-    """Decodes all rows of the file, live or not, counts them, and compares their bounds with the log's."""
+    """Decodes all rows of the file, live or not, and compares their number and bounds with the log entry."""
     rows, statistics = split.decoded()
     if rows != split.num_records:
         yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
@@ -97,7 +97,7 @@ def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
 
 
 def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, kind: pa.DataType) -> bool:
-    """Whether all rows have the value that the log says; without bounds (a NaN) that is not known."""
+    """Whether all rows have the partition value of the log entry; True if there are no bounds to compare (NaN)."""
     if value is None or statistics.nulls:
         return value is None and statistics.nulls == rows
     if statistics.min is None or statistics.max is None:
@@ -109,7 +109,7 @@ def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, ki
 
 
 def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor: Executor = Verify.workload.threads) -> list[Finding]:
-    """Sizes, footers, checksums and row counts of all live splits; `deep` also decodes rows and bounds. Empty where all is well.
+    """Checks sizes, footers, checksums and row counts of all live splits, and with `deep` rows and bounds. Empty if all are intact.
 
     The log and the splits are read again from the store, whatever the snapshot or a cache holds of them.
     """
@@ -131,19 +131,19 @@ def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor:
 def _read_again(uncached: TableContext, snapshot: Snapshot) -> Snapshot:
     try:
         return uncached.snapshot(snapshot.version)
-    except VersionNotFound:  # it expired since the table was opened
+    except VersionNotFound:  # it has expired since the table was opened
         return snapshot
 
 
 def _log_damage(uncached: TableContext, snapshot: Snapshot) -> Iterator[Finding]:
-    """Of the checkpoint that the snapshot is read from, and of newer ones that could not be used."""
+    """Damage of the checkpoint that the snapshot is based on, and of newer checkpoints."""
     listing, first = uncached.log.listing(), snapshot.checkpoint or 0
     for damage in damaged_checkpoints(uncached.log, listing, [base for base in listing.bases if first <= base <= snapshot.version]):
         yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", str(uncached.root)))
 
 
 def _purged(context: TableContext, snapshot: Snapshot, splits: Sequence[Add]) -> Iterator[Finding]:
-    """That is no damage of the table, and nothing brings them back."""
+    """A finding for splits that were purged after this version: the table is not damaged, but they cannot be restored."""
     if splits:
         first = LiveSplit.of(snapshot, splits[0])
         more = f", as were {len(splits) - 1} more of its splits" if len(splits) > 1 else ""

@@ -1,4 +1,7 @@
-"""Merge small splits into larger ones: a pure plan, tasks that run anywhere, and one commit per batch."""
+"""Merging small splits into larger ones.
+
+A pure plan groups the splits, picklable tasks merge one group each on any machine, and each batch of groups is one commit.
+"""
 
 from __future__ import annotations
 

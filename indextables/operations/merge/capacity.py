@@ -1,4 +1,4 @@
-"""Whether the machine has the disk and the memory that merges need, said before they begin."""
+"""Checks before a merge whether there is enough free disk and memory for it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ Group = TypeVar("Group", bound=Sized)
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One file system, and what merges put on it for each byte of their sources."""
+    """One file system, with the bytes that a merge needs on it per byte of its sources."""
 
     folder: str
     free: int
     while_merging: float
-    afterwards: float  # the merged split stays, and so do its sources until purge
+    afterwards: float  # for the merged split; its sources remain until a purge
 
     def needed(self, sizes: Iterable[int], kept: int = 0) -> int:
-        """By merges of so many bytes at the same time, where results of others that have `kept` bytes are there too."""
+        """Bytes that concurrent merges of these sizes need, in addition to results of earlier merges of `kept` bytes."""
         return int((self.while_merging + self.afterwards) * sum(sizes) + self.afterwards * kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What is free now. On other machines than this one only the table's own folder is known, where it is a shared one."""
+    """Free disk and memory. For merges on other machines, only the disk of a table in a shared folder is known."""
 
     disks: tuple[Disk, ...]
-    memory: int | None  # bytes; None: not known
+    memory: int | None  # bytes; None: unknown
 
     @classmethod
     def of(cls, store: StoreSpec, *, runs_locally: bool) -> Capacity:
@@ -52,11 +52,11 @@ class Capacity:
         if store.root.is_local:
             uses.append((Path(store.root.path), 0, 1))
         elif runs_locally:
-            uses.append((cache_folder(), 1, 0))  # where sources are fetched to; it has a bound of its own
+            uses.append((cache_folder(), 1, 0))  # for fetched sources; the cache limits its own size
         return cls(_disks(uses), free_memory() if runs_locally else None)
 
     def shortage(self, sizes: Sequence[int], kept: int = 0) -> str | None:
-        """Why merges of these sizes cannot run at the same time after others whose results have `kept` bytes; None: they can."""
+        """Why merges of these sizes cannot run at the same time, after earlier merges with results of `kept` bytes; None if they can."""
         for disk in self.disks:
             needed = disk.needed(sizes, kept)
             if needed > disk.free:
@@ -72,9 +72,9 @@ def memory_needed(sizes: Sequence[int]) -> int:
 
 
 def fitting(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], list[tuple[Group, str]]]:
-    """Pure. In their order, the groups that fit one after the other, and those that do not, each with the reason."""
+    """Pure. The groups that fit when merged one after the other, and those that do not fit with the reason."""
     fit: list[Group] = []
-    left: list[tuple[Group, str]] = []
+    rejected: list[tuple[Group, str]] = []
     kept = 0
     for group in groups:
         reason = capacity.shortage([group.size], kept)
@@ -82,15 +82,15 @@ def fitting(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], l
             fit.append(group)
             kept += group.size
         else:
-            left.append((group, reason))
-    return fit, left
+            rejected.append((group, reason))
+    return fit, rejected
 
 
 def next_batch(groups: Sequence[Group], size: int, workers: int, capacity: Capacity) -> int:
-    """Pure. How many of the groups, from the first on, are merged before they are committed together; at least one.
+    """Pure. The number of groups, from the first on, that form the next batch; at least one.
 
-    `size` if it is given and not 0. Otherwise a batch ends when it has a group for every worker and a GiB of sources. Either way it
-    ends before the largest of its groups, as many as work at a time, no longer fit into the capacity.
+    A batch has `size` groups if `size` is not 0; otherwise it ends when it has a group for every worker and a GiB of sources. In either
+    case its largest groups, one per worker, must fit into the capacity at the same time.
     """
     sizes: list[int] = []
     for group in groups:
@@ -109,7 +109,7 @@ def free_disk(folder: Path) -> int:
 
 
 def free_memory() -> int | None:
-    """What this process may still take: of the machine and of its control group. None where neither tells."""
+    """Bytes that this process may still allocate, limited by the machine and its control group. None if neither is known."""
     found = [*_available("/proc/meminfo"), *_of_group()]
     return min(found, default=None)
 
@@ -123,7 +123,7 @@ def _available(file: str) -> list[int]:
 
 
 def _of_group(group: Path = Path("/sys/fs/cgroup")) -> list[int]:
-    """A container sees its own control group there; what it has of files can be given back."""
+    """Free memory of the container's control group. Its page cache counts as free, since it can be reclaimed."""
     try:
         most, used = (group / "memory.max").read_text().strip(), int((group / "memory.current").read_text())
         files = sum(int(n) for n in re.findall(r"^(?:in)?active_file (\d+)$", (group / "memory.stat").read_text(), re.MULTILINE))
@@ -133,7 +133,7 @@ def _of_group(group: Path = Path("/sys/fs/cgroup")) -> list[int]:
 
 
 def _disks(uses: Iterable[tuple[Path, float, float]]) -> tuple[Disk, ...]:
-    """Folders on one file system share what is free there."""
+    """The uses combined by file system, since folders on one file system share its free space."""
     found: dict[int, Disk] = {}
     for folder, while_merging, afterwards in uses:
         existing = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))

@@ -1,4 +1,4 @@
-"""The commit of a batch of merges: each group's sources go and its merged split comes, if all of them are still live."""
+"""The commit of a batch of merges: replaces the sources of each group by the merged split, if all sources are still live."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from indextables.table import Draft, Snapshot, TableContext, check_owned, is_for
 
 @dataclass(slots=True)
 class BatchCommit:
-    """Drafts the replacement of every group whose sources are all still live; the others are dropped, so no row comes back or doubles.
+    """Drafts the replacement of every group whose sources are all still live. Drops other groups, so no row is restored or duplicated.
 
-    A broken source that another commit removed meanwhile, and a purge deleted, was not broken.
+    A missing source that another commit has removed in the meantime is not reported as damaged.
     """
 
     results: Sequence[Merged]
     context: TableContext
-    broken: list[tuple[Add, str]] = field(default_factory=list)  # of the draft that was made last, as are
-    lost: list[IndexTablesError] = field(default_factory=list)
+    broken: list[tuple[Add, str]] = field(default_factory=list)  # of the latest draft
+    conflicts: list[IndexTablesError] = field(default_factory=list)  # of the latest draft
 
     def __call__(self, base: Snapshot) -> Draft:
         check_owned(base.protocol, take_over=bool(self.context.config.get("storage.takeOver")))
         live = self.context.load(base).files
         self.broken = [(add, why) for result in self.results for add, why in result.broken if add.path in live]
-        valid, self.lost = self._still_live(live, base.version)
+        valid, self.conflicts = self._still_live(live, base.version)
         now = self.context.clock.now_ms()
         removes = [Remove.of(add, now, data_change=False) for group, _ in valid for add in group.sources]
         adds = [add for _, add in valid]
@@ -40,7 +40,7 @@ class BatchCommit:
 
     def _still_live(self, live: LiveFiles, version: int) -> tuple[list[tuple[MergeGroup, Add]], list[IndexTablesError]]:
         valid: list[tuple[MergeGroup, Add]] = []
-        lost: list[IndexTablesError] = []
+        conflicts: list[IndexTablesError] = []
         for result in self.results:
             if result.add is None:
                 continue
@@ -48,8 +48,8 @@ class BatchCommit:
                 require_live("merge_splits", (add.path for add in result.group.sources), live, version)
                 valid.append((result.group, result.add))
             except ConcurrentConflict as conflict:
-                lost.append(ConcurrentConflict(f"{conflict}; {describe_uncommitted([result.add.path])}"))
-        return valid, lost
+                conflicts.append(ConcurrentConflict(f"{conflict}; {describe_uncommitted([result.add.path])}"))
+        return valid, conflicts
 
     def _skips(self, base: Snapshot, now_ms: int) -> list[Action]:
         config = self.context.config

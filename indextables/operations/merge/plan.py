@@ -1,4 +1,4 @@
-"""What a merge would do, decided on columns: 140,000 splits are planned in less than a second, and only what is merged becomes objects."""
+"""The merge plan, computed on columns: it groups 140,000 splits in less than a second and creates objects only for planned groups."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class MergeOptions:
     where: Predicate | None = None
     max_dest_splits: int | None = None
     max_source_splits: int = 1000
-    skip_threshold: float = 0.45  # of the target size: a split that large is not merged again
-    take_over: bool = False  # every split of another program is a source, also alone and whatever its size
+    skip_threshold: float = 0.45  # fraction of the target size from which on a split is not merged again
+    take_over: bool = False  # every split of another program is a source, even alone and whatever its size
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Splits of one partition that are to become one, oldest first."""
+    """Splits of one partition to merge into one, oldest first."""
 
     partition_values: Mapping[str, str]
     paths: tuple[str, ...]
     at: tuple[int, ...]  # their rows in the files of the plan's view
     rows: int
     size: int
-    oldest: int  # modification time of the first
+    oldest: int  # modification time of the oldest source
 
     def describe(self) -> dict[str, Any]:
         return {"partition": dict(self.partition_values), "sources": list(self.paths), "rows": self.rows, "bytes": self.size}
@@ -48,7 +48,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MergeGroup:
-    """The same with all that the log says of the splits; picklable, goes to executors."""
+    """A planned group with the add actions of its sources; picklable, sent to executors."""
 
     partition_values: Mapping[str, str]
     sources: tuple[Add, ...]
@@ -64,18 +64,18 @@ class MergeGroup:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    view: LoadedSnapshot  # perhaps without files of partitions that are not asked for
+    view: LoadedSnapshot  # may lack files of partitions that `options.where` excludes
     options: MergeOptions
-    groups: tuple[PlannedGroup, ...]  # most sources first, of as many the oldest
+    groups: tuple[PlannedGroup, ...]  # ordered by number of sources, then by age
 
     def with_sources(self, groups: Sequence[PlannedGroup]) -> list[MergeGroup]:
-        wanted = np.sort(np.fromiter((row for group in groups for row in group.at), np.int64))
-        adds = dict(zip(wanted.tolist(), self.view.adds(wanted), strict=True))
+        rows = np.sort(np.fromiter((row for group in groups for row in group.at), np.int64))
+        adds = dict(zip(rows.tolist(), self.view.adds(rows), strict=True))
         return [MergeGroup(group.partition_values, tuple(adds[row] for row in group.at)) for group in groups]
 
 
 def merge_options(request: MergeSplits, config: Config, snapshot: Snapshot) -> MergeOptions:
-    """The request, completed by the table's options or their defaults. InvalidPredicate if `where` does not fit the table."""
+    """The request, completed from the table's options or their defaults. InvalidPredicate if `where` is invalid for the table."""
     config = config.with_table(snapshot.metadata.configuration)
     size, sources, predicate = request.target_size, request.max_source_splits, None
     if request.where is not None:
@@ -92,11 +92,11 @@ def merge_options(request: MergeSplits, config: Config, snapshot: Snapshot) -> M
 
 
 def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, without: Collection[str] = ()) -> MergePlan:
-    """Pure. Splits of exactly one partition, oldest first, are packed up to the target size or the number of sources.
+    """Pure. Packs the splits of each partition, oldest first, into groups up to the target size or the maximum number of sources.
 
-    `view` has at least the files of the partitions that `options.where` names.
-    The groups with most sources come first, and of equally many that with the oldest source; `max_dest_splits` cuts the list there. Left
-    out are splits of `skip_threshold` times the target size and more, those in cooldown at `now_ms`, and those at paths of `without`.
+    `view` must contain the files of the partitions that match `options.where`. Groups are ordered by number of sources, then by age;
+    `max_dest_splits` limits their number. Splits of at least `skip_threshold` times the target size, splits in cooldown at `now_ms`, and
+    the paths in `without` are not merged.
     """
     chosen, upstream = _candidates(view, options)
     files = view.files.take(chosen, _COLUMNS)
@@ -116,7 +116,7 @@ def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, wit
 
 
 def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, frozenset[int]]:
-    """Rows of the view's files that may be sources, and those that may be one alone: of another program, whose table is taken over."""
+    """Rows of the view's files that may be sources, and those that may form a group alone: splits of another program to take over."""
     rows = rows_of_partitions(view, options.where)
     small = view.files.take(rows, ["size"]).column("size").to_numpy() < options.skip_threshold * options.target_size
     if not options.take_over:
@@ -126,7 +126,7 @@ def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, froz
 
 
 def _partitions(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each row: equal ones have exactly the same partition values."""
+    """A number for each row; rows have equal numbers exactly if they have the same partition values."""
     numbers = np.zeros(len(values), np.int64)
     keys = sorted({key for chunk in values.chunks for key in pc.unique(chunk.keys).to_pylist()})
     for key in keys:
@@ -137,7 +137,7 @@ def _partitions(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _oldest_first(files: pa.Table, partition: npt.NDArray[np.int64]) -> Rows:
-    """Partition by partition."""
+    """The order of the rows by partition, then by age."""
     keys = [("partition", "ascending"), ("modification_time", "ascending"), ("path", "ascending")]
     table = files.select(["modification_time", "path"]).append_column("partition", pa.array(partition))
     found: Rows = pc.sort_indices(table, keys).to_numpy().astype(np.int64)

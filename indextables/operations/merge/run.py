@@ -1,7 +1,7 @@
-"""Merge splits: many small files of a partition become few large ones, with the same rows.
+"""Merge splits: combines many small splits of a partition into few large ones with the same rows.
 
-Groups are merged in batches, and each batch is a commit of its own: what a killed merge had committed stays, and no more than a batch
-is lost or in flight. A batch that fails does not stop the others. When all are through, it is planned anew on what they made.
+Groups are merged in batches, and each batch is a separate commit: if a merge is killed, its committed batches remain and at most one batch
+is lost. A failed batch does not stop the others. After all batches, the merge is planned again on their results.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ logger = logging.getLogger("indextables")
 
 
 def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
-    """Merges the groups of the plan, then plans and merges again until nothing is left to do, nothing works, or `merge.maxPasses` are done.
+    """Merges the groups of the plan, then plans and merges again until no group is left, a pass merges none, or after `merge.maxPasses`.
 
-    Sources that are broken stay as they are, and are recorded as skipped. Where nothing could be committed the first error is raised.
+    Damaged sources are left unchanged and recorded as skipped. If nothing could be committed, the first error is raised.
     """
     report = reporter("merge_splits", str(context.root), context.clock)
     merging = _Merging(context, executor, merge_plan.view, merge_plan.view)
@@ -46,29 +46,29 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
 
 @dataclass(slots=True)
 class _Merging:
-    """What came of a merge so far."""
+    """The progress of a merge."""
 
     context: TableContext
     executor: Executor
-    first: Snapshot  # what the merge began with
-    snapshot: Snapshot  # the newest that was seen
+    first: Snapshot  # at the start of the merge
+    snapshot: Snapshot  # the newest
     metrics: Counter[str] = field(default_factory=Counter)
     base_version: int | None = None  # of the first commit
-    version: int | None = None  # of the last
-    errors: list[Exception] = field(default_factory=list)  # groups that could not be merged
-    warnings: list[str] = field(default_factory=list)  # the same, and sources that are broken
-    notes: list[str] = field(default_factory=list)  # of checkpoints between batches
-    made: set[str] = field(default_factory=set)  # merged splits that were committed
+    version: int | None = None  # of the last commit
+    errors: list[Exception] = field(default_factory=list)  # of groups that could not be merged
+    warnings: list[str] = field(default_factory=list)  # these errors, and damaged sources
+    notes: list[str] = field(default_factory=list)  # warnings of checkpoints between batches
+    made: set[str] = field(default_factory=set)  # committed merged splits
     avoided: set[str] = field(default_factory=set)  # sources that are not tried again
-    needs_checkpoint: bool = False  # nothing has followed the last commit yet
+    needs_checkpoint: bool = False  # whether the checkpoint after the last commit has not been considered yet
 
     def run_pass(self, merge_plan: MergePlan) -> bool:
-        """Whether a group was merged."""
+        """Merges the groups of one plan; returns whether any group was merged."""
         before = self.metrics["groups"]
         store, runs_locally = self.context.store.spec, self.executor.runs_locally
         task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
-        groups, left = fitting(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
-        for group, reason in left:
+        groups, rejected = fitting(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
+        for group, reason in rejected:
             self._fail(StorageError(_not_merged(group, reason)), group.paths)
         while groups:
             size = int(self.context.config.get("merge.batchSize"))
@@ -87,7 +87,7 @@ class _Merging:
         return plan_merge(view, replace(last.options, max_dest_splits=rest), self.context.clock.now_ms(), avoided)
 
     def _added_by_others(self) -> set[str]:
-        """Splits that came meanwhile. They wait for the next merge: each would have a large split written again for a few rows."""
+        """Splits that other writers added during this merge. They are left to the next one: a large split is not rewritten for few rows."""
         files = self.context.load(self.snapshot).files_table().select(["path", "added_at_version"])
         news = files.filter(pc.greater(files.column("added_at_version"), self.first.version))
         return set(news.column("path").to_pylist()) - self.made
@@ -103,7 +103,7 @@ class _Merging:
         return report(status, metrics, base_version=base, version=self.version, warnings=[*self.warnings, *self.notes]), self.snapshot
 
     def _run_batch(self, merge_plan: MergePlan, task: MergeTask, groups: Sequence[PlannedGroup]) -> None:
-        """Whatever goes wrong is this batch's alone, unless it is the log that is wrong."""
+        """Merges and commits one batch. An error fails only this batch, unless the log is corrupted."""
         try:
             if self.needs_checkpoint:
                 self._checkpoint_if_due(merged=False)
@@ -129,7 +129,7 @@ class _Merging:
         for add, why in commit.broken:
             self._warn(why)
             self.avoided.add(add.path)
-        for conflict in commit.lost:
+        for conflict in commit.conflicts:
             self._fail(conflict, ())
         if outcome.version is None:
             return
@@ -148,9 +148,9 @@ class _Merging:
         )
 
     def _checkpoint_if_due(self, *, merged: bool) -> None:
-        """A checkpoint, if one is due. The state is made anew without what was merged once, at the end (CMP-05)."""
-        self.snapshot, late = after_commit(self.context, self.snapshot, merged=merged)
-        self.notes += late
+        """Writes a checkpoint if one is due. Only the last one (`merged`) compacts the state (CMP-05)."""
+        self.snapshot, warnings = after_commit(self.context, self.snapshot, merged=merged)
+        self.notes += warnings
         self.needs_checkpoint = False
 
     def _fail(self, error: Exception, sources: Iterable[str]) -> None:
@@ -164,13 +164,13 @@ class _Merging:
 
 
 def _not_merged(group: PlannedGroup, reason: str) -> str:
-    return f"the {len(group.paths)} splits from {group.paths[0]!r} on are left as they are: {reason}"
+    return f"{len(group.paths)} splits, the oldest {group.paths[0]!r}, are not merged: {reason}"
 
 
 def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
-    """Plans, then runs. A dry run is the plan of the first pass, with a warning for each group that does not fit on disk or in memory."""
+    """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit."""
     options = merge_options(request, context.config, snapshot)
     merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
     if not request.dry_run:
@@ -189,7 +189,7 @@ def merge_splits(
         "bytes_removed": sum(group.size for group in groups),
         "rows": sum(group.rows for group in groups),
     }
-    _, left = fitting(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
-    warnings = [_not_merged(group, reason) for group, reason in left]
+    _, rejected = fitting(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
+    warnings = [_not_merged(group, reason) for group, reason in rejected]
     steps = [group.describe() for group in groups]
     return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

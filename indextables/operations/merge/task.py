@@ -1,4 +1,4 @@
-"""The heavy part of a merge: the splits of one group become one, on whatever machine."""
+"""The task of a merge: combines the splits of one group into one split, on any machine."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from indextables.storage import StoreSpec, open_store
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What came of a group; picklable, comes back from executors."""
+    """The result of merging one group; picklable, returned by executors."""
 
-    group: MergeGroup  # without the sources that are broken
-    add: Add | None  # the merged split, in the table's folder but not committed; None where fewer than two sources were left
-    broken: tuple[tuple[Add, str], ...] = ()  # sources that could not be used, and why
-    error: IndexTablesError | None = None  # why the group could not be merged, although its sources are whole
+    group: MergeGroup  # without damaged sources
+    add: Add | None  # the merged split, published but not committed; None if fewer than two usable sources were left
+    broken: tuple[tuple[Add, str], ...] = ()  # damaged or missing sources, each with the reason
+    error: IndexTablesError | None = None  # why the group could not be merged although its sources are intact
 
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """One group at a time. A broken source is put aside, and the others are merged (SKP-07); what else fails fails its group alone."""
+    """Merges one group. A damaged source is excluded and the others are merged (SKP-07); any other error fails only this group."""
 
     store: StoreSpec
-    version: int  # that was planned on
+    version: int  # of the snapshot that the merge is planned on
     table: UpstreamTable  # the table at that version
-    take_over: bool = False  # such a source may be alone
+    take_over: bool = False  # a split of another program may be the only source
 
     def __call__(self, group: MergeGroup) -> Merged:
         try:
             reason = Capacity.of(self.store, runs_locally=True).shortage([group.size])
             if reason is not None:
-                raise StorageError(f"{_named(group)} are left as they are: {reason}")
+                raise StorageError(f"{_described(group)} are not merged: {reason}")
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:
-                return self._of_sources(group, *self._fetched(group, Path(folder)))
-        except LogCorrupted:  # a path that leads out of the table: nothing of such a log is acted upon
+                return self._merge_usable(group, *self._fetch(group, Path(folder)))
+        except LogCorrupted:  # a path outside the table: do not act on such a log at all
             raise
         except IndexTablesError as error:
             return Merged(group, None, error=error)
         except OSError as cause:
-            return Merged(group, None, error=StorageError(f"{_named(group)} could not be merged: {cause}"))
+            return Merged(group, None, error=StorageError(f"{_described(group)} could not be merged: {cause}"))
 
-    def _of_sources(self, group: MergeGroup, found: list[tuple[Add, Path]], broken: list[tuple[Add, str]]) -> Merged:
+    def _merge_usable(self, group: MergeGroup, found: list[tuple[Add, Path]], broken: list[tuple[Add, str]]) -> Merged:
         while len(found) > 1 or (self.take_over and found and is_upstream(found[0][0])):
             rest = MergeGroup(group.partition_values, tuple(add for add, _ in found))
             try:
-                return Merged(rest, self._merged(rest, [path for _, path in found]), tuple(broken))
+                return Merged(rest, self._merge(rest, [path for _, path in found]), tuple(broken))
             except BrokenSource as error:
                 broken += [(add, str(error)) for add, path in found if path == error.path]
                 found = [(add, path) for add, path in found if path != error.path]
@@ -64,8 +64,8 @@ class MergeTask:
                 return Merged(rest, None, tuple(broken), error)
         return Merged(MergeGroup(group.partition_values, tuple(add for add, _ in found)), None, tuple(broken))
 
-    def _fetched(self, group: MergeGroup, folder: Path) -> tuple[list[tuple[Add, Path]], list[tuple[Add, str]]]:
-        """The sources that can be used, and the others; several are fetched at a time, since small ones are mostly waited for."""
+    def _fetch(self, group: MergeGroup, folder: Path) -> tuple[list[tuple[Add, Path]], list[tuple[Add, str]]]:
+        """The usable sources, and the others with the reason. Fetches several at a time, since latency dominates for small splits."""
         store = open_store(self.store)
 
         def fetch(numbered: tuple[int, Add]) -> Path | str:
@@ -80,7 +80,7 @@ class MergeTask:
         found = [(add, path) for add, path in fetched if isinstance(path, Path)]
         return found, [(add, why) for add, why in fetched if isinstance(why, str)]
 
-    def _merged(self, group: MergeGroup, sources: Sequence[Path]) -> Add:
+    def _merge(self, group: MergeGroup, sources: Sequence[Path]) -> Add:
         with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
             target = Path(folder, "merged.split")
             info = merge_files(sources, target, Path(folder), self.table.compression)
@@ -91,5 +91,5 @@ class MergeTask:
             return publish_split(open_store(self.store), self.table.partition_columns, values, target, info, num_merge_ops=generation)
 
 
-def _named(group: MergeGroup) -> str:
-    return f"the {len(group.sources)} splits from {group.sources[0].path!r} on"
+def _described(group: MergeGroup) -> str:
+    return f"{len(group.sources)} splits, the oldest {group.sources[0].path!r},"

@@ -1,4 +1,7 @@
-"""Repair: a new log from the splits that are still valid."""
+"""Repair: writes a new log from the valid splits of a damaged table.
+
+The damaged table is only read; the user replaces its log with the new one.
+"""
 
 from __future__ import annotations
 

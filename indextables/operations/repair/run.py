@@ -1,4 +1,4 @@
-"""Repair: a new log of the splits that are valid, in a place of its own. The source is only read."""
+"""Repair: writes a new log of the valid splits into a separate folder. The damaged table is only read."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _Path = str | os.PathLike[str]
 def repair(request: Repair, source: _Path, options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
     """Writes version 0 (protocol and metadata) and version 1 (an add for every valid split) into the log folder `destination`.
 
-    `source` is a table, or its log folder. `destination` is missing or empty, and takes the place of the old log by hand.
+    `source` is a table or its log folder. `destination` is missing or empty; the user replaces the old log with it.
     """
     context = TableContext.at(_table_of(source), options, clock)
     report = reporter("repair", str(context.root), clock)
     target = open_store(StoreSpec.of(TableRoot.parse(request.destination), Config.of(options)))
     if any(True for _ in target.list("")):
-        raise InvalidArgument(f"{str(target.root)!r} is not empty; a repaired log needs a folder of its own")
+        raise InvalidArgument(f"{str(target.root)!r} is not empty; choose a missing or empty folder for the repaired log")
     if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):
-        raise InvalidArgument(f"{str(target.root)!r} is in the log that is to be repaired; a repaired log needs a folder of its own")
+        raise InvalidArgument(f"{str(target.root)!r} is inside the log to repair; choose a folder outside of it for the repaired log")
     replay, version, broken = _read_what_is_valid(context)
     if replay.metadata is None:
-        raise LogCorrupted(f"the log of {context.root} has no metadata left in any valid file, so that the table cannot be rebuilt")
+        raise LogCorrupted(f"the log of {context.root} has no valid file with metadata; the table cannot be repaired")
     protocol = replay.protocol or CURRENT
     check_readable(protocol)
     adds = list(FileLoader(context.log).load(replay.files()).adds())
     task = VerifyTask(context.store.spec, deep=False)
     problems = {add.path: found for add in adds if (found := task(add))}
     valid = [add for add in adds if add.path not in problems]
-    if valid:  # before version 0: a log that a crash left without it is none, while one without version 1 would be an empty table
+    if valid:  # before version 0: after a crash, a log without version 0 is not a table, while one without version 1 is an empty table
         _write(target.create, 1, [*replay.txns.values(), *(_bare(add) for add in valid)])
     _write(target.create, 0, [protocol, replay.metadata])
     warnings = [*broken, *(finding.message for found in problems.values() for finding in found), *_left_out(context, adds, problems)]
@@ -62,22 +62,22 @@ def _table_of(source: _Path) -> str:
 
 
 def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
-    """The newest valid base, and every version after it that can be read; what cannot is named."""
+    """Replays the newest valid base and every readable version after it; returns warnings about what could not be read."""
     context.log.invalidate_cache()
     listing = context.log.listing()
     if listing.is_empty:
         raise TableNotFound(f"no transaction log found at {context.root}")
     whole = tuple(version for version in listing.states if is_intact(context.log, version))
-    broken = [f"the state of version {version} was left out: it is not whole" for version in listing.states if version not in whole]
+    broken = [f"the state of version {version} was ignored: it is incomplete" for version in listing.states if version not in whole]
     base = newest_base(context.log, replace(listing, states=whole), None)
-    problems = [*broken, *(f"the checkpoint of version {version} was left out: {why}" for version, why in base.broken.items())]
+    problems = [*broken, *(f"the checkpoint of version {version} was ignored: {why}" for version, why in base.broken.items())]
     newest = -1 if base.version is None else base.version
     for version in listing.versions:
         if version <= newest:
             continue
         if version > newest + 1:
             missing = f"version {newest + 1}" if version == newest + 2 else f"versions {newest + 1} to {version - 1}"
-            problems.append(f"{missing} cannot be read: what it added or removed is not known")
+            problems.append(f"{missing} cannot be read: the splits added or removed there are unknown")
         try:
             base.replay.apply(version, context.log.read(version).actions)
             newest = version
@@ -86,23 +86,23 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
         except IndexTablesError as error:
             if error.retryable:
                 raise
-            problems.append(f"version {version} was left out: {error}")
+            problems.append(f"version {version} was ignored: {error}")
     return base.replay, newest, problems
 
 
 def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
-    """What the new log costs: of a split that is damaged rows may be readable, as long as the old log names it."""
+    """Warnings about the rows that the new log does not contain. Rows of a damaged split may still be readable through the old log."""
     if not problems:
         return
     rows = sum(add.num_records or 0 for add in adds if add.path in problems)
-    of = sum(add.num_records or 0 for add in adds)
+    total = sum(add.num_records or 0 for add in adds)
     missing = sum(found[0].code == MISSING for found in problems.values())
     damaged = len(problems) - missing
     why = [counted(number, "split", what) for number, what in ((missing, "missing"), (damaged, "damaged")) if number]
-    yield f"the new log leaves out {rows} of {of} rows: {' and '.join(why)}"
+    yield f"the new log does not contain {rows} of {total} rows: {' and '.join(why)}"
     if damaged:
         scan = command("scan", str(context.root), "--output", "FILE")
-        yield f"rows of a damaged split may still be readable: save them before the old log goes ({scan}) and append them to a new table"
+        yield f"rows of a damaged split may still be readable: export them before you delete the old log ({scan}), then append them again"
 
 
 def _bare(add: Add) -> Action:
@@ -111,4 +111,4 @@ def _bare(add: Add) -> Action:
 
 def _write(create: Any, version: int, actions: list[Action | Protocol]) -> None:
     if not create(f"{version:020d}.json", files.pack(encode_actions(actions), compress=True)):
-        raise InvalidArgument(f"another program wrote version {version} of the new log meanwhile")
+        raise InvalidArgument(f"another program wrote version {version} of the new log at the same time")

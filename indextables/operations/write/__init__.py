@@ -1,4 +1,7 @@
-"""Writing rows: create a table, append, overwrite, and the merge or purge that a table asks for after a write."""
+"""Writing rows: creates tables, appends and overwrites.
+
+After a commit, merge-on-write and purge-on-write run if the table's options enable them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a table may want after a write, before the verb returns: a merge (`mergeOnWrite`), then a purge (`purgeOnWrite`).
+"""Follow-up steps of a write: a merge (`mergeOnWrite`), then a purge (`purgeOnWrite`), if the table's options enable them.
 
-The write has been committed by then: whatever goes wrong here is a warning in its report, never its failure.
+The write is committed before they start. A failure of a follow-up step becomes a warning in the report of the write.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WRITES = ("append", "overwrite")
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What came after a commit, and where it left the table."""
+    """The result of the follow-up steps: the newest snapshot, with metrics and warnings for the report."""
 
     snapshot: Snapshot
-    metrics: Mapping[str, int] = field(default_factory=dict)  # `merge_groups`, `purge_files_deleted` …: those of the verb's own report
+    metrics: Mapping[str, int] = field(default_factory=dict)  # metrics of each step with its verb as prefix, such as `merge_groups`
     warnings: tuple[str, ...] = ()
 
     def reported(self, verb: str, report: Report) -> FollowUp:
@@ -36,7 +36,7 @@ class FollowUp:
 
 
 def after_write(context: TableContext, done: FollowUp, version: int, executor: Executor) -> FollowUp:
-    """`context` has the table's configuration; `version` is what the write committed."""
+    """Runs the enabled steps. `context` has the table's configuration; `version` is the committed version of the write."""
     merged = done
     with interrupts.after_commit(version):
         if context.config.get("mergeOnWrite.enabled"):
@@ -73,9 +73,9 @@ def _purge(context: TableContext, done: FollowUp, version: int) -> FollowUp:
 
 
 def _is_due(context: TableContext, version: int, interval: int) -> bool:
-    """Whether this is the first write at or past a version that `interval` divides. Only the log is asked, so all writers share the count.
+    """Whether this is the first write at or after a multiple of `interval`. Decided from the log alone, so all writers agree.
 
-    Versions that are no writes count too, and where one takes the number itself the next write is due.
+    Other commits count as versions too; if one of them has the multiple itself, the next write is due.
     """
     start = version // interval * interval if interval else 0
     return start > 0 and not any(_is_write(context, earlier) for earlier in range(version - 1, start - 1, -1))

@@ -1,4 +1,4 @@
-"""Create: version 0, which holds the protocol and what the table is."""
+"""Create: commits version 0 with the protocol and the metadata of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, crea
 
 
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
-    """Checked: what cannot work is said now, and nothing is written."""
+    """The metadata of a new table. Raises on an invalid schema, partitioning or option before anything is written."""
     columns = canonical_schema(schema)
     check_partition_columns(columns, partition_by)
     configuration = table_options(options)
@@ -34,15 +34,15 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
 
 
 def write_version_zero(context: TableContext, metadata: Metadata) -> Snapshot:
-    """The new table; TableExists if there is one, or the remains of one."""
+    """Creates the table. TableExists if there is a table or a remnant of a log."""
     made = initialise(context, metadata)
     if made is None:
-        raise TableExists(f"there is a table at {context.root} already")
+        raise TableExists(f"a table already exists at {context.root}")
     return made
 
 
 def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
-    """The table, if this call made version 0. Where there is one, or the remains of a log, nothing is written (INI-03)."""
+    """The new table, or None if a table or a remnant of a log exists; nothing is written then (INI-03)."""
     config = Config.of(context.config.options, metadata.configuration)
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
@@ -62,6 +62,6 @@ def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> N
         if not has_keys(schema.field(name).type):
             raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot name partitions")
     if len(set(partition_by)) < len(partition_by):
-        raise SchemaMismatch(f"partition columns {', '.join(partition_by)} name a column twice")
+        raise SchemaMismatch(f"partition columns {', '.join(partition_by)} contain a column twice")
     if len(partition_by) == len(schema.names):
         raise SchemaMismatch("a table needs at least one column that is not a partition column")

@@ -42,10 +42,10 @@ BAD: list[tuple[list[Any], type[Exception], str]] = [
     ([add_action("../x")], it.UnsafePath, "../x"),
     ([{"remove": {"path": "/etc/passwd"}}], it.UnsafePath, "passwd"),
     ([add_action("x", size=float("nan"))], it.InvalidArgument, "nan"),
-    ([{"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}}], it.InvalidArgument, "only go up"),
+    ([{"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}}], it.InvalidArgument, "cannot be lowered"),
     ([{"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}], it.ProtocolUnsupported, "99"),
     ([{"metaData": {"id": "x", "schemaString": '{"fields":[]}'}}], it.SchemaMismatch, "schema"),
-    ([{"protocol": {"minReaderVersion": 4, "minWriterVersion": 4}}], it.InvalidArgument, "leaves out arrowRowStore, avroState"),
+    ([{"protocol": {"minReaderVersion": 4, "minWriterVersion": 4}}], it.InvalidArgument, "removes arrowRowStore, avroState"),
     ([{"txn": {"appId": name, "version": 1}} for name in "ab"], it.InvalidArgument, "at most one txn"),
     ([{"protocol": {"minReaderVersion": 4, "minWriterVersion": 4}}] * 2, it.InvalidArgument, "at most one protocol"),
     ([add_action("a\udc00")], it.InvalidArgument, "is not an action"),
@@ -218,7 +218,7 @@ def test_a_txn_that_readers_would_refuse_writes_nothing(tmp_path: Path, txn: Any
     """Otherwise it would make the table unreadable."""
     table = make(tmp_path / "t", appends=1)
     before = tree(tmp_path)
-    with pytest.raises(it.InvalidArgument, match=r"txn .* is not an application's name"):
+    with pytest.raises(it.InvalidArgument, match=r"txn .* is not a pair of an application name"):
         table.append(rows(50, 1), txn=txn)
     assert tree(tmp_path) == before
 

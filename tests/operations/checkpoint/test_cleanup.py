@@ -104,7 +104,7 @@ def test_a_dry_run_only_reports_what_would_be_deleted(tmp_path: Path, caplog: py
         age(version_file(path, number), 1)
     with caplog.at_level(logging.INFO, "indextables"):
         (warning,) = table.checkpoint().warnings
-    assert warning.startswith(f"clean-up would delete 29 files: _transaction_log/{1:020d}.json, ")
+    assert warning.startswith(f"cleanup would delete 29 files: _transaction_log/{1:020d}.json, ")
     assert warning.endswith(", …")
     assert warning in caplog.messages
     assert versions(path) == list(range(31))
@@ -132,7 +132,7 @@ def test_a_failure_is_a_warning_or_an_error_and_the_checkpoint_is_kept(
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", unlink)
         if policy == "fail":
-            with pytest.raises(it.StorageError, match=r"clean-up after checkpoint 5 is not complete: could not delete .*not permitted"):
+            with pytest.raises(it.StorageError, match=r"cleanup after checkpoint 5 is incomplete: could not delete .*not permitted"):
                 table.checkpoint()
         else:
             report = table.checkpoint()

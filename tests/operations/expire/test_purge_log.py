@@ -168,7 +168,7 @@ def test_a_state_written_during_the_purge_keeps_all_manifests(table: Path) -> No
     with intercepting(table, delete_after_a_new_state):
         report = it.open(table).purge()
     assert (report.metrics["states_deleted"], report.metrics["manifests_deleted"]) == (2, 0)
-    assert "written meanwhile" in report.warnings[0]
+    assert "written during this run" in report.warnings[0]
     assert (table / LOG / name(1)).exists()
 
 
@@ -206,7 +206,7 @@ def test_with_a_limit_the_largest_files_are_deleted_first(table: Path) -> None:
     for left in (21, 16, 11, 6):
         report = handle.purge()
         assert report.metrics["files_deleted"] == 5
-        assert report.warnings == [f"5 of {left} dead splits go, the largest, as purge.maxFilesToDelete says; purge again for the rest"]
+        assert report.warnings == [f"5 of {left} dead splits are deleted, largest first (purge.maxFilesToDelete); purge again"]
         there = [size for number, size in sizes.items() if (table / f"splits/split-00000000-0000-4000-8000-{number:012d}.split").exists()]
         assert len(there) + 1 - (left == 6) >= left - 5
         assert max(there, default=0) <= sorted(sizes.values())[len(there)] if len(there) < len(sizes) else True
@@ -294,7 +294,7 @@ def test_story_2_files_of_unknown_age_are_kept(table: Path) -> None:
     with intercepting(table, ageless):
         report = it.open(table, options=AT_ONCE).purge("0s")
     assert (report.status, tree(table)) == ("no_action", before)
-    assert report.warnings == ["the store does not say how old 2 splits are: they are kept"]
+    assert report.warnings == ["the store does not report the age of 2 splits: they are kept"]
 
 
 @pytest.mark.parametrize("info", [{"size": 3}, {"size": 3, "mtime": 0}, {"size": 3, "LastModified": "1970-01-01T00:00:00+00:00"}])

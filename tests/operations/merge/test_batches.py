@@ -167,7 +167,7 @@ def test_a_failing_group_does_not_affect_others(tmp_path: Path) -> None:
         report, _ = merge(tmp_path / "t")
     table = it.open(tmp_path / "t")
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 3)
-    assert report.warnings == [f"the 2 splits from {unlucky!r} on could not be merged: [Errno 28] No space left on device"]
+    assert report.warnings == [f"2 splits, the oldest {unlucky!r}, could not be merged: [Errno 28] No space left on device"]
     assert ids(table) == list(range(60))
 
 

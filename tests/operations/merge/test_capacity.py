@@ -101,7 +101,7 @@ def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeyp
     dry = table.merge_splits(dry_run=True)
     assert (dry.status, len(dry.plan or ()), len(dry.warnings)) == ("success", 2, 2)
     assert "bytes of disk are needed" in dry.warnings[0]
-    with pytest.raises(it.StorageError, match=r"are left as they are: \d+ bytes of disk are needed in .*, and 1000 are free") as caught:
+    with pytest.raises(it.StorageError, match=r"are not merged: \d+ bytes of disk are needed in .*, and 1000 are free") as caught:
         table.merge_splits()
     assert (caught.value.retryable, caught.value.exit_code) == (True, 75)
     assert tree(tmp_path) == before

@@ -46,16 +46,16 @@ def test_repair_reports_the_rows_missing_from_the_new_log(tmp_path: Path) -> Non
     data[100] ^= 1
     damaged.write_bytes(data)
     report = it.repair(tmp_path / "t", tmp_path / "one")
-    assert "the new log leaves out 10 of 40 rows: 1 split is damaged" in report.warnings
+    assert "the new log does not contain 10 of 40 rows: 1 split is damaged" in report.warnings
     assert ids(table) == list(range(40))
     assert "may still be readable" in report.warnings[-1]
     assert f"(indextables scan {table.path} --output FILE)" in report.warnings[-1]
     gone.unlink()
     report = it.repair(tmp_path / "t", tmp_path / "both")
-    assert "the new log leaves out 20 of 40 rows: 1 split is missing and 1 split is damaged" in report.warnings
+    assert "the new log does not contain 20 of 40 rows: 1 split is missing and 1 split is damaged" in report.warnings
     damaged.unlink()
     report = it.repair(tmp_path / "t", tmp_path / "neither")
-    assert report.warnings[-1] == "the new log leaves out 20 of 40 rows: 2 splits are missing"
+    assert report.warnings[-1] == "the new log does not contain 20 of 40 rows: 2 splits are missing"
 
 
 def test_a_version_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_repair_requires_an_empty_target_outside_of_the_log(tmp_path: Path, caps
     before = tree(tmp_path / "t")
     with pytest.raises(it.InvalidArgument, match="is not empty"):
         it.repair(tmp_path / "t", tmp_path / "t" / LOG)
-    with pytest.raises(it.InvalidArgument, match="is in the log that is to be repaired"):
+    with pytest.raises(it.InvalidArgument, match="is inside the log to repair"):
         it.repair(tmp_path / "t", tmp_path / "t" / LOG / "new")
     with pytest.raises(it.TableNotFound):
         it.repair(tmp_path / "none", tmp_path / "new")

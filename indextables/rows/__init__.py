@@ -1,6 +1,6 @@
-"""How rows come in and go out: files and Python objects to record batches, record batches to splits, and results to files.
+"""Input and output of rows: reads files and Python objects as record batches, writes splits, and writes results to files.
 
-`SplitTask` writes rows into splits wherever they are. `LiveSplit` is the one reader of the rows of a split.
+`SplitTask` writes rows into splits on any machine. `LiveSplit` is the only reader of the rows of a split.
 """
 
 from __future__ import annotations

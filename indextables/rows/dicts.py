@@ -1,4 +1,4 @@
-"""Rows as dicts, to record batches of the table's schema. Nothing is lost silently: Arrow by itself makes 1 of 1.5 for an integer."""
+"""Converts rows given as dicts to record batches of the table's schema. Refuses lossy conversions, which Arrow allows (1.5 to 1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, first_row: int) -> pa.RecordBatch:
-    """A missing key is null; SchemaMismatch names an unknown one, and a value that is not of its column's type."""
+    """A missing key is null. SchemaMismatch names an unknown key, or a value that does not have its column's type."""
     names = set(schema.names)
     for number, row in enumerate(rows, start=first_row):
         if not names.issuperset(row):
@@ -44,7 +44,7 @@ def _column(values: list[Any], field: pa.Field, first_row: int) -> pa.Array:
 
 
 def _is_plain(values: list[Any], column: pa.Array) -> bool:
-    """Whether Arrow keeps all values of the Python types that are there: then they need not be looked at one by one."""
+    """Whether Arrow converts all values of these Python types without loss, so that they need no check one by one."""
     kind = column.type
     if is_nested(kind):
         return False
@@ -65,9 +65,9 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
-    """Whether what Arrow made of a value is that value. A float32 is the nearest to a float, which Python has no other form for."""
+    """Whether Arrow converted a value without loss. Rounding a float to float32 is allowed, because Python has no float32."""
     kind = scalar.type
-    if value is None or not scalar.is_valid or isinstance(value, pa.Scalar):  # which Arrow takes in its own type only
+    if value is None or not scalar.is_valid or isinstance(value, pa.Scalar):  # Arrow accepts a scalar only in its own type
         return True
     if pa.types.is_integer(kind):
         return bool(scalar.as_py() == value)
@@ -76,7 +76,7 @@ def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     if pa.types.is_date(kind):
         return not isinstance(value, float | datetime) or (isinstance(value, datetime) and value.time() == time())
     if pa.types.is_timestamp(kind):
-        return not isinstance(value, float) and not getattr(value, "nanosecond", 0)  # which pandas has, and Arrow cuts off
+        return not isinstance(value, float) and not getattr(value, "nanosecond", 0)  # of pandas; Arrow would truncate them
     if pa.types.is_struct(kind):
         given = dict(value)
         return given.keys() <= {field.name for field in kind} and all(_is_kept(item, scalar[name]) for name, item in given.items())
@@ -85,6 +85,6 @@ def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
         return all(_is_kept(*both) for both in zip(pairs, (part for entry in scalar.values for part in entry.values()), strict=True))
     if not is_nested(kind):
         return True
-    if isinstance(value, str | bytes | Mapping):  # Arrow would take its characters or keys
+    if isinstance(value, str | bytes | Mapping):  # Arrow would use its characters or keys as elements
         return False
     return all(_is_kept(*both) for both in zip(value, scalar.values, strict=True))

@@ -1,4 +1,4 @@
-"""Splits of other programs in a table: told by the log or by the file, and read or merged in our form."""
+"""Splits of other programs ("upstream"): recognized by the log or by the file, and translated to our format for reading and merging."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _LOG = logging.getLogger("indextables")
 
 
 def is_upstream(add: Add) -> bool:
-    """By the log alone: our doc mappings are objects, upstream's are lists of fields; without one the name decides."""
+    """Whether another program wrote the split, by the log alone: our doc mappings are objects, upstream's are lists of fields.
+
+    Without a doc mapping, the file name decides.
+    """
     if add.doc_mapping_json is not None:
         return add.doc_mapping_json.lstrip()[:1] == "["
     return not is_our_split(add.path)
 
 
 def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
-    """What a translation needs to know of the table; `config` includes the table's own."""
+    """The properties of the table that a translation needs; `config` must include the table's configuration."""
     config = fitting(config, snapshot.schema, snapshot.partition_columns)
     mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
     return UpstreamTable(
@@ -38,7 +41,7 @@ def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
 
 
 def native_split_path(context: TableContext, version: int, add: Add, path: Path) -> Path:
-    """The file itself if it is ours, else what the cache has, or now gets, in its place."""
+    """The split in our format: the file itself, or its translation, which is cached on this machine."""
     if not is_upstream(add) or not is_upstream_split(path):
         return path
     snapshot = context.snapshot(version)
@@ -60,12 +63,12 @@ def native_split_path(context: TableContext, version: int, add: Add, path: Path)
 
 
 def _warn(root: str, folder: Path) -> None:
-    """Once for each table: it may have thousands of splits."""
+    """Warns once for each table, which may have thousands of such splits."""
     if root not in _warned:
         _warned.add(root)
         _LOG.warning(
-            "the table at %s has splits of another program, which are indexed once into %s; "
-            "merge_splits with storage.takeOver=true makes that permanent",
+            "the table at %s has splits of another program, which are translated into the cache %s; "
+            "merge_splits with storage.takeOver=true replaces them in the table",
             root,
             folder,
         )

@@ -1,6 +1,6 @@
-"""Whatever the caller has, as record batches (`batches_of`), and those with exactly the table's schema (`conform`).
+"""Converts data of the caller to record batches (`batches_of`), and batches to exactly the table's schema (`conform`).
 
-`SplitTask.write` conforms each batch, once, on every path of a write. SchemaMismatch names what does not fit.
+`SplitTask.write` conforms each batch once, for every kind of write. SchemaMismatch names the column or value that does not fit.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ALL_INTEGERS = pa.decimal128(20, 0)
 
 
 def batches_of(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """From an Arrow stream (pyarrow, pandas, polars, duckdb …), a file's name, record batches, or dicts by column name.
+    """Record batches from an Arrow stream (pyarrow, pandas, polars, duckdb …), a file path, record batches, or dicts.
 
-    `schema` is the table's: it types dicts and files; batches come as they are.
+    The table's `schema` determines the types of dicts and files; record batches are passed through unchanged.
     """
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.RecordBatchReader):
-        yield from data  # not through the C stream, which turns what a reader raises into an ArrowInvalid
+        yield from data  # not through the C stream, which replaces exceptions of the reader by ArrowInvalid
     elif isinstance(data, os.PathLike):
         yield from open_source(os.fspath(data), None, schema)
     elif hasattr(data, "__arrow_c_stream__"):
@@ -41,11 +41,11 @@ def batches_of(data: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         yield from _from_items(iter(data), schema)
     else:
-        raise InvalidArgument(f"cannot read rows from {type(data).__name__!r}; give Arrow data, record batches or dicts")
+        raise InvalidArgument(f"cannot read rows from {type(data).__name__!r}; pass Arrow data, record batches or dicts")
 
 
 def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Runs of dicts become batches; batches pass."""
+    """Converts runs of dicts to batches and passes batches through."""
     row = 0
     for is_dict, run in itertools.groupby(items, key=lambda item: isinstance(item, Mapping)):
         if is_dict:
@@ -61,7 +61,7 @@ def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.RecordBatch:
-    """The same rows with the table's columns, in its order and types. Columns go by name; none may be missing or extra."""
+    """The same rows with the table's column order and types. Columns are matched by name; none may be missing or extra."""
     if batch.schema.equals(schema) and not any(batch.column(i).null_count for i, f in enumerate(schema) if not f.nullable):
         return _valid(batch, first_row)
     check_columns(batch.schema, schema)
@@ -70,7 +70,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.
 
 
 def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-    """The batch; SchemaMismatch where a string is not UTF-8, which other programs' files and buffers may hold."""
+    """Returns the batch. SchemaMismatch if a string is not UTF-8, as in files of some other programs."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_string(field.type) or is_nested(field.type):
             try:
@@ -82,7 +82,7 @@ def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
 
 
 def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
-    """SchemaMismatch unless the names are the table's and every type can become the table's."""
+    """SchemaMismatch unless the column names are the table's and every type can be converted to the table's."""
     doubled = [name for name in given.names if given.names.count(name) > 1]
     extra = [name for name in given.names if name not in schema.names]
     missing = [name for name in schema.names if name not in given.names]
@@ -99,7 +99,7 @@ def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
 
 
 def _can_become(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether Arrow's cast keeps every value or refuses it by itself."""
+    """Whether Arrow's cast either keeps a value or refuses it."""
     if pa.types.is_null(found):
         return True
     if pa.types.is_dictionary(found):
@@ -107,9 +107,9 @@ def _can_become(found: pa.DataType, kind: pa.DataType) -> bool:
     exact = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if (exact or pa.types.is_floating(kind)) and pa.types.is_integer(found):
         return True
-    if exact and pa.types.is_decimal(found):  # whether each value fits shows value by value
+    if exact and pa.types.is_decimal(found):  # the cast checks each value
         return True
-    # Pandas makes integers with nulls floating; whether nothing is lost shows value by value.
+    # pandas stores integers with nulls as floats; the cast checks each value.
     if pa.types.is_floating(found) and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         return True
     if is_nested(kind):
@@ -133,13 +133,13 @@ def _can_become_nested(found: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _rounds(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a cast may give another value silently; of columns that are not nested it is found out value by value."""
+    """Whether a cast may round silently; for columns that are not nested, each value is checked instead."""
     return pa.types.is_floating(found) and pa.types.is_floating(kind) and bool(found.bit_width > kind.bit_width)
 
 
 def _cast(column: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
     if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
-        column = column.cast(_ALL_INTEGERS)  # or Arrow refuses every value, since some would not fit
+        column = column.cast(_ALL_INTEGERS)  # otherwise Arrow refuses all values if the type might be too small
     cast = cast_column(column, field.type, field.name, first_row)
     if _rounds(column.type, field.type):
         _refuse_lost_precision(column, cast, field, first_row)

@@ -1,7 +1,7 @@
-"""JSON Lines, one object a line, with the types of a schema: whatever a scan writes as jsonl is read back as it was.
+"""Reads JSON Lines (one object per line) with the types of a schema. Output of a scan as jsonl is read back without loss.
 
-Dates and times are ISO 8601, binaries hex, maps objects; decimals may be texts, and floats NaN, Infinity and -Infinity too. Arrow's own
-reader knows neither dates nor maps by name nor the value that it stumbles over.
+Dates and times are ISO 8601, binary values hex, maps objects; decimals may be strings, and floats may be NaN, Infinity and -Infinity.
+Arrow's own reader supports neither dates nor maps as objects, and does not report the invalid value.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from indextables.schema import is_nested
 from indextables.values import decode_value
 
 _ROWS = 10_000
-_LINE = 16 << 20  # bytes; also of the lines that are in memory at a time, but for the last
+_LINE = 16 << 20  # maximum bytes of a line, and of a chunk before its last line
 _SPECIAL = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
 def _exact(text: str) -> Decimal:
-    """In the range of floats, as where no column is a decimal: 1e30000000 as an integer would take minutes, and then memory."""
+    """Limited to the range of floats: converting 1e30000000 to an integer would take minutes and exhaust memory."""
     with suppress(InvalidOperation):
         if not math.isinf(float(text)):
             return Decimal(text)
     raise ValueError("Number out of range")
 
 
-# At import: msgspec learns a type at first use, and two threads that do so at once crash the process.
+# Created at import: msgspec prepares a type at first use, and doing so in two threads at once crashes the process.
 _PLAIN = msgspec.json.Decoder(dict[str, Any])
 _EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=_exact)
 
@@ -42,7 +42,7 @@ Convert = Callable[[Any], Any]
 
 
 def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """SchemaMismatch names a value that is not of its column's type, SourceUnreadable a line that is no object."""
+    """SchemaMismatch names a value that does not have its column's type, SourceUnreadable a line that is not an object."""
     decoder = _EXACT if any(_has_decimals(field.type) for field in schema) else _PLAIN
     spelled = pa.schema([pa.field(field.name, _spelled_type(field.type)) for field in schema])
     converters = {field.name: convert for field in schema if (convert := _converter(field.type)) is not None}
@@ -58,14 +58,14 @@ def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.R
 
 
 def check_lines(file: IO[bytes], source: str) -> None:
-    """SourceUnreadable for the first line that is no object."""
+    """SourceUnreadable for the first line that is not an object."""
     for lines in _chunks(file, source):
         for number, line in lines:
             _object(line, number, _PLAIN, source)
 
 
 def _chunks(file: IO[bytes], source: str) -> Iterator[list[tuple[int, bytes]]]:
-    """Lines with their numbers, from 1 on; empty ones are left out."""
+    """Chunks of lines with their numbers, starting at 1; skips empty lines."""
     chunk: list[tuple[int, bytes]] = []
     size = 0
     for number, line in enumerate(iter(lambda: file.readline(_LINE + 1), b""), start=1):
@@ -87,7 +87,7 @@ def _object(line: bytes, number: int, decoder: msgspec.json.Decoder[dict[str, An
         return decoder.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         is_spread = line.lstrip()[:1] == b"[" or line.strip() == b"{"
-        why = "one object a line is expected, neither an array nor one over several lines" if is_spread else error
+        why = "expected one object per line, not an array or an object that spans lines" if is_spread else error
         raise SourceUnreadable(f"{source!r} cannot be read: line {number} is not a JSON object: {why}") from error
 
 
@@ -106,7 +106,7 @@ def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.
 
 
 def _spelled_type(kind: pa.DataType) -> pa.DataType:
-    """In which a column is built: times and decimals as texts, which Arrow casts all at once."""
+    """The type in which a column is built: strings for times and decimals, which Arrow then casts."""
     return pa.string() if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) else kind
 
 
@@ -117,14 +117,14 @@ def _has_decimals(kind: pa.DataType) -> bool:
 
 
 def _converter(kind: pa.DataType) -> Convert | None:
-    """From what JSON gives to what a column is built from; None where that is the same."""
+    """A conversion from JSON values to the values a column is built from; None if none is needed."""
     if pa.types.is_decimal(kind):
         return _decimal_text
     return _text if pa.types.is_temporal(kind) else _inner(kind)
 
 
 def _inner(kind: pa.DataType) -> Convert | None:
-    """The same inside of other values, where Arrow casts also what is behind a null."""
+    """The conversion inside nested values. These are converted here because Arrow would also cast values behind nulls."""
     if pa.types.is_floating(kind):
         return _float
     if pa.types.is_decimal(kind):
@@ -174,9 +174,9 @@ def _text(value: Any) -> str:
 
 
 def _key(kind: pa.DataType) -> Convert:
-    """The names of an object are texts, whatever the keys of the map."""
+    """A conversion from the names of a JSON object to the keys of a map."""
     if pa.types.is_binary(kind):
         return bytes.fromhex
     if is_nested(kind):
-        raise SchemaMismatch(f"JSON has no maps by {kind}")
+        raise SchemaMismatch(f"JSON does not support maps with keys of type {kind}")
     return lambda text: decode_value(text, kind)

@@ -1,15 +1,15 @@
-"""`LiveSplit`: the one reader of the rows of a split. Scan, count, search, aggregate, merge and Spark's tasks read rows only through it.
+"""`LiveSplit`: the only reader of the rows of a split. Scan, count, search, aggregate, merge and Spark's tasks read rows through it.
 
 Four decisions are made here, each in one function:
 
-- where the file is, whole or in part, and in our form: `LiveSplit.find` for reading, `LiveSplit.source_file` for a merge;
-- whether the file has as many rows as the log says: `LiveSplit.rows_of`;
-- which rows count: `_counting`, and for their number alone `LiveSplit.known_rows`. Today every row of a live split counts, unless the
-  reader asks for those that match a predicate: the log removes whole splits only;
-- how a split appears in the schema of the snapshot: `LiveRows._in_snapshot_schema`. Today both schemas have the same columns.
+- locating the file, completely or partially, in our format: `LiveSplit.find` for reading, `LiveSplit.source_file` for a merge;
+- comparing the number of rows with the log: `LiveSplit.rows_of`;
+- selecting rows: `_counting`, and `LiveSplit.known_rows` for their number. Currently every row of a live split is selected unless the
+  reader passes a predicate, because the log removes only whole splits;
+- converting a split to the schema of the snapshot: `LiveRows._in_snapshot_schema`. Currently both schemas have the same columns.
 
-`fully_matching_files` names the splits all of whose rows count by the log alone; searches and aggregations that need not look at rows
-rely on it.
+`fully_matching_files` returns the splits whose rows are all selected according to the log; searches and aggregations use it to avoid
+reading rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, Up
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
 
-CHUNK_ROWS = 65_536  # of `chunks`: fewer cost more calls of Arrow's than work
+CHUNK_ROWS = 65_536  # for `chunks`; with fewer rows the overhead of Arrow calls dominates
 _CHUNK_BYTES = 16 * limits.MIB
 
 RowNumbers = npt.NDArray[np.int64]  # positions in the file, from 0
@@ -43,9 +43,9 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 @dataclass(frozen=True, slots=True)
 class LiveSplit:
-    """A split that is live in a snapshot, and all that its reading depends on. A picklable value: nothing is read before `open`."""
+    """A split that is live in a snapshot, with all that is needed to read it. Picklable; nothing is read before `open`."""
 
-    add: Add  # what the log says of the split
+    add: Add  # the split's log entry
     version: int  # of the snapshot
     schema: pa.Schema  # of the snapshot
 
@@ -55,16 +55,16 @@ class LiveSplit:
 
     @property
     def known_rows(self) -> int | None:
-        """The number of rows that count, if the log has it."""
+        """The number of selected rows, if the log records it."""
         return self.add.num_records
 
     def num_rows(self, context: TableContext) -> int:
-        """The number of rows that count; the split is opened only where the log does not have it."""
+        """The number of selected rows. Opens the split only if the log does not record it."""
         known = self.known_rows
         return self.open(context).num_rows if known is None else known
 
     def open(self, context: TableContext) -> LiveRows:
-        """The rows, from a reader that this process shares. Raises what `find` and `rows_of` raise."""
+        """The rows, from a reader shared within this process. Raises the errors of `find` and `rows_of`."""
         try:
             reader = open_split(self.find(context))
         except FileNotFoundError:
@@ -72,15 +72,15 @@ class LiveSplit:
         return self.rows_of(reader)
 
     def rows_of(self, reader: SplitReader) -> LiveRows:
-        """The rows from a reader of this split's file. SplitCorrupted unless it has as many rows as the log says."""
+        """The rows from a reader of this split's file. SplitCorrupted if the number of rows differs from the log."""
         if self.add.num_records is not None and reader.num_records != self.add.num_records:
             raise SplitCorrupted(f"split {self.add.path!r} has {reader.num_records} rows and the log says {self.add.num_records}")
         return LiveRows(self, reader, reader.schema.equals(self.schema))
 
     def find(self, context: TableContext, partly: bool = True) -> SplitPlace:
-        """Where the split is on this machine, in our form; it is fetched or translated if need be.
+        """The location of the split on this machine in our format; fetches or translates it if necessary.
 
-        With `partly` it may be a file of a remote store whose bytes are fetched as they are read. Raises `missing`.
+        With `partly` it may be a remote file whose bytes are fetched when they are read. Raises `missing`.
         """
         add = self.add
         if partly and add.footer_start_offset is not None and add.footer_end_offset == add.size and not is_upstream(add):
@@ -94,9 +94,9 @@ class LiveSplit:
         return native_split_path(context, self.version, add, path)
 
     def source_file(self, store: Store, table: UpstreamTable, target: Path) -> Path:
-        """The whole split as a file in our form that stays until the caller deletes it, at `target` or beside it, or in the table itself.
+        """The complete split as a file in our format: the table's own file, or a file at or next to `target` that the caller deletes.
 
-        SplitCorrupted where it is missing: a merge reads the newest version, whose splits must be there.
+        SplitCorrupted if it is missing: a merge reads the newest version, whose splits must exist.
         """
         try:
             path = store.local_path(self.add.path, self.add.size)
@@ -110,7 +110,7 @@ class LiveSplit:
         return target
 
     def missing(self, context: TableContext) -> SplitCorrupted | VersionNotFound:
-        """Why the file is not there: damage if the newest version still has the split, else a purge since this version."""
+        """The error for a missing file: SplitCorrupted if the split is live in the newest version, otherwise it was purged."""
         newest = context.load(context.snapshot())
         if self.add.path in newest.files:
             return SplitCorrupted(f"split {self.add.path!r} is missing from the table")
@@ -121,7 +121,7 @@ class LiveSplit:
 
 
 def _linked(path: Path, target: Path) -> Path:
-    """The file under another name: the cache may let go of its own before the last source has come. On other disks that is its grace."""
+    """A hard link to the file, because the cache may evict it before the merge ends; the file itself if it is on another file system."""
     try:
         os.link(path, target)
     except OSError:
@@ -131,7 +131,7 @@ def _linked(path: Path, target: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """The rows of an open split: those that count, with columns of the snapshot. Safe to use from several threads."""
+    """The selected rows of an open split in the schema of the snapshot. Thread-safe."""
 
     split: LiveSplit
     _reader: SplitReader
@@ -147,7 +147,7 @@ class LiveRows:
         return self._reader.is_partial
 
     def batches(self, columns: Sequence[str], predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows that match, in their order, as the file's batches hold them; batches without any are left out."""
+        """The rows that match, in order, in the batches of the file; skips batches without matching rows."""
         needed = _needed(columns, predicate)
         for batch in self._reader.batches(needed):
             rows, _ = _counted(self._in_snapshot_schema(batch, needed), predicate)
@@ -155,13 +155,13 @@ class LiveRows:
                 yield rows if len(needed) == len(columns) else rows.select(columns)
 
     def chunks(self, columns: Sequence[str], predicate: Predicate | None = None) -> Iterator[pa.Table]:
-        """The same in pieces of many batches; a piece may be empty."""
+        """Like `batches`, in tables of many batches; a table may be empty."""
         needed = _needed(columns, predicate)
         for piece in _collected(self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed)):
             yield _counted(piece, predicate)[0].select(columns)
 
     def count(self, predicate: Predicate) -> int:
-        """The number of rows that match; only the predicate's columns are read."""
+        """The number of rows that match. Reads only the predicate's columns."""
         names = sorted(predicate.columns)
         masks = (_counting(self._in_snapshot_schema(batch, names), predicate) for batch in self._reader.batches(names))
         return sum(pc.sum(mask).as_py() or 0 for mask in masks)
@@ -169,7 +169,7 @@ class LiveRows:
     def hits(
         self, query: ParsedQuery, columns: Sequence[str], predicate: Predicate | None = None, chunk_rows: int = CHUNK_ROWS
     ) -> Iterator[tuple[pa.Table, npt.NDArray[np.float64]]]:
-        """All rows that match the query and the predicate, in their order, with their scores; memory is bounded by `chunk_rows`."""
+        """All rows that match the query and the predicate, in order, with their scores; `chunk_rows` bounds the memory."""
         numbers, scores = self._reader.search(query, None)
         order = np.argsort(numbers, kind="stable")
         needed = _needed(columns, predicate)
@@ -179,7 +179,7 @@ class LiveRows:
             yield rows.select(columns), scores[part] if mask is None else scores[part][np.asarray(mask, dtype=bool)]
 
     def take(self, numbers: RowNumbers, columns: Sequence[str]) -> pa.Table:
-        """The rows with these numbers, which an index gave, in the given order."""
+        """The rows with these numbers, in the given order."""
         return self._in_snapshot_schema(self._reader.take(numbers, columns), columns)
 
     def matching(self, numbers: RowNumbers, predicate: Predicate) -> npt.NDArray[np.bool_]:
@@ -187,14 +187,14 @@ class LiveRows:
         return np.asarray(_counting(self.take(numbers, sorted(predicate.columns)), predicate), dtype=bool)
 
     def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
-        """The number of rows that match the query, and what the index knows of these columns in them; None where it does not know it.
+        """The number of rows that match the query, and statistics of these columns over them; None if the index cannot compute them.
 
-        For a split all of whose rows count, as `fully_matching_files` says: the index does not know which rows do.
+        Only valid for a split in `fully_matching_files`, because the index does not apply the selection of rows.
         """
         return self._reader.numbers(query, columns)
 
     def _in_snapshot_schema(self, rows: _Rows, columns: Sequence[str]) -> _Rows:
-        """The only place that decides how a split appears in the schema of the snapshot; `rows` has `columns` as the file has them."""
+        """Converts rows with `columns` of the file to the schema of the snapshot. No other function does this."""
         if self._has_snapshot_schema:
             return rows
         try:
@@ -204,12 +204,12 @@ class LiveRows:
 
 
 def _counting(rows: pa.RecordBatch | pa.Table, predicate: Predicate | None) -> Any:
-    """The only place that decides which rows count: a mask of those that do, or None for all of them."""
+    """A mask of the selected rows, or None for all of them. No other function selects rows."""
     return None if predicate is None else predicate.mask(rows)
 
 
 def _counted(rows: _Rows, predicate: Predicate | None) -> tuple[_Rows, Any]:
-    """The rows that count, and the mask that chose them."""
+    """The selected rows, and the mask used."""
     mask = _counting(rows, predicate)
     return (rows, None) if mask is None else (rows.filter(mask), mask)
 

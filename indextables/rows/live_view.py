@@ -1,4 +1,4 @@
-"""Many live splits searched as one index, and the rows of their hits."""
+"""Searches many live splits as one index and reads the rows of the hits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.table import Snapshot, TableContext
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """Open splits of a snapshot in the order of the log. Their hits are positions in files: `rows` says which of them count."""
+    """Open splits of a snapshot in the order of the log. Hits are positions in files; `rows` gives the rows of a split."""
 
     snapshot: Snapshot
     adds: Sequence[Add]
@@ -23,11 +23,11 @@ class LiveView:
 
     @property
     def groups(self) -> Sequence[Group]:
-        """The splits that are scored together."""
+        """Groups of splits that are scored together."""
         return self._view.groups
 
     def search(self, query: ParsedQuery, limit: int) -> Hits:
-        """The best `limit` hits of all splits; for splits all of whose rows count, as `fully_matching_files` says."""
+        """The best `limit` hits of all splits. Only valid if all splits are in `fully_matching_files`."""
         return self._view.search(query, limit)
 
     def rows(self, number: int) -> LiveRows:
@@ -36,9 +36,9 @@ class LiveView:
 
 
 def open_live_view(context: TableContext, snapshot: Snapshot, adds: Sequence[Add]) -> LiveView:
-    """The splits as one index. Where their files are is looked up once: that costs more than a search.
+    """Opens the splits as one index. Caches the locations of the files, because finding them costs more than a search.
 
-    Raises what `LiveSplit.open` raises.
+    Raises the errors of `LiveSplit.open`.
     """
     key = (str(context.root), *(add.path for add in adds))
     known = _PLACES.get(key)
@@ -52,7 +52,7 @@ def open_live_view(context: TableContext, snapshot: Snapshot, adds: Sequence[Add
     except FileNotFoundError as error:
         raise next(split for split in splits if split.add.path == str(error)).missing(context) from None
     for split, reader in zip(splits, view.readers, strict=True):
-        split.rows_of(reader)  # checked for all of them before the first hit
+        split.rows_of(reader)  # checks all splits before the first hit
     _PLACES.pop(key)
     _PLACES.put(key, places)
     return LiveView(snapshot, adds, view)

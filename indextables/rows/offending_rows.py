@@ -1,4 +1,4 @@
-"""Which row of a column is the one that does not fit, so that an error can name it."""
+"""Finds the row of a column that fails a conversion, so that the error can name it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from indextables.schema import is_nested
 
 
 def cast_column(column: pa.Array, kind: pa.DataType, name: str, first_row: int) -> pa.Array:
-    """The column in another type; SchemaMismatch names the first value that does not fit it."""
+    """Casts the column. SchemaMismatch names the first value that cannot be cast."""
     try:
         return column.cast(kind)
     except (pa.ArrowException, OverflowError) as error:
         row, complaint = first_bad(column, lambda part: part.cast(kind))
-        reason = complaint.split(". ", 1)[0]  # what follows is advice to programmers
+        reason = complaint.split(". ", 1)[0]  # the rest is advice about Arrow's API
         raise SchemaMismatch(
             f"row {first_row + row}, column {name!r}: {_shown(column, row)} is not a value of type {kind}: {reason}"
         ) from error
 
 
 def from_hex(column: Any, kind: pa.DataType, name: str, first_row: int) -> pa.Array:
-    """The bytes that texts spell; SchemaMismatch names the first text that does not."""
+    """Decodes hex strings. SchemaMismatch names the first invalid string."""
     found: list[bytes | None] = []
     for row, text in enumerate(column.to_pylist(), start=first_row):
         try:
@@ -37,7 +37,7 @@ def from_hex(column: Any, kind: pa.DataType, name: str, first_row: int) -> pa.Ar
 
 
 def first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, str]:
-    """The first row of a column that does not pass the check as a whole, and why."""
+    """The first row that fails the check, and the error, in a column that fails it as a whole."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -49,7 +49,7 @@ def first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, 
 
 
 def _only(column: pa.Array, start: int, end: int) -> pa.Array:
-    """A copy: a slice of lists still has the elements of all of them."""
+    """Some rows of a column, copied if nested: a slice of lists would still hold the elements of all lists."""
     return column.take(pa.array(range(start, end), pa.int64())) if is_nested(column.type) else column.slice(start, end - start)
 
 
@@ -64,5 +64,5 @@ def _complaint(part: pa.Array, check: Callable[[pa.Array], Any]) -> str | None:
 def _shown(column: pa.Array, row: int) -> str:
     try:
         return repr(column[row].as_py())[:80]
-    except (ValueError, OverflowError):  # a moment that Python has no value for
+    except (ValueError, OverflowError):  # a timestamp outside of Python's range
         return f"{column[row].value} as {column.type}"

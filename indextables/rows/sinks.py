@@ -1,4 +1,4 @@
-"""Rows into a file or a pipe, batch by batch: csv, Arrow, Parquet. The other way round than sources.py."""
+"""Writes rows batch by batch to a file or pipe as csv, Arrow or Parquet; the counterpart of sources.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.errors import InvalidArgument
 
 @contextmanager
 def atomic_file(path: str, text: bool) -> Iterator[IO[Any]]:
-    """A file to write to, which appears under its name when it is complete, or not at all."""
+    """Opens a file for writing that appears at `path` only once it is complete."""
     temporary = Path(path).parent / f".{Path(path).name}.{uuid.uuid4().hex}.tmp"
     try:
         with temporary.open("x" if text else "xb", encoding="utf-8" if text else None) as out:
@@ -28,7 +28,7 @@ def atomic_file(path: str, text: bool) -> Iterator[IO[Any]]:
 
 
 def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, stream: bool) -> None:
-    """`arrow` is Arrow's file format, or its stream format, which other programs can read from a pipe."""
+    """Writes csv, parquet or arrow; with `stream`, arrow is the stream format, which can be read from a pipe."""
     if form == "csv":
         from pyarrow import csv
 
@@ -47,23 +47,23 @@ def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, strea
 
 
 def _with_hex(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Bytes as texts, spelled as in JSON."""
+    """Encodes binary columns as hex strings, as in JSON."""
     binaries = [at for at, field in enumerate(batches.schema) if pa.types.is_binary(field.type)]
     if not binaries:
         return batches
     schema = pa.schema([pa.field(f.name, pa.string()) if pa.types.is_binary(f.type) else f for f in batches.schema])
 
-    def spelled() -> Iterator[pa.RecordBatch]:
+    def encoded() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = list(batch.columns)
             for at in binaries:
                 columns[at] = pa.array([None if value is None else value.hex() for value in columns[at].to_pylist()], pa.string())
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    return pa.RecordBatchReader.from_batches(schema, spelled())
+    return pa.RecordBatchReader.from_batches(schema, encoded())
 
 
 def _refuse_nested(schema: pa.Schema) -> None:
     for field in schema:
         if pa.types.is_nested(field.type):
-            raise InvalidArgument(f"csv has no room for column {field.name!r} of type {field.type}; leave it out with --columns")
+            raise InvalidArgument(f"csv cannot represent column {field.name!r} of type {field.type}; exclude it with --columns")

@@ -1,4 +1,4 @@
-"""Files to load: parquet, csv, jsonl. What cannot be read is refused by name before anything is written."""
+"""Reads parquet, csv and jsonl files to load. An unreadable file is refused, with its name, before anything is written."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from indextables.schema import LOCAL_TIMESTAMP, UTC_TIMESTAMP, from_spark_json
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 LARGE_INTEGER = pa.decimal128(38, 0)
 _BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid (?:value '(.*)'|UTF8 data)$", re.DOTALL)
-BLOCK = 16 << 20  # Arrow refuses a row that is longer, and by default one of 1 MiB
+BLOCK = 16 << 20  # maximum size of a row; Arrow's default is 1 MiB
 
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """The rows of a file, or of standard input (`-`), as a stream; `schema` guides the text formats, which have no types of their own."""
-    if source != "-" and os.path.isdir(source):  # pathlib raises where a name is too long
+    """The rows of a file, or of standard input (`-`), as a stream; text formats are read with the types of `schema`."""
+    if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = _Stdin.open() if source == "-" else None
     kind = ("jsonl" if form == "json" else form) or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
-        raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; say which with --format")
+        raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; give its format with --format")
     if source != "-" and not os.path.isfile(source):
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
@@ -45,12 +45,12 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
 
 
 def schema_file(path: str) -> pa.Schema:
-    """A Spark schema in JSON, as the log and `df.schema.json()` have it."""
+    """Reads a Spark schema in JSON, as in the log and from `df.schema.json()`."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise SourceUnreadable(f"--schema takes a file with Spark's JSON (df.schema.json()), and {path!r} cannot be read: {why}") from error
+        raise SourceUnreadable(f"{path!r} cannot be read: {why}; --schema takes a file with Spark's JSON (df.schema.json())") from error
     try:
         json.loads(text)
     except ValueError as error:
@@ -60,7 +60,7 @@ def schema_file(path: str) -> pa.Schema:
 
 @contextmanager
 def readable(source: str) -> Iterator[None]:
-    """Whatever Arrow says of a bad file becomes one sentence."""
+    """Converts Arrow's errors about a file to SourceUnreadable with one line."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -74,10 +74,10 @@ class _Stdin:
 
     @classmethod
     def open(cls) -> _Stdin:
-        return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))  # as far as it needs one
+        return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))
 
     def kind(self) -> str:
-        """By how it begins. An array of objects is no CSV either; as JSON it is refused with a word on what is expected."""
+        """The format, detected from the first bytes. An array of objects counts as jsonl, which refuses it with a helpful message."""
         head = self.file.peek(64)
         if not head:
             raise SourceUnreadable("standard input is empty")
@@ -85,7 +85,7 @@ class _Stdin:
         return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
 
     def stream(self, whole: bool) -> IO[bytes]:
-        """Where it is read twice, or from its end, all of it has to be here."""
+        """The stream; `whole` reads it into memory, which is needed to read it twice or from its end."""
         return io.BytesIO(self.file.read()) if whole else self.file
 
 
@@ -107,18 +107,18 @@ def _parquet(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatc
 
 
 def unnamed_index(schema: pa.Schema) -> list[str]:
-    """Columns that pandas adds for row numbers of its own, as of a frame that was filtered: nobody named them, and no table has them."""
+    """Columns that pandas adds for an unnamed index, such as the row numbers of a filtered frame; they are not loaded."""
     return [name for name in schema.names if _PANDAS_INDEX.fullmatch(name)] if b"pandas" in (schema.metadata or {}) else []
 
 
 def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
     from pyarrow import csv
 
-    # Bytes are hex, as in JSON; and of a decimal that does not fit Arrow would not say the value.
+    # Binary values are hex, as in JSON. Decimals are read as strings because Arrow's errors do not contain the value.
     texts = [field for field in schema or () if pa.types.is_decimal(field.type) or pa.types.is_binary(field.type)]
     types = {field.name: pa.string() if field in texts else field.type for field in schema} if schema else None
-    blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)  # threads do not know the row of a bad value
-    # Nothing written is null, as in Spark; Arrow's own list would also take NA, nan and null, which are words.
+    blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)  # with threads, errors do not contain the row
+    # An empty unquoted cell is null, as in Spark; Arrow's default would also treat words such as NA, nan and null as null.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
     head, source = _head(source)
@@ -128,7 +128,7 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     names = _header(reader, source)
     if schema is None:
         first = next(iter(reader), None)
-        # What has no value yet is a text; what Arrow took for bytes is a text that is not UTF-8, and is refused as such.
+        # A column without values becomes a string; one that Arrow infers as binary is not UTF-8 and is refused as a string.
         texts_too = [field.name for field in reader.schema if pa.types.is_null(field.type) or pa.types.is_binary(field.type)]
         large = _large_integers(first) if first is not None else []
         convert.column_types = dict.fromkeys(texts_too, pa.string()) | dict.fromkeys(large, LARGE_INTEGER)
@@ -147,9 +147,9 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
 
 
 def _head(source: IO[bytes] | str) -> tuple[str, IO[bytes] | str]:
-    """How a csv file begins, and the file, to be read from its beginning."""
+    """The beginning of a csv file, and the source to read from its beginning."""
     if isinstance(source, str):
-        with pa.input_stream(source) as file:  # decompresses, as the reader does
+        with pa.input_stream(source) as file:  # decompresses like the reader
             head = file.read(HEAD_BYTES)
     else:
         head = source.read(HEAD_BYTES)
@@ -159,7 +159,7 @@ def _head(source: IO[bytes] | str) -> tuple[str, IO[bytes] | str]:
 
 
 class _Resumed(io.RawIOBase):
-    """A stream whose beginning has been read, once more from its beginning."""
+    """A stream that replays its beginning, which has already been read."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head, self._rest = head, rest
@@ -186,7 +186,7 @@ def _name(source: IO[bytes] | str) -> str:
 
 
 def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
-    """A batch or a table with these columns, where it has them, in their types."""
+    """Converts these columns of a batch or table, if present, from strings to their types."""
     for field in fields:
         at = rows.schema.get_field_index(field.name)
         if at >= 0:
@@ -198,7 +198,7 @@ def _from_texts(rows: Any, fields: Sequence[pa.Field], first_row: int) -> Any:
 
 @contextmanager
 def _csv_errors_as_ours(source: IO[bytes] | str, names: Sequence[str] = ()) -> Iterator[None]:
-    """SchemaMismatch for a value that is not of its column's type, as for rows that come from elsewhere; a text may not be one at all."""
+    """Converts Arrow's csv errors: SchemaMismatch for a value of the wrong type, SourceUnreadable for a string that is not UTF-8."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -228,7 +228,7 @@ def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchR
 
 
 def _inferred(source: IO[bytes] | str) -> pa.Schema:
-    """What a file of JSON lines holds. Times are looked at as texts, since Arrow drops zones; inside of other values they stay texts."""
+    """The schema inferred from a jsonl file. Times are inferred from strings, since Arrow drops time zones; nested times stay strings."""
     from pyarrow import json
 
     blocks = json.ReadOptions(block_size=BLOCK)
@@ -250,7 +250,7 @@ def _inferred(source: IO[bytes] | str) -> pa.Schema:
 
 
 def _inside_texts(kind: pa.DataType) -> pa.DataType:
-    """A type that Arrow inferred, without the times in it; what has no value yet is a text."""
+    """An inferred type with string in place of times, and of types without a value."""
     if pa.types.is_list(kind):
         return pa.list_(_inside_texts(kind.value_type))
     if pa.types.is_struct(kind):
@@ -259,14 +259,14 @@ def _inside_texts(kind: pa.DataType) -> pa.DataType:
 
 
 def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
-    """Columns that Arrow took for doubles, which would round them: all are integers, and not all fit 64 bits."""
+    """Columns of integers beyond 64 bits, which Arrow infers as doubles and would round."""
 
-    def is_one(column: Any) -> bool:
+    def is_large(column: Any) -> bool:
         whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e38))
         return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py() and pc.all(whole).as_py())
 
     columns = zip(rows.schema.names, rows.columns, strict=True)
-    return [name for name, column in columns if pa.types.is_float64(column.type) and is_one(column)]
+    return [name for name, column in columns if pa.types.is_float64(column.type) and is_large(column)]
 
 
 def _opened(source: IO[bytes] | str) -> AbstractContextManager[IO[bytes]]:
@@ -280,7 +280,7 @@ def _rewound(source: IO[bytes] | str) -> IO[bytes] | str:
 
 
 def _temporal_type(texts: pa.ChunkedArray) -> pa.DataType:
-    """What a column of times is, by how all of them are written."""
+    """The type of a column of times: date if no value has a time, UTC timestamp if all have a time zone, else local timestamp."""
     if pc.all(pc.match_substring_regex(texts, r"^\d{4}-\d{2}-\d{2}$")).as_py():
         return pa.date32()
     zoned = pc.all(pc.match_substring_regex(texts, r"(Z|[+-]\d{2}:?\d{2})$")).as_py()

@@ -1,4 +1,4 @@
-"""Rows into splits: the part of a write that runs where the rows are, in this process or on a Spark executor."""
+"""The task of a write: turns rows into splits, in this process or on a Spark executor."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class SplitTask:
     partition_columns: tuple[str, ...]
     mapping: DocMapping
     stats_length: int = limits.STATS_CHARACTERS
-    split_bytes: int = limits.SPLIT_BYTES  # of row store: a split that has as many is finished, and the next one begun
-    split_rows: int = limits.SPLIT_ROWS  # likewise
+    split_bytes: int = limits.SPLIT_BYTES  # row store bytes after which a new split is started
+    split_rows: int = limits.SPLIT_ROWS  # rows after which a new split is started
     compression: str = "lz4"  # of the row store
-    within: Predicate | None = None  # on partition columns: a row outside is refused
-    mark: str = ""  # up to 8 hex digits with which the names of all splits of one write begin
+    within: Predicate | None = None  # on partition columns; a row that does not match is refused
+    mark: str = ""  # prefix of the names of all splits of one write, up to 8 hex digits
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Add]:
-        """Writes the rows as splits under names no one else uses and tells what to commit.
+        """Writes the rows as splits under unique names; returns the adds to commit.
 
-        Nothing reaches the table's folder before every row was accepted, so bad rows leave it as it was.
+        Splits are published only after every row has been accepted, so invalid rows leave the table's folder unchanged.
         """
         with tempfile.TemporaryDirectory(prefix="indextables-write-") as folder:
             router = _Router(self, Path(folder))
@@ -72,7 +72,7 @@ class SplitTask:
         return adds
 
     def _check_places(self, router: _Router) -> None:
-        """Every partition has a folder name and a spelling, and may be written to: said now, since nothing was published yet."""
+        """Refuses partitions that have no valid folder name or may not be written to, before anything is published."""
         for key in dict.fromkeys(key for key, _, _ in router.finished):
             values = self.partition_values(key)
             self._refuse_outside(key, values)
@@ -80,20 +80,18 @@ class SplitTask:
             try:
                 split_path(folders, "0")
             except UnsafePath:
-                raise SchemaMismatch(
-                    f"partition {'/'.join(folders)[:200]!r} would lead out of the table if its name were decoded"
-                ) from None
+                raise SchemaMismatch(f"the decoded name of partition {'/'.join(folders)[:200]!r} is a path outside of the table") from None
             long = [folder for folder in folders if len(folder.encode()) > limits.FOLDER_BYTES]
             if long:
-                raise SchemaMismatch(f"partition {long[0][:40]!r} … makes a folder name of more than {limits.FOLDER_BYTES} bytes")
+                raise SchemaMismatch(f"the folder name of partition {long[0][:40]!r} … exceeds {limits.FOLDER_BYTES} bytes")
 
     def _refuse_outside(self, key: PartitionKey, values: dict[str, str]) -> None:
         if self.within is not None and not self.within.matches(dict(zip(self.partition_columns, key, strict=True))):
             shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in self.partition_columns)
-            raise ReplaceWhereViolation(f"a row with {shown} is outside of {self.within.text!r}; the table stays as it is")
+            raise ReplaceWhereViolation(f"a row with {shown} does not match {self.within.text!r}; the table is unchanged")
 
     def partition_values(self, key: PartitionKey) -> dict[str, str]:
-        """As the log spells them; a null has no entry."""
+        """The partition values in the log's string form; a null has no entry."""
         kinds = [self.schema.field(name).type for name in self.partition_columns]
         named = zip(self.partition_columns, key, kinds, strict=True)
         return {name: encode_value(value, kind) for name, value, kind in named if value is not None}
@@ -109,7 +107,7 @@ def publish_split(
     num_merge_ops: int = 0,
     mark: str = "",
 ) -> Add:
-    """Puts a finished split into the table's folder and says what it is."""
+    """Uploads a finished split to the table's folder and returns its add action."""
     unique = mark + str(uuid.uuid4())[len(mark) :]
     path = split_path([partition_folder(name, values.get(name)) for name in partition_columns], unique)
     modified = store.upload(file, path)
@@ -137,7 +135,7 @@ def publish_split(
 
 @dataclass(slots=True)
 class _Router:
-    """Sends rows to the writer of their partition; writers roll over when full, and the largest gives way when too many are open."""
+    """Routes rows to the writer of their partition. Starts a new split when one is full; finishes the largest when too many are open."""
 
     task: SplitTask
     folder: Path
@@ -149,7 +147,7 @@ class _Router:
             self._write(key, rows)
 
     def _write(self, key: PartitionKey, rows: pa.RecordBatch) -> None:
-        """In steps, so that no split gets more rows than it is to have, nor much more bytes, however large the batch."""
+        """Writes in steps, so that no split exceeds its row limit, or its byte limit by much, however large the batch."""
         while rows.num_rows:
             writer = self._writer(key)
             step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
@@ -189,7 +187,7 @@ class _Router:
 
 
 def _by_partition(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
-    """The rows of each combination of partition values, in their order; nothing for a batch without rows."""
+    """The rows of each combination of partition values, in order; nothing for an empty batch."""
     if batch.num_rows == 0:
         return
     if not columns:
@@ -213,6 +211,6 @@ def _partition_value(part: pa.RecordBatch, name: str) -> Scalar | None:
         found: Scalar | None = value.as_py()
     except (OverflowError, ValueError):
         raise SchemaMismatch(
-            f"partition column {name!r} has {value.value} as {value.type}; the log spells the years 1 to 9999 only"
+            f"partition column {name!r} has {value.value} as {value.type}; the log supports only the years 1 to 9999"
         ) from None
     return found

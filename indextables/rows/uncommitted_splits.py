@@ -1,5 +1,7 @@
-"""Splits that a write published and did not commit: named where its failure is told, and left to purge. Deleting them is not safe here:
-a commit whose answer was lost may hold them, and tasks of the same write may still be at work."""
+"""Splits that a write published but did not commit. Its error names them, and purge deletes them later.
+
+Deleting them immediately is not safe: a commit whose response was lost may contain them, and tasks of the same write may still run.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ logger = logging.getLogger("indextables")
 
 
 def describe_uncommitted(paths: Collection[str]) -> str:
-    """One sentence that names them, or the first of them; paths are in order."""
+    """A sentence that names the first of these splits, sorted by path."""
     shown = ", ".join(repr(path) for path in sorted(paths)[:SHOWN])
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} in no version and left to purge: {shown}{more}"
+    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} not in any version and left to purge: {shown}{more}"
 
 
 @contextmanager
 def uncommitted_splits_in_errors(paths: Sequence[str]) -> Iterator[None]:
-    """Whatever goes wrong inside also says which splits stay behind; `paths` may grow meanwhile."""
+    """Adds the names of the uncommitted splits to any error raised inside; `paths` may grow inside."""
     try:
         yield
     except InterruptedAfterCommit:
@@ -36,8 +38,8 @@ def uncommitted_splits_in_errors(paths: Sequence[str]) -> Iterator[None]:
 
 
 def add_to_error(error: BaseException, text: str) -> None:
-    """Adds a sentence to an error of ours, a note to any other, and logs it."""
-    note = f"unless that version holds them, {text}" if isinstance(error, CommitUnknown) else text
+    """Appends the text to the message of an IndexTablesError, adds it as a note to any other error, and logs it."""
+    note = f"unless that version contains them, {text}" if isinstance(error, CommitUnknown) else text
     if isinstance(error, IndexTablesError):
         error.args = (f"{error}; {note}", *error.args[1:])
     else:
@@ -46,6 +48,6 @@ def add_to_error(error: BaseException, text: str) -> None:
 
 
 def find_uncommitted(store: Store, mark: str, committed: Collection[str] = ()) -> list[str]:
-    """The splits with this mark in their names, which those of one write share, except such as were committed."""
+    """The uncommitted splits of the write whose split names have this mark."""
     known, sign = set(committed), f"/split-{mark}-"
     return [entry.path for entry in store.list("") if sign in f"/{entry.path}" and entry.path not in known]

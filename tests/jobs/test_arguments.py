@@ -159,13 +159,13 @@ def test_what_stays_behind_is_in_the_report_of_a_job_that_failed(
 ) -> None:
     def lost(name: str) -> Any:
         error = RuntimeError("the executors are gone")
-        error.add_note("1 split is in no version and left to purge: 'x'")
+        error.add_note("1 split is not in any version and left to purge: 'x'")
         raise error
 
     monkeypatch.setattr(sessions, "_start", lost)
     code, report, _ = run(write.JOB, capsys, "--table", table.path, "--source", source)
     assert (code, report["status"], report["error"]) == (1, "failed", "RuntimeError: the executors are gone")
-    assert report["warnings"] == ["1 split is in no version and left to purge: 'x'"]
+    assert report["warnings"] == ["1 split is not in any version and left to purge: 'x'"]
 
 
 def test_an_error_that_is_not_ours_is_one_line_too(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:

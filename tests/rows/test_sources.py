@@ -235,7 +235,7 @@ def test_json_that_is_not_one_object_per_line_is_refused(
     for source in (str(tmp_path / "x.jsonl"), "-"):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert main(["append", str(tmp_path / "t"), source, *(["--create"] if create else [])]) == 1
-        assert "line 1 is not a JSON object: one object a line is expected" in capsys.readouterr().err
+        assert "line 1 is not a JSON object: expected one object per line" in capsys.readouterr().err
 
 
 def test_missing_or_invalid_sources_are_refused(

@@ -51,7 +51,7 @@ def test_rows_counts_and_searches(tmp_path: Path, cache: Path, files: Files, cap
     table = it.open(path)
     with caplog.at_level(logging.WARNING, "indextables"):
         assert sorted_rows(table) == ROWS
-    assert [record.message for record in caplog.records if "indexed once" in record.message and str(cache) in record.message]
+    assert [record.message for record in caplog.records if "translated into the cache" in record.message and str(cache) in record.message]
     caplog.clear()
     assert table.count("id >= 10") == 2
     assert table.count("tags IS NULL") == 0

@@ -1,4 +1,7 @@
-"""Aggregation over a snapshot: groups, measures, and what the log answers without reading rows."""
+"""Aggregation over a snapshot: groups rows and computes measures such as count, sum and max.
+
+Uses the log and the full-text index instead of reading rows where their values are exact.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`group_by` of an aggregation: columns, and buckets of numbers and times. Checked against the schema, then applied to Arrow columns."""
+"""`group_by` of an aggregation: columns, and buckets of numbers and times. Parsed against the schema, then applied to Arrow columns."""
 
 from __future__ import annotations
 
@@ -34,16 +34,19 @@ class GroupKey:
     bucket: _Bucket
 
     def values(self, chunk: pa.Table) -> pa.Array:
-        """The group of each row: equal exactly where the groups are."""
+        """The group of each row."""
         found = self.bucket(chunk.column(self.column).combine_chunks())
         if not pa.types.is_floating(self.kind):
             return found
-        # As in Spark: -0.0 is 0.0, and every NaN is the same.
+        # As in Spark, -0.0 equals 0.0 and all NaN are equal.
         return pc.if_else(pc.is_nan(found), pa.scalar(math.nan, self.kind), pc.add(found, pa.scalar(0.0, self.kind)))
 
 
 def parse_groups(schema: pa.Schema, group_by: Sequence[Any] | Mapping[str, Any] | None) -> tuple[GroupKey, ...]:
-    """Column names, or name -> column, ("histogram", column, width), ("date_histogram", column, "1h"); InvalidArgument names a bad one."""
+    """Parses column names, or name -> column, ("histogram", column, width) or ("date_histogram", column, "1h").
+
+    InvalidArgument names an invalid group.
+    """
     if group_by is None:
         return ()
     if isinstance(group_by, str):
@@ -54,30 +57,30 @@ def parse_groups(schema: pa.Schema, group_by: Sequence[Any] | Mapping[str, Any] 
 
 def _parse(schema: pa.Schema, name: Any, given: Any) -> GroupKey:
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"group_by {name!r} is not a name")
+        raise InvalidArgument(f"group_by {name!r} is not a non-empty string")
     if isinstance(given, str):
-        kind = _known(schema, given)
+        kind = _type_of(schema, given)
         if pa.types.is_nested(kind):
-            raise InvalidArgument(f"column {given!r} has type {kind}, by which rows cannot be grouped")
+            raise InvalidArgument(f"cannot group by column {given!r} of type {kind}")
         return GroupKey(name, given, kind, kind, lambda values: values)
     if isinstance(given, tuple | list) and len(given) == 3 and given[0] in ("histogram", "date_histogram"):
         make = _histogram if given[0] == "histogram" else _date_histogram
         return make(schema, name, given[1], given[2])
     raise InvalidArgument(
-        f"group_by {name!r} is {given!r}, and neither a column nor ('histogram', column, width) nor ('date_histogram', column, interval)"
+        f"group_by {name!r} is {given!r}; expected a column, ('histogram', column, width) or ('date_histogram', column, interval)"
     )
 
 
-def _known(schema: pa.Schema, column: Any) -> pa.DataType:
+def _type_of(schema: pa.Schema, column: Any) -> pa.DataType:
     check_columns(schema, [column])
     return schema.field(column).type
 
 
 def _histogram(schema: pa.Schema, name: str, column: str, width: Any) -> GroupKey:
-    """Buckets by their lower bounds, multiples of `width`; of integers with a whole width in exact arithmetic."""
-    kind = _known(schema, column)
+    """Buckets labelled by their lower bounds, multiples of `width`. Exact for integers with an integer width."""
+    kind = _type_of(schema, column)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise InvalidArgument(f"a histogram is of numbers, and column {column!r} has type {kind}")
+        raise InvalidArgument(f"a histogram requires a column of numbers, and {column!r} has type {kind}")
     size = _width(width)
     if pa.types.is_integer(kind) and isinstance(size, int):
         return GroupKey(name, column, kind, pa.int64(), lambda values: _floored(values.cast(pa.int64()), size))
@@ -89,7 +92,7 @@ def _histogram(schema: pa.Schema, name: str, column: str, width: Any) -> GroupKe
 
 
 def _width(width: Any) -> int | float:
-    """As a whole number where it is one; the terminal gives texts."""
+    """The width as an integer if it is one; the terminal passes strings."""
     size: int | float
     try:
         text = str(width).strip()
@@ -102,16 +105,16 @@ def _width(width: Any) -> int | float:
 
 
 def _date_histogram(schema: pa.Schema, name: str, column: str, interval: Any) -> GroupKey:
-    """Buckets by their first moment, in UTC; weeks start on Monday, other intervals are counted from 1970."""
-    kind = _known(schema, column)
+    """Buckets labelled by their start in UTC. Weeks start on Monday; other intervals are aligned to 1970-01-01."""
+    kind = _type_of(schema, column)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise InvalidArgument(f"a date_histogram is of dates or timestamps, and column {column!r} has type {kind}")
+        raise InvalidArgument(f"a date_histogram requires a column of dates or timestamps, and {column!r} has type {kind}")
     calendar = _CALENDAR.fullmatch(interval) if isinstance(interval, str) else None
     if calendar is not None:
-        many = int(calendar[1] or 1)
-        if not many:
+        multiple = int(calendar[1] or 1)
+        if not multiple:
             raise InvalidArgument(f"the interval {interval!r} of a date_histogram is empty")
-        return GroupKey(name, column, kind, kind, lambda values: _calendar_floored(values, many, calendar[2]))
+        return GroupKey(name, column, kind, kind, lambda values: _calendar_floored(values, multiple, calendar[2]))
     step = parse_duration(interval)
     if step <= 0:
         raise InvalidArgument(f"the interval {interval!r} of a date_histogram is empty")
@@ -130,15 +133,15 @@ def _floored_days(values: pa.Array, step: int, origin: int) -> pa.Array:
     return days.cast(pa.int32()).view(pa.date32())
 
 
-def _calendar_floored(values: pa.Array, many: int, unit: str) -> pa.Array:
+def _calendar_floored(values: pa.Array, multiple: int, unit: str) -> pa.Array:
     if pa.types.is_date(values.type):
-        return pc.floor_temporal(values.cast(pa.timestamp("s")), many, unit).cast(pa.date32())
-    local = values.view(pa.timestamp("us"))  # UTC, so that no zone database is asked
-    return pc.floor_temporal(local, many, unit).view(values.type)
+        return pc.floor_temporal(values.cast(pa.timestamp("s")), multiple, unit).cast(pa.date32())
+    local = values.view(pa.timestamp("us"))  # without time zone, so that Arrow needs no time zone database
+    return pc.floor_temporal(local, multiple, unit).view(values.type)
 
 
 def _floored(values: pa.Array, step: int, origin: int = 0) -> pa.Array:
-    """The largest multiple of `step` after `origin` that is not above each value; nulls stay."""
+    """The largest multiple of `step` from `origin` that does not exceed each value; nulls stay null."""
     numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         found = numbers - np.mod(numbers - origin, step)

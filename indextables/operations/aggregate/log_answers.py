@@ -1,4 +1,4 @@
-"""What an aggregation need not read: the log knows the number of rows, partition values, and bounds of numbers and times in our splits."""
+"""Aggregates a split from the log alone: row counts, partition values, and bounds of numbers and times in our splits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from indextables.values import decode_value
 
 @dataclass(frozen=True, slots=True)
 class SplitAggregate:
-    """One group of rows: all that count in a split."""
+    """The aggregate of all selected rows of a split as one group."""
 
-    values: dict[str, Any]  # of the partition columns
-    parts: dict[str, Any]  # of the measures, by the parts' names
+    values: dict[str, Any]  # partition column -> value
+    parts: dict[str, Any]  # name of a measure's part -> value
 
 
 def aggregate_from_log(
@@ -44,7 +44,7 @@ def aggregate_from_log(
 
 
 def partial_table(facts: Sequence[SplitAggregate], groups: Sequence[GroupKey], keys: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """As a partial result, whose schema is given."""
+    """The aggregates as a partial result with this schema."""
     columns: dict[str, Any] = {key: pa.array([0] * len(facts), schema.field(key).type) for key in keys[len(groups) :]}
     for key, group in zip(keys, groups, strict=False):
         values = pa.array([fact.values[group.column] for fact in facts], group.source)
@@ -66,13 +66,13 @@ def _parts(measure: Measure, add: Add, values: dict[str, Any], rows: int) -> dic
         bound = values[measure.column]
     else:
         bound = _bound(measure, add)
-        if bound is None:  # only nulls, NaN among the values, or not known: the split has to tell
+        if bound is None:  # only nulls, NaN among the values, or unknown: the split must be read
             return None
     return None if bound != bound else {first.name: bound, **{part.name: 0 for part in nans}}
 
 
 def _bound(measure: Measure, add: Add) -> Any:
-    """Strings may have been cut, and other writers leave NaN out."""
+    """The exact bound from the log, or None: bounds of strings may be truncated, and other writers ignore NaN."""
     kind = measure.kind
     exact = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
     text = ((add.min_values if measure.function == "min" else add.max_values) or {}).get(measure.column or "")

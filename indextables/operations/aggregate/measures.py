@@ -1,8 +1,7 @@
-"""The functions of an aggregation, each as parts that can be computed piece by piece and put together without loss.
+"""The functions of an aggregation, each composed of parts that are computed per chunk and combined without loss.
 
-Integers are added exactly: sums are 64-bit integers, and one that does not fit is an error, not a wrong number. Sums of floats are
-doubles, of decimals decimals; averages are doubles. Nulls do not count; without a value min, max, sum and avg are null. NaN is the largest
-number, as in Spark, and a sum with NaN is NaN.
+Sums of integers are exact 64-bit integers; an overflow is an error. Sums of floats are doubles, sums of decimals decimals; averages are
+doubles. Nulls are ignored; without values min, max, sum and avg are null. As in Spark, NaN is the largest number and a sum with NaN is NaN.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from indextables.splits import Numbers
 
 FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg")
 _LOW = 0xFFFF_FFFF
-_EXACT = 2**53  # whole numbers below it are exact as doubles
+_EXACT = 2**53  # doubles represent integers below it exactly
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One column of a partial result: Arrow's function over the rows of a group, and the one that puts two such results together."""
+    """One column of a partial result."""
 
     name: str
-    function: str
-    merge: str
-    values: Callable[[pa.Array], pa.Array]  # what the function is given of the column
+    function: str  # Arrow's aggregate function over the rows of a group
+    merge: str  # Arrow's aggregate function that combines partial results
+    values: Callable[[pa.Array], pa.Array]  # column -> input of the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Measure:
         return pc.fill_null(parts[0], 0)
 
     def parts_of(self, known: Numbers) -> dict[str, Any] | None:
-        """The parts for rows of which tantivy told these numbers; None where doubles may have lost something, or NaN is among them."""
+        """The parts from statistics of tantivy over some rows; None if its doubles may be inexact or NaN is among the values."""
         if self.function not in ("count", "sum", "avg", "min", "max"):
             return None
         if self.function == "count" or not known.count:
@@ -87,7 +86,7 @@ class Measure:
             return _quotients([(int(h) << 32) + int(w) for h, w in zip(high, low, strict=True)], counts)
         high = high + (low >> 32)
         if (high >= 1 << 31).any() or (high < -(1 << 31)).any():
-            raise InvalidArgument(f"a sum of column {self.column!r} does not fit into 64 bits; use avg, or group the rows further")
+            raise InvalidArgument(f"a sum of column {self.column!r} does not fit into 64 bits; use avg or more groups")
         return pa.array((high << 32) | (low & _LOW), mask=numbers == 0)
 
 
@@ -96,9 +95,9 @@ def _quotients(sums: Sequence[Any], counts: pa.Array) -> pa.Array:
 
 
 def parse_measures(schema: pa.Schema, aggs: Mapping[str, Any]) -> tuple[Measure, ...]:
-    """name -> (function, column), where count also takes `*`; InvalidArgument names a bad one."""
+    """Parses name -> (function, column); count also takes `*`. InvalidArgument names an invalid measure."""
     if not isinstance(aggs, Mapping) or not aggs:
-        raise InvalidArgument(f"{aggs!r} says nothing to compute; give a mapping like {{'n': ('count', '*')}}")
+        raise InvalidArgument(f"aggs {aggs!r} is not a non-empty mapping like {{'n': ('count', '*')}}")
     return tuple(_parse(schema, number, name, given) for number, (name, given) in enumerate(aggs.items()))
 
 
@@ -106,9 +105,9 @@ def _parse(schema: pa.Schema, number: int, name: Any, given: Any) -> Measure:
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"an aggregate cannot be named {name!r}")
     if not isinstance(given, tuple | list) or len(given) != 2:
-        raise InvalidArgument(f"aggregate {name!r} is {given!r}, and not a function ({', '.join(FUNCTIONS)}) with a column")
+        raise InvalidArgument(f"aggregate {name!r} is {given!r}; expected a function ({', '.join(FUNCTIONS)}) with a column")
     if given[0] not in FUNCTIONS:
-        raise InvalidArgument(f"aggregate {name!r} has the function {given[0]!r}, which is none of {', '.join(FUNCTIONS)}")
+        raise InvalidArgument(f"aggregate {name!r} has the unknown function {given[0]!r}; use one of {', '.join(FUNCTIONS)}")
     function, column = given
     if column == "*" and function == "count":
         return Measure(name, function, None, None, (Part(f"m{number}", "count_all", "sum", _same),))
@@ -122,7 +121,7 @@ def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Pa
     if function == "count":
         return (count,)
     if pa.types.is_nested(kind) or pa.types.is_null(kind):
-        raise InvalidArgument(f"{function} is not for column {column!r}, which has type {kind}")
+        raise InvalidArgument(f"{function} does not support column {column!r} of type {kind}")
     if function == "count_distinct":
         return ()
     if function in ("min", "max"):
@@ -133,7 +132,7 @@ def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Pa
         return Part(f"{name}_high", "sum", "sum", _high), Part(f"{name}_low", "sum", "sum", _low), count
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return Part(name, "sum", "sum", _doubles if pa.types.is_floating(kind) else _same), count
-    raise InvalidArgument(f"{function} is for numbers, and column {column!r} has type {kind}")
+    raise InvalidArgument(f"{function} requires a column of numbers, and {column!r} has type {kind}")
 
 
 def _same(values: pa.Array) -> pa.Array:
@@ -141,7 +140,7 @@ def _same(values: pa.Array) -> pa.Array:
 
 
 def _numbers(values: pa.Array) -> pa.Array:
-    """Arrow would leave NaN out of some bounds and make infinity of others."""
+    """The values with NaN replaced by null, because Arrow's min and max handle NaN inconsistently."""
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
@@ -154,7 +153,7 @@ def _doubles(values: pa.Array) -> pa.Array:
 
 
 def _high(values: pa.Array) -> pa.Array:
-    """With the lower halves apart, 2^31 rows can be added up in 64 bits without overflow."""
+    """The upper halves; summed separately from the lower halves, so that 2^31 rows do not overflow 64 bits."""
     return pc.shift_right(values.cast(pa.int64()), 32)
 
 

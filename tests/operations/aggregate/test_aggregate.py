@@ -175,8 +175,8 @@ def test_an_empty_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("aggs", "group_by", "named"),
     [
-        ({}, None, "nothing to compute"),
-        (["n"], None, "nothing to compute"),
+        ({}, None, "is not a non-empty mapping"),
+        (["n"], None, "is not a non-empty mapping"),
         ({"n": "count"}, None, "'count'"),
         ({"n": ("median", "id")}, None, "median"),
         ({"n": ("sum", "*")}, None, r"\*"),

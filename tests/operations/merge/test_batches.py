@@ -141,7 +141,9 @@ def test_an_unknown_commit_outcome_is_a_warning(tmp_path: Path) -> None:
     with intercepting(tmp_path / "t", unanswered):
         report, table = merge(tmp_path / "t", options={"merge.batchSize": "3"})
     assert len(report.warnings) == 1
-    assert report.warnings[0].startswith("version 3 may have been written; unless that version holds them, 3 splits are in no version and")
+    assert report.warnings[0].startswith(
+        "version 3 may have been written; unless that version contains them, 3 splits are not in any version and"
+    )
     assert (table.version, table.files().num_rows) == (4, DAYS)
     assert ids(table) == list(range(60))
 
@@ -286,7 +288,7 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
     lost = next(result.add.path for result in recorder.merged if result.add and result.group.partition_values["date"] == victim)
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
     assert len(report.warnings) == 1
-    assert f"1 split is in no version and left to purge: {lost!r}" in report.warnings[0]
+    assert f"1 split is not in any version and left to purge: {lost!r}" in report.warnings[0]
     fresh = it.open(tmp_path / "t")
     assert ids(fresh, f"date = '{victim}'") == []
     assert len(ids(fresh)) == 50

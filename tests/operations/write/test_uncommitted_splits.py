@@ -52,7 +52,7 @@ def no_commit(error: BaseException | None = None) -> Interceptor:
     [
         (None, it.ConcurrentConflict, "lost to other writers 2 times"),
         (StorageError("the store went away"), it.StorageError, "went away"),
-        (CommitUnknown("version 3 may have been written"), it.CommitUnknown, "unless that version holds them"),
+        (CommitUnknown("version 3 may have been written"), it.CommitUnknown, "unless that version contains them"),
     ],
 )
 def test_a_commit_that_fails_names_its_splits(tmp_path: Path, failure: Exception | None, raised: type[Exception], words: str) -> None:
@@ -85,7 +85,7 @@ def test_a_store_that_fails_between_two_splits(tmp_path: Path) -> None:
         it.open(tmp_path / "t").append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert left == set(done)
-    assert f"1 split is in no version and left to purge: {done[0]!r}" in str(told.value)
+    assert f"1 split is not in any version and left to purge: {done[0]!r}" in str(told.value)
     check_that_purge_deletes(tmp_path / "t", left)
     assert (table.refresh().version, ids(table)) == (1, list(range(10)))
 
@@ -108,7 +108,7 @@ def test_an_interrupted_write_logs_its_splits(tmp_path: Path, caplog: pytest.Log
     make(tmp_path / "t", appends=1)
     with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as told:
         it.open(tmp_path / "t").append(rows(100, 4))
-    assert told.value.__notes__[0].startswith("2 splits are in no version and left to purge: ")
+    assert told.value.__notes__[0].startswith("2 splits are not in any version and left to purge: ")
     assert caplog.records[-1].event == "splits_left"
 
 

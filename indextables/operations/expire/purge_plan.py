@@ -95,7 +95,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
             if max(facts.removed_at[path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
         elif forgotten and _is_unreferenced(facts, file, now_ms - options.orphan_ms):
-            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "in no version of the table"))
+            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)

@@ -1,10 +1,9 @@
-"""Whether a csv file begins with a line of column names, separated by commas. Any other file is refused before a table is made of it.
+"""Checks whether a csv file begins with a header of comma-separated column names. Other files are refused before a table is created.
 
-Where there is a table, its columns decide: a first line that consists of them is a header. Elsewhere the first line itself has to look
-like names. It does not where a cell is empty, a number, a time, a truth value or an address, where two cells are equal, where a cell comes
-again further down in its column, as `INFO` does, or where a cell is the line of a log: it contains a time or an address, or begins a JSON
-object. A line without a comma is a header only if it is one word, since the columns may be separated by something else. Texts that could be
-names, such as `alice,paris`, are taken for names.
+If the table exists, a first line that contains only its columns is a header. Otherwise the first line must look like names: no cell may be
+empty, a number, a time, a truth value or an address; occur twice, or again further down in its column, as `INFO` would; or look like a log
+line, which contains a time or an address, or begins a JSON object. A line without a comma is a header only if it is one word, because the
+columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from itertools import islice
 
 from indextables.errors import SourceUnreadable
 
-HEAD_BYTES = 1 << 16  # of a file, for the check
+HEAD_BYTES = 1 << 16  # of a file that are checked
 HEAD_LINES = 100
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DATA = {
@@ -37,11 +36,11 @@ _INSIDE = [
 ]
 _ONE_WORD = re.compile(r"[\w.-]+")
 _ADVICE = "a csv file must begin with a line of column names"
-_OTHERWISE = "if it does, make the table first, with `create --schema`, and append the file then"
+_OTHERWISE = "if it does, create the table first with `create --schema`, then append the file"
 
 
 def check_header(head: str, source: str, columns: Sequence[str] | None) -> None:
-    """SourceUnreadable for a file that begins like this, if its first line is no header for a table of these columns, or for a new one."""
+    """SourceUnreadable if the first line is not a header for a table with these columns, or for a new table (None)."""
     lines = _parsed(head, ",")
     if not lines or (columns is not None and set(lines[0]) <= set(columns)):
         return
@@ -63,7 +62,7 @@ def check_header(head: str, source: str, columns: Sequence[str] | None) -> None:
 
 
 def _parsed(head: str, delimiter: str) -> list[list[str]]:
-    """The cells of the first lines that are not empty; nothing where they are no csv, which the reader of the file reports."""
+    """The cells of the first non-empty lines; empty if they are not valid csv, which the reader reports later."""
     try:
         return list(islice(filter(None, csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)), HEAD_LINES))
     except csv.Error:
@@ -71,20 +70,20 @@ def _parsed(head: str, delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(head: str, by_commas: int) -> str | None:
-    """What separates the columns instead of commas: it gives the first line more cells, and other lines as many as the first."""
+    """The delimiter used instead of commas, if any: with it the first line has more cells, and the other lines as many as the first."""
     for delimiter in _DELIMITERS:
         lines = _parsed(head, delimiter) if delimiter in head else []
         cells = len(lines[0]) if lines else 0
         if cells > by_commas:
             fitting, others = sum(len(line) == cells for line in lines[1:]), len(lines) - 1
-            # One cell with commas, and several with something else: a few lines that do not fit change nothing.
+            # If commas give one cell, a delimiter that gives several is accepted even if some lines do not match.
             if 2 * fitting >= others if by_commas == 1 else fitting == others > 0:
                 return delimiter
     return None
 
 
 def _not_names(header: list[str], rows: list[list[str]]) -> str | None:
-    """Why these are not the names of columns, if they are not."""
+    """The reason why the cells are not column names, or None if they are."""
     for at, given in enumerate(header):
         cell = given.strip()
         if not cell:

@@ -44,14 +44,14 @@ Convert = Callable[[Any], Any]
 def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """SchemaMismatch names a value that does not have its column's type, SourceUnreadable a line that is not an object."""
     decoder = _EXACT if any(_has_decimals(field.type) for field in schema) else _PLAIN
-    spelled = pa.schema([pa.field(field.name, _spelled_type(field.type)) for field in schema])
+    parse_schema = pa.schema([pa.field(field.name, _parse_type(field.type)) for field in schema])
     converters = {field.name: convert for field in schema if (convert := _converter(field.type)) is not None}
     row = 0
     for lines in _chunks(file, source):
         rows = [_object(line, number, decoder, source) for number, line in lines]
         for number, values in enumerate(rows, start=row):
             _convert(values, converters, schema, number)
-        batch = from_dicts(rows, spelled, row)
+        batch = from_dicts(rows, parse_schema, row)
         columns = [cast_column(column, field.type, field.name, row) for column, field in zip(batch.columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
         row += len(rows)
@@ -105,7 +105,7 @@ def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.
 # --- types
 
 
-def _spelled_type(kind: pa.DataType) -> pa.DataType:
+def _parse_type(kind: pa.DataType) -> pa.DataType:
     """The type in which a column is built: strings for times and decimals, which Arrow then casts."""
     return pa.string() if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) else kind
 
@@ -135,17 +135,17 @@ def _inner(kind: pa.DataType) -> Convert | None:
         return bytes.fromhex
     if pa.types.is_list(kind):
         element = _inner(kind.value_type)
-        return None if element is None else lambda value: [_kept(element, item) for item in _list(value)]
+        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _list(value)]
     if pa.types.is_struct(kind):
         fields = {field.name: _inner(field.type) for field in kind}
-        return lambda value: {name: _kept(fields.get(name), item) for name, item in value.items()}
+        return lambda value: {name: _convert_unless_null(fields.get(name), item) for name, item in value.items()}
     if pa.types.is_map(kind):
         key, item = _key(kind.key_type), _inner(kind.item_type)
-        return lambda value: [] if value == [] else [(key(name), _kept(item, found)) for name, found in value.items()]
+        return lambda value: [] if value == [] else [(key(name), _convert_unless_null(item, found)) for name, found in value.items()]
     return None
 
 
-def _kept(convert: Convert | None, value: Any) -> Any:
+def _convert_unless_null(convert: Convert | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 

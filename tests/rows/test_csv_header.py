@@ -77,7 +77,7 @@ def test_a_first_line_that_is_data_is_refused(text: str, named: str, tmp_path: P
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith(f"error: {str(tmp_path / 'x.csv')!r} cannot be read: its first line is not a header: {named}; a csv file ")
-        assert "must begin with a line of column names (if it does, make the table first, with `create --schema`" in err
+        assert "must begin with a line of column names (if it does, create the table first with `create --schema`" in err
     assert tree(tmp_path) == before
 
 

@@ -1,9 +1,9 @@
-"""Aggregation: partial results of each split, put together; memory is bounded by the number of groups, not of rows.
+"""Aggregation: combines partial results of each split; the number of groups, not of rows, bounds the memory.
 
-What the log answers exactly is not read: counts, partition columns, and bounds of numbers and times in splits of ours. Hits of a query
-are counted, and their numbers added up and compared, by tantivy, unless its doubles could be wrong (integers beyond 2^53, NaN); there that
-is 40 times faster than fetching the rows. Everything else is computed by Arrow on the row store: without a query the index would have to
-be opened first, and strings it keeps as words only.
+Values that the log has exactly are not read: counts, partition columns, and bounds of numbers and times in our splits. For a query,
+tantivy counts the hits and computes sums and bounds, which is 40 times faster than fetching the rows, unless its doubles could be inexact
+(integers beyond 2^53, NaN). Arrow computes everything else from the row store: without a query the index would have to be opened first,
+and it does not hold whole strings.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ALL = "g"  # the one group of an aggregation without group_by
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked aggregation."""
+    """An aggregation checked against the table."""
 
     groups: tuple[GroupKey, ...]
     measures: tuple[Measure, ...]
     predicate: Predicate | None
     query: ParsedQuery | None
     schema: pa.Schema  # of the table
-    whole: frozenset[str]  # paths of splits of which the predicate takes every row
+    whole: frozenset[str]  # paths of splits whose rows all match the predicate
 
     @property
     def keys(self) -> list[str]:
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def columns(self) -> list[str]:
-        """What is computed with."""
+        """The columns used by groups and measures."""
         used = [*(group.column for group in self.groups), *(m.column for m in self.measures if m.column is not None)]
         return list(dict.fromkeys(used))
 
@@ -63,7 +63,7 @@ class Plan:
 
 
 def aggregate(request: Aggregate, context: TableContext, snapshot: Snapshot) -> pa.Table:
-    """One row per group in the order of the groups, nulls last; without `group_by` exactly one row."""
+    """One row per group, sorted by group with nulls last; without `group_by` exactly one row."""
     groups, measures = parse_groups(snapshot.schema, request.group_by), parse_measures(snapshot.schema, request.aggs)
     predicate = bind(snapshot, request.where)
     parsed = None if request.query is None else bound_query(context, snapshot, request.query)[0]
@@ -88,7 +88,7 @@ def aggregate(request: Aggregate, context: TableContext, snapshot: Snapshot) -> 
 
 
 def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[list[SplitAggregate], list[Add]]:
-    """What the log says of the splits of which it says enough, and the other splits."""
+    """The aggregates of splits that the log alone determines, and the splits to read."""
     facts, unread = [], []
     for add in files:
         whole = plan.query is None and add.path in plan.whole
@@ -101,7 +101,7 @@ def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[lis
 
 
 def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> list[SplitAggregate] | None:
-    """The group of a split whose hits tantivy counts and adds up, without a row being read; None where it could not do so exactly."""
+    """The aggregate of a query's hits in a split, computed by tantivy without reading rows; None if that would not be exact."""
     counts = [measure for measure in plan.measures if measure.column is None]
     if plan.query is None or add.path not in plan.whole or aggregate_from_log(add, snapshot, plan.groups, [], 0) is None:
         return None
@@ -121,7 +121,7 @@ def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) ->
 
 
 def partial(plan: Plan, chunk: pa.Table) -> pa.Table:
-    """The groups of some rows, with the parts of every measure."""
+    """The partial result of some rows: their groups with the parts of every measure."""
     columns: dict[str, Any] = _key_columns(plan, chunk)
     functions: list[tuple[str | list[str], str]] = []
     for measure in plan.measures:
@@ -142,7 +142,7 @@ def _key_columns(plan: Plan, chunk: pa.Table) -> dict[str, Any]:
 
 
 def _chunks(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> Iterator[pa.Table]:
-    """The rows of a split that count, with the columns that are needed."""
+    """The selected rows of a split with the needed columns."""
     predicate = None if add.path in plan.whole else plan.predicate
     rows = LiveSplit.of(snapshot, add).open(context)
     if plan.query is None:
@@ -151,7 +151,7 @@ def _chunks(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> 
 
 
 class Results:
-    """Partial results as they come, from any thread, put together before they take much room."""
+    """Collects partial results from any thread and combines them before they use much memory. Thread-safe."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -164,11 +164,11 @@ class Results:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of partial results."""
+        """The schema of partial results."""
         return self._merged.schema
 
     def add(self, found: pa.Table, rows: pa.Table | None = None) -> None:
-        """A partial result, and the rows it is of."""
+        """Adds a partial result, with the rows it was computed from if it was not computed from the log or the index."""
         with self._lock:
             self._waiting.append(found)
             if sum(part.num_rows for part in self._waiting) > max(_CHUNK_ROWS, self._merged.num_rows):
@@ -217,14 +217,14 @@ class _Pairs:
             self._parts = [_regrouped(self._parts, [*self._plan.keys, "v"], [])]
 
     def counts(self, groups: pa.Table) -> pa.Array:
-        """How many there are in each of these groups."""
+        """The number of distinct values in each of these groups."""
         keys = self._plan.keys
         if not self._parts:
             return pa.array(np.zeros(groups.num_rows, np.int64))
         pairs = _regrouped(self._parts, [*keys, "v"], [])
         numbered = groups.select(keys).append_column("n", pa.array(np.full(groups.num_rows, -1, np.int64)))
         counted = pairs.group_by(keys, use_threads=False).aggregate([([], "count_all")]).rename_columns([*keys, "n"])
-        # A join would not match null keys: count each group together with one row of its own.
+        # A join would not match null keys, so add one marker row per group and group again.
         both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), _placeless(counted)])
         joined = both.group_by(keys, use_threads=False).aggregate([("n", "max"), ("at", "max")]).sort_by("at_max")
         return pc.max_element_wise(joined.column("n_max").combine_chunks(), pa.scalar(0, pa.int64()))

@@ -46,5 +46,5 @@ def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
 
 
 def _is_compacted(context: TableContext, snapshot: Snapshot) -> bool:
-    wanted = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
-    return bool(wanted) and context.config.get("state.format") == "avro" and bool(context.log.look(snapshot.checkpoint).states)
+    is_enabled = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
+    return bool(is_enabled) and context.config.get("state.format") == "avro" and bool(context.log.look(snapshot.checkpoint).states)

@@ -1,4 +1,7 @@
-"""Reading a snapshot: `scan` and `count` over rows, `search` over the full-text index, `explain_filter` for what either would read."""
+"""Reading a snapshot: `scan` and `count` over rows, and `search` over the full-text index.
+
+`explain_filter` shows which splits they would read.
+"""
 
 from __future__ import annotations
 

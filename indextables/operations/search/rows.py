@@ -1,4 +1,4 @@
-"""Reading: scan and count over the live splits of a snapshot, pruned first."""
+"""Scan and count: read the rows of the pruned live splits of a snapshot."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def bind(snapshot: Snapshot, where: str | None) -> Predicate | None:
 
 
 def scan(request: Scan, context: TableContext, snapshot: Snapshot) -> pa.RecordBatchReader:
-    """Streams the rows, one split open at a time; arguments are checked before the first batch."""
+    """Streams the matching rows with one split open at a time. Arguments are checked before the first batch."""
     predicate = bind(snapshot, request.where)
-    wanted = check_columns(snapshot.schema, request.columns)
+    names = check_columns(snapshot.schema, request.columns)
     files = live_files(context.load(snapshot, predicate), predicate)
-    schema = pa.schema([snapshot.schema.field(name) for name in wanted])
-    batches = (batch for add in files for batch in LiveSplit.of(snapshot, add).open(context).batches(wanted, predicate))
+    schema = pa.schema([snapshot.schema.field(name) for name in names])
+    batches = (batch for add in files for batch in LiveSplit.of(snapshot, add).open(context).batches(names, predicate))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def explain_filter(request: ExplainRequest, context: TableContext, snapshot: Snapshot) -> Explain:
-    """What is left for a scan or a search before it opens a split; both arguments are checked as those do."""
+    """How many splits a scan or search would open after pruning. Checks both arguments like scan and search."""
     if request.query is not None:
         bound_query(context, snapshot, request.query)
     predicate = bind(snapshot, request.where)
@@ -46,7 +46,7 @@ def explain_filter(request: ExplainRequest, context: TableContext, snapshot: Sna
 
 
 def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:
-    """From the log alone where that is exact, else by reading only the predicate's columns of the splits it does not decide."""
+    """Counts from the log where it is exact; otherwise reads only the predicate's columns of splits that may match partially."""
     predicate = bind(snapshot, request.where)
     if predicate is None:
         return sum(LiveSplit.of(snapshot, add).num_rows(context) for add in live_files(context.load(snapshot), None))
@@ -62,18 +62,18 @@ def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:
 
 
 def bound_query(context: TableContext, snapshot: Snapshot, query: str) -> tuple[ParsedQuery, DocMapping]:
-    """The query checked against the table, and how the table's columns are indexed."""
+    """Parses the query against the table; also returns the table's doc mapping."""
     config = fitting(context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns)
     mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
     return parse_query(query, snapshot.schema, mapping), mapping
 
 
 def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, each once, known, and of a type that can be read; all of them by default."""
-    wanted = _known_columns(schema, columns)
-    for name in wanted:
+    """The requested columns without duplicates, by default all. Raises for an unknown column or an unsupported type."""
+    names = _known_columns(schema, columns)
+    for name in names:
         canonical_type(name, schema.field(name).type)
-    return wanted
+    return names
 
 
 def _known_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Search over the live splits of a snapshot, pruned first: the best rows of all of them, scored as if they were one split."""
+"""Search: finds the best rows over the pruned live splits of a snapshot, scored as if they were one split."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from indextables.table import Snapshot, TableContext, fully_matching_files, live
 
 SNIPPET = "_snippet"
 _FEW_ROWS = 32
-_FIRST_PAGE = 1000  # hits that are looked at first where `where` chooses among them
+_FIRST_PAGE = 1000  # minimum number of hits on the first page that `where` filters
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSearch:
-    """A search that was checked against the table, as every split is request."""
+    """A search checked against the table."""
 
     query: ParsedQuery
     mapping: DocMapping
@@ -55,11 +55,10 @@ class BoundSearch:
 
 
 def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Table:
-    """The best `limit` rows after `offset`, with `_score`, and with `_snippet` where snippets of columns are asked for.
+    """The best `limit` rows after `offset`, with `_score`, and with `_snippet` if snippets are requested.
 
-    Scores are BM25 with the statistics of all splits that are searched (splits/view.py): a merge of splits does not change them, and
-    they are the same as in one split with all these rows. Equal scores come in the order of the log, then of the rows. With `order_by`
-    nulls come last, and equal values best score first.
+    Scores are BM25 with the statistics of all searched splits (splits/view.py), as if all rows were in one split, so a merge does not
+    change them. Equal scores are ordered by the log, then by row. With `order_by` nulls come last, and equal values are ordered by score.
     """
     bound = _bound(request, context, snapshot)
     files = live_files(context.load(snapshot, bound.predicate), bound.predicate)
@@ -69,7 +68,7 @@ def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Tab
 
 
 class _Filter:
-    """Which hits match the predicate; a split all of whose rows do, by its partition, is not read for that."""
+    """Selects the hits that match the predicate. Does not read splits whose partition values already match."""
 
     def __init__(self, view: LiveView, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
         self._view = view
@@ -87,16 +86,16 @@ class _Filter:
         predicate = self._predicate
         keep = np.ones(len(hits), bool)
 
-        def judge(number: int) -> None:
+        def select(number: int) -> None:
             places = np.flatnonzero(hits.splits == number)
             keep[places] = self._view.rows(number).matching(hits.rows[places], predicate)
 
-        in_threads(judge, [int(number) for number in np.unique(hits.splits) if number in self._undecided])
+        in_threads(select, [int(number) for number in np.unique(hits.splits) if number in self._undecided])
         return hits.take(keep)
 
 
 def _best_hits(view: LiveView, request: BoundSearch, matching: _Filter) -> Hits:
-    """The best `top` hits that match, in their order."""
+    """The best `top` hits that match, in order."""
     if request.order_by is None and matching.passes_all:
         return view.search(request.query, request.top)
     best = _best_scored if request.order_by is None else _best_ordered
@@ -123,8 +122,8 @@ def _best_ordered(view: LiveView, group: Group, request: BoundSearch, matching: 
 
 
 def _ordered(view: LiveView, hits: Hits, request: BoundSearch) -> Hits:
-    """The first `top` hits by the column of `order_by`; nulls last, NaN above all numbers, equal values best first."""
-    assert request.order_by is not None  # the caller looked
+    """The first `top` hits by the column of `order_by`; nulls last, NaN above all numbers, equal values by score."""
+    assert request.order_by is not None  # checked by the caller
     name, descending = request.order_by
     direction = "descending" if descending else "ascending"
     keys = {"key": _fetched(view, hits, [name]).column(name), "place": pa.array(np.arange(len(hits)))}
@@ -140,7 +139,7 @@ def _result(view: LiveView, request: BoundSearch, hits: Hits) -> pa.Table:
     names = [*request.schema.names, *(name for name in request.snippets if name not in request.schema.names)]
     fetched = _fetched(view, hits, names)
     found = fetched.select(request.schema.names) if len(hits) else request.schema.empty_table()
-    # Not appended: a table without columns has no rows, and the score may be all that is asked for.
+    # append_column would fail without other columns, because a table without columns has no rows.
     scores = typed_array(hits.scores.tolist(), pa.float64())
     found = pa.table([*found.columns, scores], schema=request.schema.append(pa.field(SCORE, pa.float64())))
     if request.snippets:
@@ -154,20 +153,22 @@ def _fetched(view: LiveView, hits: Hits, columns: Sequence[str]) -> pa.Table:
         return pa.table({name: pa.nulls(0) for name in columns})
     numbers = np.unique(hits.splits)
     places = [np.flatnonzero(hits.splits == number) for number in numbers]
-    wanted = [(view.rows(number), hits.rows[at]) for number, at in zip(numbers.tolist(), places, strict=True)]
+    parts_of_splits = [(view.rows(number), hits.rows[at]) for number, at in zip(numbers.tolist(), places, strict=True)]
     back = np.empty(len(hits), np.int64)
     back[np.concatenate(places)] = np.arange(len(hits))
-    waits = any(split.is_partial for split, _ in wanted)
+    waits = any(split.is_partial for split, _ in parts_of_splits)
     if waits or len(hits) > _FEW_ROWS:
-        parts = parallel(lambda part: part[0].take(part[1], columns), wanted, waits)
+        parts = parallel(lambda part: part[0].take(part[1], columns), parts_of_splits, waits)
         return pa.concat_tables(parts).take(pa.array(back))
-    # Threads, and Arrow's take, would cost more than they save.
-    rows = [part.slice(at, 1) for split, numbers in wanted for part in [split.take(numbers, columns)] for at in range(part.num_rows)]
+    # For few rows, threads and Arrow's take cost more than they save.
+    rows = [
+        part.slice(at, 1) for split, numbers in parts_of_splits for part in [split.take(numbers, columns)] for at in range(part.num_rows)
+    ]
     return pa.concat_tables([rows[at] for at in back])
 
 
 def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
-    """Per row the best piece of each column that has one, else the beginning of the first that is not null."""
+    """For each row the best snippet of each column with matches; without any, the beginning of the first non-null column."""
     highlighters = [Highlighter(request.query, name, request.mapping) for name in request.snippets]
     shown: list[str | None] = []
     for texts in zip(*(rows.column(name).to_pylist() for name in request.snippets), strict=True):
@@ -186,11 +187,11 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
         total = request.limit + request.offset
         raise InvalidArgument(f"limit and offset together are {total}, more than {limits.SEARCH_LIMIT}; scan with where instead")
     parsed, mapping = bound_query(context, snapshot, request.query)
-    wanted = _result_columns(snapshot.schema, request.columns)
+    names = _result_columns(snapshot.schema, request.columns)
     return BoundSearch(
         query=parsed,
         mapping=mapping,
-        schema=pa.schema([snapshot.schema.field(name) for name in wanted]),
+        schema=pa.schema([snapshot.schema.field(name) for name in names]),
         predicate=bind(snapshot, request.where),
         limit=request.limit,
         offset=request.offset,
@@ -200,7 +201,7 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
 
 
 def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
-    """Of the table; `_score` may be among those asked for, and comes anyway."""
+    """The columns of the table to return. `_score` may be requested and is always returned."""
     if columns is None or isinstance(columns, str) or SCORE in schema.names or SCORE not in columns:
         return check_columns(schema, columns)
     others = [name for name in columns if name != SCORE]
@@ -213,7 +214,7 @@ def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> tuple
     names = check_columns(schema, snippets)
     for name in names:
         if not pa.types.is_string(schema.field(name).type):
-            raise InvalidArgument(f"snippets are of string columns, and {name!r} has type {schema.field(name).type}")
+            raise InvalidArgument(f"snippets require string columns, and {name!r} has type {schema.field(name).type}")
     return tuple(names)
 
 
@@ -222,15 +223,15 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
     if order_by is None:
         return None
     if not isinstance(order_by, str):
-        raise InvalidArgument(f"order_by {order_by!r} is not a column's name")
+        raise InvalidArgument(f"order_by {order_by!r} is not a column name")
     name, descending = _ordered_column(schema, order_by)
     if is_nested(schema.field(name).type):
-        raise InvalidArgument(f"order_by {order_by!r} is for columns with an order, and {name!r} has type {schema.field(name).type}")
+        raise InvalidArgument(f"order_by {order_by!r} requires a sortable column, and {name!r} has type {schema.field(name).type}")
     return name, descending
 
 
 def _ordered_column(schema: pa.Schema, order_by: str) -> tuple[str, bool]:
-    if order_by in schema.names:  # also one with a space in its name
+    if order_by in schema.names:  # a column name may contain a space
         return order_by, False
     name, _, direction = order_by.strip().rpartition(" ")
     if direction.lower() not in ("asc", "desc"):

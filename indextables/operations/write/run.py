@@ -1,4 +1,4 @@
-"""Write: append and overwrite. Rows become splits wherever they are; the commit is made in one place."""
+"""Write: append and overwrite. Splits are written on any machine; one process makes the commit."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from indextables.values import Scalar
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """A write that was checked before any work: `task` goes to where the rows are, `commit` is called with what came back."""
+    """A checked write that has not started: `task` turns rows into splits on any machine, then `commit_write` commits their adds."""
 
     context: TableContext
-    base: Snapshot | None  # None: the table is made with the first commit
+    base: Snapshot | None  # None: the table is created before the commit
     metadata: Metadata
     task: SplitTask
     mode: str
     txn: Txn | None
-    touched_only: bool = False  # an overwrite replaces only the partitions that the new rows are in
+    touched_only: bool = False  # an overwrite replaces only the partitions that have new rows
 
     @property
     def is_done(self) -> bool:
-        """An earlier attempt committed this txn: there is nothing to write."""
+        """Whether an earlier attempt has committed this txn, so that there is nothing to write."""
         return self.base is not None and self.txn is not None and is_already_committed(self.txn, self.base.txns)
 
 
@@ -67,8 +67,8 @@ def prepare_write(
 ) -> PreparedWrite:
     """Checks everything that can be checked before rows are read.
 
-    `source` is the schema of the rows if it is known in advance. With `create` a missing table is created from it at the commit;
-    `partition_by` must agree with a table that exists.
+    `source` is the schema of the rows, if it is known in advance. With `create` a missing table is created with it before the commit;
+    `partition_by` must match an existing table.
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
@@ -104,7 +104,7 @@ def prepare_write(
 
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
-    """The whole write in this process."""
+    """Runs the complete write in this process."""
     started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
         return commit_write(prepared, [], started)
@@ -114,9 +114,9 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
 def commit_write(
     prepared: PreparedWrite, adds: Sequence[Add], started: Any = None, executor: Executor = in_threads
 ) -> tuple[Report, Snapshot]:
-    """Makes the splits part of the table; an append of no rows commits nothing. Where it fails, the error names them.
+    """Commits the splits, then runs the follow-up steps that the table's options enable through the executor.
 
-    What the table wants after a write follows at once, and is done by the executor.
+    An append without rows commits nothing. If the commit fails, the error names the uncommitted splits.
     """
     context = prepared.context
     report = started or reporter(prepared.mode, str(context.root), context.clock)
@@ -138,10 +138,13 @@ def commit_write(
 
 
 def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
-    """Another attempt committed the txn, maybe while this one wrote its splits."""
+    """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
-    warnings = [f"{txn.app_id} {txn.version} was committed before", *([describe_uncommitted([add.path for add in adds])] if adds else [])]
+    warnings = [
+        f"txn {txn.app_id} {txn.version} has already been committed",
+        *([describe_uncommitted([add.path for add in adds])] if adds else []),
+    ]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
     return result
@@ -149,7 +152,7 @@ def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: S
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """An overwrite replaces what the table holds (of the predicate) when the commit is made, not when it was planned."""
+    """Drafts the commit. An overwrite replaces all splits that are live (and match the predicate) at commit time."""
 
     prepared: PreparedWrite
     adds: Sequence[Add]
@@ -175,7 +178,7 @@ class _Build:
         return [Remove.of(add, now, data_change=True) for add in old]
 
     def _partition(self, add: Add) -> tuple[Scalar | None, ...]:
-        """As values: other writers spell the same value differently."""
+        """The partition of a split as typed values, since other writers may encode the same value differently."""
         task = self.prepared.task
         values = partition_row(add.partition_values, task.schema)
         return tuple(values.get(name) for name in task.partition_columns)
@@ -196,11 +199,11 @@ def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
 
 
 def _check_typemap(context: TableContext, base: Snapshot) -> None:
-    """Splits of one table are indexed in one way: a search would miss rows of those that are not."""
+    """Refuses indexing options that differ from the table's: a search would miss rows of splits that are indexed differently."""
     table = context.for_table(base).config.table
     for key, word in context.config.options.items():
         if key.startswith(COLUMN_PREFIXES) and table.get(key) != word:
-            raise ConfigError(f"option {key} = {word!r} differs from the table's, which was settled when it was created")
+            raise ConfigError(f"option {key} = {word!r} differs from the table's value, which cannot change after its creation")
 
 
 def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:
@@ -213,7 +216,7 @@ def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapsh
 
 
 def _create(context: TableContext, metadata: Metadata) -> Snapshot:
-    """Another writer may make the same table at the same moment: then its table is the one, if the rows fit."""
+    """Creates the table. If another writer creates it at the same time, its table is used if it has the same schema and partitions."""
     try:
         return write_version_zero(context, metadata)
     except TableExists:
@@ -223,13 +226,13 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
             snapshot.metadata.partition_columns,
         )
         if not same:
-            raise SchemaMismatch(f"another writer made a different table at {context.root} meanwhile") from None
+            raise SchemaMismatch(f"another writer created a different table at {context.root} at the same time") from None
         return snapshot
 
 
 def _required(source: pa.Schema | None) -> pa.Schema:
     if source is None:
-        raise InvalidArgument("a schema is needed to make a table")
+        raise InvalidArgument("creating a table requires a schema")
     return source
 
 

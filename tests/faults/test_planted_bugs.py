@@ -75,7 +75,7 @@ def purge_of_uncommitted_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def drop_that_deletes_splits_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(drop, "_parted", lambda log: ([], [file.path for file in log]))
+    patch.setattr(drop, "_deletion_order", lambda log: ([], [file.path for file in log]))
 
 
 def _in_two_commits(first: type, log: Any, base: Any, operation: str, build: Any, **more: Any) -> Any:
@@ -153,7 +153,7 @@ def purge_that_ignores_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 
 def purge_that_ignores_older_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purge_plan, "_listed_below", lambda *_: set())
+    patch.setattr(purge_plan, "_splits_in_older_bases", lambda *_: set())
 
 
 def purge_of_files_that_were_added_again(patch: pytest.MonkeyPatch) -> None:

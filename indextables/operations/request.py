@@ -58,7 +58,7 @@ def _check_names(name: str, value: Any) -> None:
         raise InvalidArgument(f"{name} {value!r} is not a list of column names")
 
 
-def whole(minimum: int, maximum: int = 2**31 - 1) -> ValueType:
+def integer(minimum: int, maximum: int = 2**31 - 1) -> ValueType:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             raise InvalidArgument(f"{name} {value!r} is not a whole number of at least {minimum}")

@@ -28,8 +28,8 @@ from indextables.operations.request import (
     Request,
     ValueType,
     choice,
+    integer,
     option,
-    whole,
 )
 
 _PYTHON, _TERMINAL, _JOB, _SQL, _AIRFLOW = Interface.PYTHON, Interface.TERMINAL, Interface.JOB, Interface.SQL, Interface.AIRFLOW
@@ -90,7 +90,7 @@ class Write(Request):
         only=_TERMINAL,
     )
     txn_app: str | None = option(TEXT, "With --txn-version: commit once under this name and number, however often it is retried.")
-    txn_version: int | None = option(whole(-(2**63), 2**63 - 1), "With --txn-app: the number.")
+    txn_version: int | None = option(integer(-(2**63), 2**63 - 1), "With --txn-app: the number.")
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
@@ -137,8 +137,8 @@ class MergeSplits(Request):
 
     target_size: str | int | None = option(SIZE, "Target size of a merged split, such as 100M.", default_from="merge.targetSize")
     where: str | None = option(PREDICATE, "Merge only the partitions that match; partition columns only.")
-    max_dest_splits: int | None = option(whole(1), "Maximum number of merged splits.")
-    max_source_splits: int | None = option(whole(2), "Maximum number of splits per merge.", default_from="merge.maxSourceSplitsPerMerge")
+    max_dest_splits: int | None = option(integer(1), "Maximum number of merged splits.")
+    max_source_splits: int | None = option(integer(2), "Maximum number of splits per merge.", default_from="merge.maxSourceSplitsPerMerge")
     dry_run: bool = _dry_run(_EVERYWHERE & ~_SQL)
 
 
@@ -258,8 +258,8 @@ class History(Request):
 class Changes(Request):
     """List the splits that were added and removed between two versions."""
 
-    start: int = option(whole(-1, 2**63 - 1), "Changes after this version; -1 includes the first version.", -1)
-    end: int | None = option(whole(0, 2**63 - 1), "Up to and including this version, by default the newest.")
+    start: int = option(integer(-1, 2**63 - 1), "Changes after this version; -1 includes the first version.", -1)
+    end: int | None = option(integer(0, 2**63 - 1), "Up to and including this version, by default the newest.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class Scan(Request):
 
     where: str | None = option(PREDICATE, _WHERE)
     columns: Sequence[str] | None = option(COLUMNS, "Only these columns.")
-    limit: int | None = option(whole(0), "Maximum number of rows.", only=_TERMINAL)
+    limit: int | None = option(integer(0), "Maximum number of rows.", only=_TERMINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +285,9 @@ class Search(Request):
     query: str = option(QUERY, 'Such as "connection AND refused" or "message:(timeout OR refused)".', required=True, is_positional=True)
     columns: Sequence[str] | None = option(COLUMNS, "Only these columns.")
     where: str | None = option(PREDICATE, _WHERE)
-    limit: int = option(whole(1), "Maximum number of rows.", 10)
+    limit: int = option(integer(1), "Maximum number of rows.", 10)
     order_by: str | None = option(COLUMN, 'Order by this column instead of the score; "ts desc" for descending order.')
-    offset: int = option(whole(0), "Number of rows to skip.", 0)
+    offset: int = option(integer(0), "Number of rows to skip.", 0)
     snippets: Sequence[str] | None = option(COLUMNS, "Show the best passage of these columns with the matching words marked.")
 
 

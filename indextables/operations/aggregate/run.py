@@ -45,7 +45,7 @@ class Plan:
     predicate: Predicate | None
     query: ParsedQuery | None
     schema: pa.Schema  # of the table
-    whole: frozenset[str]  # paths of splits whose rows all match the predicate
+    fully_matching: frozenset[str]  # paths of splits whose rows all match the predicate
 
     @property
     def keys(self) -> list[str]:
@@ -91,7 +91,7 @@ def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[lis
     """The aggregates of splits that the log alone determines, and the splits to read."""
     facts, unread = [], []
     for add in files:
-        whole = plan.query is None and add.path in plan.whole
+        whole = plan.query is None and add.path in plan.fully_matching
         found = aggregate_from_log(add, snapshot, plan.groups, plan.measures, LiveSplit.of(snapshot, add).known_rows) if whole else None
         if found is None:
             unread.append(add)
@@ -103,7 +103,7 @@ def _from_log(snapshot: Snapshot, files: Sequence[Add], plan: Plan) -> tuple[lis
 def _counted(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> list[SplitAggregate] | None:
     """The aggregate of a query's hits in a split, computed by tantivy without reading rows; None if that would not be exact."""
     counts = [measure for measure in plan.measures if measure.column is None]
-    if plan.query is None or add.path not in plan.whole or aggregate_from_log(add, snapshot, plan.groups, [], 0) is None:
+    if plan.query is None or add.path not in plan.fully_matching or aggregate_from_log(add, snapshot, plan.groups, [], 0) is None:
         return None
     columns = list(dict.fromkeys(measure.column for measure in plan.measures if measure.column is not None))
     found = LiveSplit.of(snapshot, add).open(context).numbers(plan.query, columns)
@@ -143,7 +143,7 @@ def _key_columns(plan: Plan, chunk: pa.Table) -> dict[str, Any]:
 
 def _chunks(context: TableContext, snapshot: Snapshot, add: Add, plan: Plan) -> Iterator[pa.Table]:
     """The selected rows of a split with the needed columns."""
-    predicate = None if add.path in plan.whole else plan.predicate
+    predicate = None if add.path in plan.fully_matching else plan.predicate
     rows = LiveSplit.of(snapshot, add).open(context)
     if plan.query is None:
         return rows.chunks(plan.columns, predicate)

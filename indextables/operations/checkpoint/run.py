@@ -235,16 +235,16 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     is_new = snapshot.checkpoint != snapshot.version  # then files this process has verified before are not read again
     only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
     is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, skip_verified=is_new)
-    whole = without_broken_states(context.log, snapshot) if is_broken else snapshot
-    if whole.checkpoint == whole.version and (is_broken or only is None):
-        whole = replace(whole, checkpoint=None)  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
-    if whole.checkpoint == whole.version and not _is_pointed_to(bound, whole.version):
-        whole = replace(whole, checkpoint=None)  # write it again, together with the pointer
+    target = without_broken_states(context.log, snapshot) if is_broken else snapshot
+    if target.checkpoint == target.version and (is_broken or only is None):
+        target = replace(target, checkpoint=None)  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
+    if target.checkpoint == target.version and not _is_pointed_to(bound, target.version):
+        target = replace(target, checkpoint=None)  # write it again, together with the pointer
     if request.compact and bound.config.get("state.format") == "avro":
-        whole = replace(whole, checkpoint=None)
+        target = replace(target, checkpoint=None)
     if request.dry_run:
-        return _dry_run_report(bound, whole, alone=is_broken, clean=clean)
-    ready, before = prepare(bound, whole, alone=is_broken)
+        return _dry_run_report(bound, target, alone=is_broken, clean=clean)
+    ready, before = prepare(bound, target, alone=is_broken)
     clean = clean and not is_foreign(ready.protocol)
     return run(bound, ready, checkpoint_contents(bound, ready), compact=request.compact, clean=clean, before=before)
 

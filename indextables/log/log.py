@@ -100,9 +100,9 @@ class TransactionLog:
 
     def look(self, after: int | None = None) -> names.LogListing:
         """Lists the folder without the cache; with `after`, only names that sort after the file of that version."""
-        if after is None or after < 0:
-            return names.LogListing.of_entries(self.store.list(LOG_FOLDER))
-        return names.LogListing.of_entries(self.store.list(LOG_FOLDER, names.version_path(after)), after + 1)
+        since = 0 if after is None else max(0, after + 1)
+        entries = self.store.list(LOG_FOLDER, names.version_path(since - 1) if since else None)
+        return names.LogListing.of_stamps(((entry.path, entry.size, entry.modified_ms) for entry in entries), since)
 
     def is_unchanged(self, anchor: Anchor, listing: names.LogListing) -> bool:
         """Whether the anchor file is unchanged. Its bytes are read, since a table that was created again at once may have equal times."""

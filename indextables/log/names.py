@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from indextables.paths import LOG_FOLDER
-from indextables.storage import Entry
 
 POINTER = "_last_checkpoint"
 PARQUET_FOLDER = "_checkpoints"
@@ -83,8 +82,9 @@ class LogListing:
     since: int = 0  # versions and JSON checkpoints before this one were not listed
 
     @classmethod
-    def of_entries(cls, entries: Iterable[Entry], since: int = 0) -> LogListing:
-        stamps = {entry.path.removeprefix(LOG_FOLDER + "/"): (entry.size, entry.modified_ms) for entry in entries}
+    def of_stamps(cls, files: Iterable[tuple[str, int, int]], since: int = 0) -> LogListing:
+        """From path in the table, size and time of each file."""
+        stamps = {path.removeprefix(LOG_FOLDER + "/"): (size, modified_ms) for path, size, modified_ms in files}
         found = cls.of(stamps)
         return cls(found.versions, found.checkpoints, found.has_pointer, found.states, found.parquets, stamps, since)
 

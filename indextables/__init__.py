@@ -15,7 +15,7 @@ from importlib import import_module
 
 from indextables.version import __version__
 
-TYPE_CHECKING = False  # as type checkers understand it; typing itself takes longer to import than all of this
+TYPE_CHECKING = False  # type checkers take this for True; importing `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
     from typing import Any
 

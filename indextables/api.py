@@ -1,4 +1,4 @@
-"""The Python door: create, open, and a handle with one method per verb."""
+"""The Python interface: functions to create and open tables, and a handle with one method per verb."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _HISTORY = pa.schema(
 
 
 class Table:
-    """A table at one version, which is what reading shows.
+    """A handle on one version of a table; reads show that version.
 
-    Writing and maintenance start from the newest version and leave the handle at what they committed.
+    Writing and maintenance start from the newest version and move the handle to the version they commit.
     """
 
     def __init__(self, context: TableContext, snapshot: Snapshot) -> None:
@@ -83,28 +83,28 @@ class Table:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The table's options; what the log keeps beside them, how splits are indexed, is in `metadata.configuration`."""
+        """The table's options, without the index mappings that `metadata.configuration` also holds."""
         return {key: text for key, text in self._snapshot.metadata.configuration.items() if not key.startswith(MAPPING_PREFIX)}
 
     @property
     def warnings(self) -> list[str]:
-        """What reading this version has to work around: a broken checkpoint, a gap, a bad option in the table's configuration."""
+        """Problems that reading this version works around: a broken checkpoint, a gap, a bad option in the table's configuration."""
         snapshot = self._snapshot
         config = fitting(self._context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns)
         return [*self._snapshot.warnings, *config.warnings]
 
     def refresh(self, max_staleness: float = 0) -> Table:
-        """Moves this handle to the newest version, or to one that was the newest no longer ago than `max_staleness` seconds."""
+        """Moves this handle to the newest version, or to one that was the newest at most `max_staleness` seconds ago."""
         self._snapshot = self._context.newest(self._snapshot, _seconds(max_staleness))
         return self
 
     def files(self, where: str | None = None) -> pa.Table:
-        """The live splits, of which `where` leaves those that may hold a matching row."""
+        """The live splits; with `where`, only those that may hold a matching row."""
         predicate = bind(self._snapshot, where)
         return public_table(self._context.load(self._snapshot, predicate), predicate)
 
     def explain(self, where: str | None = None, query: str | None = None) -> Explain:
-        """What a scan or search with these arguments would read, and what left the rest out."""
+        """What a scan or search with these arguments would read, and why it skips the rest."""
         return explain_filter(verbs.Explain(where, query), self._context, self._snapshot)
 
     def history(self) -> pa.Table:
@@ -117,14 +117,14 @@ class Table:
         return pa.Table.from_pylist(rows, schema=_HISTORY)
 
     def changes(self, start: int, end: int | None = None) -> pa.Table:
-        """The splits that came and went after version `start`, up to and with `end`: by default the version of this handle."""
+        """The splits added and removed after version `start`, up to and including `end` (default: the version of this handle)."""
         is_later = isinstance(end, int) and end > self.version
         newest = self._context.newest(self._snapshot) if is_later else self._snapshot
         return read_changes(self._context.log, start, self.version if end is None else end, newest.version)
 
     @property
     def log(self) -> TableLog:
-        """The transaction log's own door."""
+        """Low-level access to the transaction log."""
         return TableLog(self)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
@@ -143,10 +143,10 @@ class Table:
         offset: int = 0,
         snippets: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The best rows for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally with `desc`.
+        """The best matches for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally followed by `desc`.
 
-        Scores are BM25 over all rows that are searched, however many splits they lie in. `snippets` names text columns, of which `_snippet`
-        shows the place that fits best, the words found between `**`.
+        Scores are BM25 over all searched rows, whatever split they are in. `snippets` names text columns: `_snippet` shows the best passage
+        of each, with the matching words between `**`.
         """
         return search(verbs.Search(query, columns, where, limit, order_by, offset, snippets), self._context, self._snapshot)
 
@@ -157,20 +157,20 @@ class Table:
         where: str | None = None,
         query: str | None = None,
     ) -> pa.Table:
-        """One row per group of the rows that match `where` and `query`; one row in all without `group_by`.
+        """Aggregates the rows that match `where` and `query`: one row per group, or a single row without `group_by`.
 
-        `aggs` is name -> (function, column): count (also of `*`), count_distinct, sum, min, max, avg. `group_by` is a list of columns, or
-        name -> column, ("histogram", column, width) or ("date_histogram", column, "15m"), where the interval may also be a number of w,
-        month, quarter or year.
+        `aggs` maps a name to (function, column); functions are count (also of `*`), count_distinct, sum, min, max and avg. `group_by` is a
+        list of columns, or maps a name to a column, ("histogram", column, width) or ("date_histogram", column, "15m"); intervals may also
+        be given in w, month, quarter or year.
         """
         return aggregate(verbs.Aggregate(aggs, group_by, where, query), self._context, self._snapshot)
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
-        """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` it is committed once, whoever retries."""
+        """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` the write is committed once, even if retried."""
         return self._write(data, verbs.Write(**verbs.txn_options(txn)))
 
     def overwrite(self, data: Any, where: str | None = None, *, txn: tuple[str, int] | None = None) -> Report:
-        """Replaces all rows, or those of the partitions that `where` names."""
+        """Replaces all rows, or only those of the partitions that match `where`."""
         return self._write(data, verbs.Write(mode="overwrite", where=where, **verbs.txn_options(txn)))
 
     def merge_splits(
@@ -181,9 +181,9 @@ class Table:
         max_source_splits: int | None = None,
         dry_run: bool = False,
     ) -> Report:
-        """Turns small splits of a partition into large ones; `where` chooses partitions.
+        """Combines small splits of a partition into larger ones; `where` selects partitions.
 
-        Without `target_size` and `max_source_splits` they are `merge.targetSize` (5G) and `merge.maxSourceSplitsPerMerge` (1000).
+        `target_size` defaults to the option `merge.targetSize` (5G), `max_source_splits` to `merge.maxSourceSplitsPerMerge` (1000).
         """
         request = verbs.MergeSplits(target_size, where, max_dest_splits, max_source_splits, dry_run)
         report, snapshot = merge_splits(request, self._context, self._context.newest(self._snapshot))
@@ -192,21 +192,21 @@ class Table:
         return report
 
     def checkpoint(self, dry_run: bool = False) -> Report:
-        """Writes the newest version's state into one file. With `dry_run` it only reports what would be written and deleted."""
+        """Writes a checkpoint of the newest version. With `dry_run` it only reports what would be written and deleted."""
         report = checkpoint(verbs.Checkpoint(dry_run=dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.snapshot()
         return report
 
     def purge(self, older_than: str = limits.OLDER_THAN, log_retention: str | None = None, dry_run: bool = False) -> Report:
-        """Deletes what was removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint stands for.
+        """Deletes splits removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint covers.
 
-        Without `log_retention` those are kept for `purge.txLogRetentionHours`, 30 days by default.
+        `log_retention` defaults to the option `purge.txLogRetentionHours` (30 days).
         """
         return purge(verbs.Purge(older_than, log_retention, dry_run), self._context)
 
     def metrics(self) -> dict[str, int | float | None]:
-        """What this process did with the table, how often its cache served, and how many versions there are since which checkpoint."""
+        """Counters of this process for the table, hit rates of its cache, and the number of versions since the last checkpoint."""
         context = self._context
         listing = context.log.listing()
         last = max(listing.bases, default=None)
@@ -219,27 +219,27 @@ class Table:
         }
 
     def drop_partitions(self, where: str) -> Report:
-        """Removes the partitions that `where` names from the table; purge deletes their files later."""
+        """Removes the partitions that match `where` from the table; purge deletes their files later."""
         report, self._snapshot = drop_partitions(verbs.DropPartitions(where), self._context, self._snapshot)
         return report
 
     def truncate_history(self, dry_run: bool = False) -> Report:
-        """Leaves nothing of the log but its newest version, in a checkpoint, and version 0; splits stay for purge to judge."""
+        """Reduces the log to version 0 and a checkpoint of the newest version. Splits are kept: deleting them is left to purge."""
         report = truncate_history(verbs.TruncateHistory(dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.newest(self._snapshot)
         return report
 
     def verify(self, deep: bool = False, executor: Executor = verbs.Verify.workload.threads) -> list[Finding]:
-        """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty where all is well."""
+        """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. No findings: all is well."""
         return verify(verbs.Verify(deep), self._context, self._snapshot, executor)
 
     def doctor(self) -> list[Finding]:
-        """What is wrong with the table at its newest version, and the command that mends it; changes nothing."""
+        """What is wrong with the newest version of the table, each with the command that fixes it; changes nothing."""
         return doctor(self._context)
 
     def health(self) -> dict[str, Any]:
-        """The doctor's findings and the table's figures, as one document."""
+        """The findings of `doctor` and the table's figures, as one document."""
         return health(self._context)
 
     def describe(self) -> dict[str, Any]:
@@ -259,11 +259,11 @@ class Table:
         }
 
     def describe_state(self) -> dict[str, Any]:
-        """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is to be compacted."""
+        """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is due for compaction."""
         return describe_state(self._context)
 
     def describe_log(self, include_all: bool = False) -> pa.Table:
-        """The actions of the newest checkpoint and the versions after it; with `include_all` of every version that is retained."""
+        """The actions of the newest checkpoint and the versions after it; with `include_all`, of every retained version."""
         return describe_log(self._context, include_all=include_all)
 
     def _write(self, data: Any, request: verbs.Write) -> Report:
@@ -275,29 +275,29 @@ class Table:
 
 
 class TableLog:
-    """What can be done with a table's log itself. A commit moves the handle it belongs to."""
+    """Low-level access to the log of a table. A commit moves the table handle it was taken from."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def commit(self, actions: Iterable[Action | Mapping[str, Any]], operation: str = "commit") -> int | None:
-        """Commits typed actions, or dicts as the log spells them (`{"add": {…}}`), and gives the version.
+        """Commits typed actions, or dicts as in the log (`{"add": {…}}`), and returns the version.
 
-        With a `txn` among them it is committed once, whoever retries: then the first one's version, or None once that is not known.
+        With a `txn` action the commit happens once, even if retried: a repeat returns the first one's version, or None if that has expired.
         """
         table = self._table
         version, table._snapshot = commit_actions(table._context, table._snapshot, actions, operation)
         return version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int | None:
-        """Raises the table's minimum versions, never down; the version committed, or None where it is at or above them already."""
+        """Raises the table's minimum protocol versions, never lowers them; returns the version committed, or None if nothing changes."""
         table = self._table
         outcome = upgrade_protocol(table._context, table._snapshot, reader, writer)
         table._snapshot = outcome.snapshot
         return outcome.version
 
     def record_skipped_file(self, path: str, reason: str, operation: str = "merge_splits", cooldown_hours: float | None = None) -> int:
-        """Keeps a live split out of merges until its cooldown is over (24 hours by default), and gives the version of that commit."""
+        """Keeps a live split out of merges until its cooldown ends (24 hours by default), and returns the version committed."""
         table = self._table
         outcome = record_skipped_file(table._context, table._snapshot, path, reason, operation, cooldown_hours)
         table._snapshot = outcome.snapshot
@@ -305,38 +305,38 @@ class TableLog:
         return outcome.version
 
     def files_in_cooldown(self) -> dict[str, int]:
-        """The splits that merges leave alone now, and until when (ms since the epoch)."""
+        """The splits that merges skip at present, and until when (ms since the epoch)."""
         return cooldown.files_in_cooldown(self._table._snapshot, self._table._context.clock.now_ms())
 
     def is_in_cooldown(self, path: str) -> bool:
         return self._table._context.root.relative(path) in self.files_in_cooldown()
 
     def actions(self, version: int) -> list[dict[str, Any]]:
-        """What a version says, as it spells it; unknown actions included."""
+        """The actions of a version as written, including unknown ones."""
         return self._table._context.log.raw_lines(_version(version))
 
     def cache_stats(self) -> dict[str, float]:
-        """What part of the questions this process's cache of the log could answer, by kind (`filesHitRate` …); empty where it is off."""
+        """Hit rates of this process's log cache by kind (`filesHitRate` …); empty if the cache is off."""
         return self._table._context.log.cache_stats()
 
     def invalidate_cache(self, kind: str | None = None) -> None:
-        """Makes the next reading go to the store: of everything, or of `protocol`, `metadata` or `versions` only."""
+        """Makes the next read go to the store: for everything, or for `protocol`, `metadata` or `versions` only."""
         if kind not in (None, "protocol", "metadata", "versions"):
             raise InvalidArgument(f"cache kind {kind!r} is none of protocol, metadata, versions")
         self._table._context.log.invalidate_cache(kind)
 
     def close(self) -> None:
-        """Lets go of all that this process keeps of the log. The table stays usable; what it needs next is read anew."""
+        """Releases everything this process caches of the log. The table stays usable and reads again what it needs."""
         self._table._context.log.close()
 
 
 def create_table(
     path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> Table:
-    """Makes an empty table; its options are kept in its configuration. TableExists if there is one."""
+    """Creates an empty table; `options` are stored in its configuration. TableExists if there is one."""
     if not isinstance(schema, pa.Schema):
         raise InvalidArgument(
-            f"a table is made from a pyarrow.Schema, not from {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"
+            f"the schema of a table is a pyarrow.Schema, not {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"
         )
     request = verbs.Create(partition_by=partition_by)
     context = TableContext.at(path, options, clock)
@@ -353,7 +353,7 @@ def open_table(
 ) -> Table:
     """The table at its newest version, at `version`, or as it was at `timestamp`.
 
-    With `max_staleness` (seconds) the newest version may be one that this process saw no longer ago, without looking again.
+    With `max_staleness` (seconds), a newest version that this process saw at most so long ago is used without asking the store again.
     """
     if version is not None and timestamp is not None:
         raise InvalidArgument("give a version or a timestamp, not both")
@@ -366,17 +366,17 @@ def open_table(
 
 
 def drop_table(path: Path, *, confirm: bool = False, options: Options | None = None) -> Report:
-    """Deletes the table for good, with its log and splits; asks for `confirm=True`."""
+    """Deletes the table permanently, with its log and splits; requires `confirm=True`."""
     return drop(verbs.Drop(confirm), TableContext.at(path, options))
 
 
 def repair_log(source: Path, destination: Path, options: Options | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
-    """Writes a new log of the splits that are valid into the folder `destination`; nothing of the source changes."""
+    """Writes a new log of the valid splits into the folder `destination`; the source is not changed."""
     return repair(verbs.Repair(str(destination)), source, options, clock)
 
 
 def exists(path: Path, options: Options | None = None) -> bool:
-    """Whether a table is there, readable or not."""
+    """Whether there is a table at the path, readable or not."""
     return not TableContext.at(path, options).log.listing().is_empty
 
 

@@ -1,4 +1,4 @@
-"""Command lines of verbs, for the terminal and for jobs: arguments from the options of a request, and the request from the arguments."""
+"""Command lines for the terminal and for jobs: parser arguments from the options of a request, and the request from the arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DASHED = re.compile(r"-[^-0-9=]")
 
 
 class Parser(argparse.ArgumentParser):
-    """One line for a usage error, as for every other error."""
+    """Prints a usage error as one line, like every other error."""
 
     given: Sequence[str] = ()
 
@@ -28,19 +28,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         takes_query = any(action.metavar == "QUERY" and not action.option_strings for action in self._actions)
         if takes_query and (message.endswith("required: QUERY") or message.startswith("argument -o/--option:")):
-            message += self._dashed()
+            message += self._dash_hint()
         print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(USAGE)
 
-    def _dashed(self) -> str:
-        """`-payments` is a query that looks like an option, and `-outage` like `-o`."""
+    def _dash_hint(self) -> str:
+        """A hint for queries that look like an option: `-payments`, or `-outage`, which reads as `-o`."""
         words = (word for word in self.given if _DASHED.match(word) and word not in self._option_string_actions)
         return "".join(f"; if {word!r} is the query, write -- before it" for word in list(words)[:1])
 
 
 def add_option(parser: argparse.ArgumentParser, *flags: str) -> None:
-    """For commands and jobs alike: KEY=VALUE, any number of times."""
-    parser.add_argument(*flags, action="append", type=_pair, default=[], metavar="KEY=VALUE", help="an option; any number of times")
+    """Adds the argument for configuration options, KEY=VALUE, which may be repeated."""
+    parser.add_argument(*flags, action="append", type=_pair, default=[], metavar="KEY=VALUE", help="set an option; may be repeated")
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -51,12 +51,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options by key; the last one counts where a key is given twice."""
+    """The options by key; the last value wins if a key is given twice."""
     return dict(arguments.option)
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: type[Request], interface: Interface, without: Collection[str] = ()) -> None:
-    """An argument for each option that the interface offers."""
+    """Adds an argument for each option that the interface offers, except those in `without`."""
     for option in verb.options(interface):
         if option.name not in without:
             _add_argument(parser, option, interface)
@@ -78,16 +78,16 @@ def _add_argument(parser: argparse.ArgumentParser, option: Option, interface: In
         parser.add_argument(option.flag(interface), dest=option.name, default=option.default, required=option.required, **given)
 
 
-def request_of(verb: type[AnyRequest], arguments: argparse.Namespace, interface: Interface, **settled: Any) -> AnyRequest:
-    """The request of a command line; InvalidArgument for a value that is not well formed. `settled` are not taken from the arguments."""
+def request_of(verb: type[AnyRequest], arguments: argparse.Namespace, interface: Interface, **overrides: Any) -> AnyRequest:
+    """The request of a command line; InvalidArgument for a malformed value. `overrides` take precedence over the arguments."""
     given = {option.name: getattr(arguments, option.name) for option in verb.options(interface) if hasattr(arguments, option.name)}
     try:
-        return verb(**given | settled)
+        return verb(**given | overrides)
     except InvalidArgument as error:
         raise InvalidArgument(_with_flags(str(error), verb, interface)) from None
 
 
 def _with_flags(message: str, verb: type[Request], interface: Interface) -> str:
-    """The message with the names of options as they stand on the command line; what is quoted is a value and stays."""
+    """The message with option names as spelled on the command line; quoted words are values and stay as they are."""
     flags = {option.name: option.name if option.is_positional else option.flag(interface) for option in verb.options(interface)}
     return re.sub(r"'[^']*'|\w+", lambda word: flags.get(word[0], word[0]), message)

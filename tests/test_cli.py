@@ -1,4 +1,4 @@
-"""The terminal, for people and for programs: outputs, exit codes, and one clear line for every bad input."""
+"""The terminal, for people and for programs: output, exit codes, and one clear line for every bad input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from indextables.config import KEYS, PREFIX
 from indextables.rows import sources
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
-AT_ONCE = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
+WITHOUT_RETENTION = ("--older-than", "0s", "-o", "purge.retentionCheckEnabled=false")
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
@@ -48,7 +48,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data.parquet"
 
 
-def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_as_json(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     t = tmp_path / "t"
     made = as_json(capsys, "create", t, "--like", data, "--partition-by", "date")
     assert (made["version"], made["num_files"], made["partition_columns"]) == (0, 0, ["date"])
@@ -63,7 +63,7 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert [explained[name] for name in ("files_considered", "files_pruned_by_partition", "files_skipped_by_stats")] == [4, 2, 2]
     found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", "id,message")
     assert set(found[0]) == {"id", "message", "_score"}
-    for columns in ("_score", "message,_score,id"):  # comes anyway, and may be asked for
+    for columns in ("_score", "message,_score,id"):  # always returned, and may be requested
         rows_found = as_json(capsys, "search", t, "connection AND refused", "--limit", 3, "--columns", columns)
         assert rows_found == [{name: row[name] for name in (*columns.replace("_score", "").split(","), "_score") if name} for row in found]
     scanned = as_json(capsys, "scan", t, "--where", "id = 7", "--columns", "id,ts,date,latency")
@@ -74,8 +74,8 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert as_json(capsys, "merge-splits", t)["version"] == 3
     assert as_json(capsys, "merge-splits", t)["status"] == "no_action"
     assert as_json(capsys, "checkpoint", t)["metrics"]["num_files"] == 2
-    assert {step["kind"] for step in as_json(capsys, "purge", t, *AT_ONCE, "--dry-run")["plan"]} == {"split"}
-    assert as_json(capsys, "purge", t, *AT_ONCE)["metrics"]["files_deleted"] == 4
+    assert {step["kind"] for step in as_json(capsys, "purge", t, *WITHOUT_RETENTION, "--dry-run")["plan"]} == {"split"}
+    assert as_json(capsys, "purge", t, *WITHOUT_RETENTION)["metrics"]["files_deleted"] == 4
     described = as_json(capsys, "describe", t)
     assert set(described) == {
         "path", "version", "num_files", "num_records", "size_bytes", "partition_columns", "schema", "protocol", "configuration", "metrics",
@@ -86,7 +86,7 @@ def test_the_whole_road(tmp_path: Path, data: Path, capsys: pytest.CaptureFixtur
     assert as_json(capsys, "describe", t, "--version", 1)["num_records"] == 40
 
 
-def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     t = tmp_path / "t"
     make(t, appends=2)
     expectations = {
@@ -100,7 +100,7 @@ def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("merge-splits", t, "--dry-run"): "would: merge 2 splits of date=2024-01-01, 10 rows",
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
-        ("purge", t, *AT_ONCE, "--dry-run"): "would: delete date=",
+        ("purge", t, *WITHOUT_RETENTION, "--dry-run"): "would: delete date=",
         ("purge", t): "\n  no split was removed longer ago than 7d, and no file of the log has expired\n",
         ("merge-splits", t, "--target-size", "3M"): "\n  a merge takes two or more splits of one partition, each below 45% of 3.0 MiB\n",
     }
@@ -142,10 +142,10 @@ def test_standard_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_standard_input_is_told_by_its_beginning(
+def test_the_format_of_standard_input_is_detected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    """Both into a new table, whose types are found in the data, and into one that has types; a byte order mark is no data."""
+    """Into a new table, whose types are inferred, and into an existing one; a byte order mark is not data."""
     rows = pa.table({"id": [1, 2], "day": pa.array([19_000, None], pa.date32())})
     sink = io.BytesIO()
     if form == "parquet":
@@ -168,8 +168,8 @@ def test_standard_input_is_told_by_its_beginning(
         }
 
 
-def test_a_bad_value_of_a_csv_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Column, row and value, wherever in the file it is; the table stays as it is."""
+def test_an_error_names_the_bad_value_of_a_csv_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its column and row, wherever it is in the file; the table is not changed."""
     it.create(tmp_path / "t", pa.schema([("m", pa.string()), ("id", pa.int64())]))
     for before in (1, 150_000):  # in the first block, and in a later one
         line = '"a stack\ntrace of some length: ' + "x" * 120 + '",7\n'
@@ -179,8 +179,8 @@ def test_a_bad_value_of_a_csv_file_is_named(tmp_path: Path, capsys: pytest.Captu
     assert it.open(tmp_path / "t").version == 0
 
 
-def test_lines_of_json_are_streamed(tmp_path: Path) -> None:
-    """Into a table whose types are known: memory does not grow with the file."""
+def test_json_lines_are_streamed(tmp_path: Path) -> None:
+    """Into a table whose types are known, so that memory does not grow with the file."""
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("none", pa.string())])
     lines = [json.dumps({"id": n, "ts": "2024-01-01T00:00:00.5Z" if n % 2 else None}) for n in range(110_000)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
@@ -192,7 +192,7 @@ def test_lines_of_json_are_streamed(tmp_path: Path) -> None:
     assert found.column("ts").null_count == 55_000
 
 
-def test_create_by_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_with_a_spark_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "schema.json").write_text('{"type":"struct","fields":[{"name":"a","type":"long","nullable":false,"metadata":{}}]}')
     as_json(capsys, "create", tmp_path / "t", "--schema", tmp_path / "schema.json", "-o", "merge.targetSize=200M")
     table = it.open(tmp_path / "t")
@@ -244,7 +244,7 @@ BAD: list[tuple[int, str, list[str]]] = [
         "partition columns nope not found in schema; it has id, ts",
         ["append", "{new}", "{tmp}/data.parquet", "--create", "--partition-by", "nope"],
     ),
-    (2, "for good; add --confirm if", ["drop", "{t}"]),
+    (2, "deletes the table permanently; add --confirm to do so", ["drop", "{t}"]),
     (2, "error: the query is empty\n", ["search", "{t}", ""]),
     (2, "required: QUERY; if '-payments' is the query, write -- before it", ["search", "{t}", "-payments"]),
     (
@@ -254,7 +254,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     ),
     (2, "required: QUERY (see", ["search", "{t}", "--limit", "-3", "-o", "a=b"]),
     (2, "COLUMN:SIZE", ["aggregate", "{t}", "--agg", "n=count:*", "--group-by", "h=histogram:id"]),
-    (2, "do not go together", ["scan", "{t}", "--json", "--format", "csv"]),
+    (2, "--json excludes --format csv; give one of the two", ["scan", "{t}", "--json", "--format", "csv"]),
     (2, "'xml'", ["scan", "{t}", "--format", "xml"]),
     (2, "snippets", ["search", "{t}", "x", "--snippets", "id"]),
     (78, "'nosuch.key'", ["count", "{t}", "-o", "nosuch.key=1"]),
@@ -267,7 +267,7 @@ BAD: list[tuple[int, str, list[str]]] = [
 
 @pytest.mark.parametrize(("code", "named", "argv"), BAD)
 def test_bad_input(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], code: int, named: str, argv: list[str]) -> None:
-    """One line naming the value, the documented code, and everything as it was."""
+    """One line that names the value, the documented exit code, and no file is changed."""
     make(tmp_path / "t", appends=1)
     make(tmp_path / "newer")
     version_file(tmp_path / "newer", 1).write_text('{"protocol":{"minReaderVersion":9,"minWriterVersion":9}}\n')
@@ -288,7 +288,7 @@ def test_bad_input(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str
     assert tree(tmp_path) == before
 
 
-def test_an_option_without_a_value_is_a_usage_error_of_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_without_a_value_is_a_usage_error_for_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--help")
     verbs = re.findall(r"^    ([a-z-]+) ", out, re.MULTILINE)
     assert {"append", "sql", "doctor", "config"} <= set(verbs)
@@ -305,8 +305,8 @@ def test_debug_shows_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "Traceback" in err
 
 
-def test_as_a_process(tmp_path: Path) -> None:
-    """Broken pipes, `python -m`, and a terminal-less run that says nothing but its answer."""
+def test_the_program_as_a_process(tmp_path: Path) -> None:
+    """Broken pipes, `python -m`, and a run without a terminal, which prints nothing but its result."""
     make(tmp_path / "t", appends=1, each=2000)
     command = f"{sys.executable} -m indextables scan {tmp_path / 't'} --json | head -c 100"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
@@ -316,8 +316,8 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert version.stdout == f"indextables {it.__version__}\n"
 
 
-def test_a_filter_does_not_wait_for_pandas(tmp_path: Path) -> None:
-    """Arrow would import it, where it is installed, at the first comparison: a second of each command."""
+def test_a_filter_does_not_import_pandas(tmp_path: Path) -> None:
+    """Arrow would import it at the first comparison, if installed, which adds a second to each command."""
     make(tmp_path / "t", appends=1, each=10)
     command = "import sys; from indextables.cli.main import main; code = main(); print(code, 'pandas' in sys.modules, file=sys.stderr)"
     for arguments in (["count", tmp_path / "t", "--where", "id > 3"], ["search", tmp_path / "t", "nothing"], ["files", tmp_path / "t"]):
@@ -325,7 +325,7 @@ def test_a_filter_does_not_wait_for_pandas(tmp_path: Path) -> None:
         assert done.stderr == "0 False\n"
 
 
-def test_csv_words_stay_words_and_lines_may_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_text_is_taken_literally_and_may_contain_line_breaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
     trace = '"Traceback:\n  at ""x"", y"'
     words = ["NA", "null", "nan", "", '""', *[trace] * 60_000]
@@ -335,12 +335,12 @@ def test_csv_words_stay_words_and_lines_may_break(tmp_path: Path, capsys: pytest
     assert found == ["NA", "null", "nan", None, "", 'Traceback:\n  at "x", y']
 
 
-def test_a_long_row_of_jsonl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_row_of_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.jsonl").write_text(json.dumps({"id": 1, "m": "a " * 1_500_000}) + "\n" + '{"id": 2, "m": "b"}\n')
     assert as_json(capsys, "append", tmp_path / "t", tmp_path / "x.jsonl", "--create")["metrics"]["rows_written"] == 2
 
 
-def test_times_that_python_has_no_room_for_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_that_python_cannot_represent_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = it.create(tmp_path / "t", pa.schema([("d", pa.date32()), ("t", pa.timestamp("us"))]))
     far = pa.array([4_000_000, None], pa.int32()).view(pa.date32()), pa.array([2**62, 0], pa.int64()).view(pa.timestamp("us"))
     table.append(pa.table({"d": far[0], "t": far[1]}))
@@ -348,7 +348,7 @@ def test_times_that_python_has_no_room_for_are_shown(tmp_path: Path, capsys: pyt
     assert shown == [{"d": "12921-08-18", "t": f"<value out of range: {2**62}>"}, {"d": None, "t": "1970-01-01T00:00:00"}]
 
 
-def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timestamps_in_epoch_milliseconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=2)
     moments = {entry["version"]: int(entry["timestamp"].timestamp() * 1000 + 0.5) for entry in table.history().to_pylist()}
     assert as_json(capsys, "count", tmp_path / "t", "--timestamp", moments[2]) == {"count": 20}
@@ -360,19 +360,21 @@ def test_epoch_milliseconds_on_the_terminal(tmp_path: Path, capsys: pytest.Captu
         it.open(tmp_path / "t", timestamp=-(10**18))
 
 
-def test_an_output_without_a_format_in_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """.txt and no ending mean a table; --format says what any other name is to hold."""
+def test_an_output_file_whose_name_has_no_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """.txt or no suffix means a text table; any other suffix requires --format."""
     make(tmp_path / "t", appends=1)
     for name, given, begins in (("a.txt", (), b"\n"), ("plain", (), b"\n"), ("a.xyz", ("--format", "csv"), b'"id"')):
         assert run(capsys, "scan", tmp_path / "t", "--columns", "id", "--output", tmp_path / name, *given) == (0, "", "")
         assert (tmp_path / name).read_bytes().lstrip(b" ").startswith(begins)
 
 
-def test_repair_says_the_next_step_and_health_has_a_line_for_each_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "t", appends=1)
     code, out, _ = run(capsys, "repair", tmp_path / "t", tmp_path / "new")
-    assert (code, out.splitlines()[-1]) == (0, f"  next: move the table's _transaction_log away, and {tmp_path / 'new'} into its place")
-    assert "move the table's _transaction_log away" in " ".join(run(capsys, "repair", "--help")[1].split())
+    assert (code, out.splitlines()[-1]) == (0, f"  next: move the table's _transaction_log aside and put {tmp_path / 'new'} in its place")
+    assert "move the table's _transaction_log aside and put this folder in its place" in " ".join(
+        run(capsys, "repair", "--help")[1].split()
+    )
     code, out, _ = run(capsys, "health", tmp_path / "t")
     assert code == 0
     assert re.search(r"^state num manifests +0$", out, re.MULTILINE)
@@ -390,7 +392,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_results_in_every_format(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], form: str) -> None:
-    """To a file by its name, to a pipe by `--format`; an arrow pipe is a stream, which needs no end to be read."""
+    """To a file by its name, to a pipe by `--format`; an Arrow pipe is a stream, which can be read before it ends."""
     make(tmp_path / "t", appends=2, partition_by=[])
     to = tmp_path / f"out.{form}"
     assert main(["scan", str(tmp_path / "t"), "--output", str(to), "--limit", "15"]) == 0
@@ -415,11 +417,12 @@ def test_a_failed_output_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFi
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     for form in ("arrow", "parquet"):
         code, out, err = run(capsys, "scan", tmp_path / "t", "--format", form)
-        assert (code, out, err) == (2, "", f"error: {form} is not for a terminal; give --output FILE or send it to another program\n")
+        expected = f"error: {form} cannot be shown on a terminal; write it to a file with --output FILE, or pipe it to a program\n"
+        assert (code, out, err) == (2, "", expected)
     assert tree(tmp_path) == before
 
 
-def test_aggregate_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_aggregate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     t = tmp_path / "t"
     make(t, appends=2)
     words = ["aggregate", t, "--agg", "n=count:*", "--agg", "slow=max:latency", "--where", "id < 12"]
@@ -433,12 +436,12 @@ def test_aggregate_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [line.split()[0] for line in out.splitlines()[3:-1]] == ["ERROR", "INFO", "WARN"]
 
 
-def test_snippets_and_long_tables_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snippets_and_pages_of_a_long_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "t", appends=1, each=2300)
     (best,) = as_json(capsys, "search", tmp_path / "t", "refused AND disk", "--snippets", "message", "--limit", 1)
     assert best["_snippet"].count("**") == 4
     code, out, _ = run(capsys, "scan", tmp_path / "t", "--columns", "id,message")
-    assert (code, out.count("message")) == (0, 3)  # a head for each page of 1,000 rows
+    assert (code, out.count("message")) == (0, 3)  # a header for each page of 1,000 rows
     assert len(out.splitlines()) > 2300
 
 
@@ -472,7 +475,7 @@ def test_integers_beyond_64_bits_stay_exact(tmp_path: Path, name: str, text: str
 
 
 def test_a_txn_is_written_once(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A-02 in the terminal, with the options of jobs/write.py."""
+    """A-02 on the terminal, with the options of jobs/write.py."""
     command = ("append", tmp_path / "t", data, "--create", "--txn-app", "nightly", "--txn-version", 7)
     reports = [as_json(capsys, *command) for _ in range(2)]
     assert [(report["status"], report["version"]) for report in reports] == [("success", 1), ("no_action", 1)]
@@ -507,8 +510,8 @@ def test_config_shows_every_key_and_where_its_value_comes_from(
     assert "environment checkpoint.interval = 'many' is not a whole number" in err
 
 
-def test_progress_is_counted_on_a_terminal_and_silent_elsewhere(tmp_path: Path, data: Path) -> None:
-    """A real terminal for stderr: rows of an append, splits of a verify, groups of a merge; a pipe sees none of it."""
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, data: Path) -> None:
+    """With a real terminal for stderr: rows of an append, splits of a verify, groups of a merge. A pipe gets nothing."""
     import pty
 
     table = str(tmp_path / "t")
@@ -524,25 +527,25 @@ def test_progress_is_counted_on_a_terminal_and_silent_elsewhere(tmp_path: Path, 
         command = [sys.executable, "-m", "indextables", *argv, "--json"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=False, env={**os.environ, "TERM": "xterm"})
         os.close(theirs)
-        seen[name] = _drained(ours)
+        seen[name] = _read_all(ours)
         assert done.returncode == 0, seen[name]
         json.loads(done.stdout)
     assert re.search(r"append .* [1-9][0-9,]* rows", seen["append"])
     assert "2 of 2 splits" in seen["verify"]
     assert "1 of 1 groups" in seen["merge"]
     assert "2 of 2 splits" in seen["purge"]
-    quiet = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--json"], capture_output=True, check=False)
-    assert (quiet.returncode, quiet.stderr) == (0, b"")
-    told = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--verbose"], capture_output=True, check=False)
-    assert "verifying splits …" in told.stderr.decode()
+    piped = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--json"], capture_output=True, check=False)
+    assert (piped.returncode, piped.stderr) == (0, b"")
+    verbose = subprocess.run([sys.executable, "-m", "indextables", "verify", table, "--verbose"], capture_output=True, check=False)
+    assert "verifying splits …" in verbose.stderr.decode()
 
 
-def _drained(terminal: int) -> str:
+def _read_all(terminal: int) -> str:
     text = b""
     while True:
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # the other end is closed, and all of it was read
+        except OSError:  # the other end is closed and everything was read
             part = b""
         if not part:
             os.close(terminal)

@@ -1,4 +1,4 @@
-"""Options: one table, stated order, refused by name."""
+"""Options: all in one table, with a stated precedence; errors name the option."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def test_defaults_of_the_seeds() -> None:
     assert {name: Config.of().get(name) for name in SEEDS} == SEEDS
 
 
-def test_no_key_does_nothing() -> None:
-    """Every key is asked for somewhere besides the table of keys."""
+def test_every_key_is_used() -> None:
+    """Somewhere outside the table of keys."""
     sources = [path.read_text() for path in Path(indextables.__file__).parent.rglob("*.py") if path.name != "config.py"]
     assert [key.name for key in KEYS if not any(f'"{key.name}"' in source for source in sources)] == []
 
 
 @pytest.mark.parametrize("options", [[("checkpoint.interval", "1")], "checkpoint.interval=1", {1: 2}, {None: "x"}])
-def test_options_are_a_mapping_of_names(options: Any) -> None:
+def test_options_that_are_not_a_mapping_of_names_are_refused(options: Any) -> None:
     with pytest.raises(ConfigError):
         Config.of(options)
 
 
-def test_order_is_call_environment_table_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precedence_is_call_environment_table_default(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {PREFIX + "merge.targetSize": "2M", "spark.other": "x", "delta.something": "y"}
     assert Config.of().get("merge.targetSize") == 5 * 2**30
     assert Config.of(None, table).get("merge.targetSize") == 2 * 2**20
@@ -74,13 +74,13 @@ def test_keys_are_case_insensitive_but_columns_are_not() -> None:
     [("merge.target", "1G"), ("", "x"), ("indexing.typemap.", "x"), ("merge.targetSize", "1K"), ("merge.targetSize", "big"),
      ("transaction.retry.maxAttempts", "0"), ("transaction.retry.maxAttempts", "1.5"), ("transaction.compression.enabled", "yes")],
 )  # fmt: skip
-def test_unknown_keys_and_bad_values_are_named(key: str, value: str) -> None:
+def test_errors_name_unknown_keys_and_bad_values(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
         checked_options({key: value})
     assert repr(value if key in {k.name for k in KEYS} else key) in str(caught.value)
 
 
-def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_bad_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment_name("transaction.retry.maxAttempts"), "many")
     with pytest.raises(ConfigError, match=r"environment transaction\.retry\.maxAttempts = 'many'"):
         Config.of().get("transaction.retry.maxAttempts")
@@ -113,8 +113,8 @@ def test_bad_durations(text: object) -> None:
         parse_duration(text)
 
 
-def test_a_bad_value_of_the_environment_is_refused_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not the verb would have needed it."""
+def test_a_bad_value_in_the_environment_is_refused_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not the verb uses the option."""
     table = make(tmp_path / "t")
     before = tree(tmp_path)
     monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "often")
@@ -125,8 +125,8 @@ def test_a_bad_value_of_the_environment_is_refused_before_anything_is_done(tmp_p
 
 
 @pytest.mark.parametrize("key", ["checkpoint.interval", "mergeOnWrite.enabled", "transaction.retry.maxAttempts"])
-def test_a_bad_value_of_a_table_is_refused_before_rows_are_written(tmp_path: Path, key: str) -> None:
-    """It can only come from another program. The call may say better; reading does not need it."""
+def test_a_bad_value_in_the_table_configuration_is_refused_before_rows_are_written(tmp_path: Path, key: str) -> None:
+    """Another program must have written it. An option of the call overrides it, and reads ignore it."""
     table = make(tmp_path / "t", partition_by=[])
     metadata = table.log.actions(0)[1]["metaData"]
     write_version(tmp_path / "t", 1, {"metaData": {**metadata, "configuration": {PREFIX + key: "x"}}})
@@ -140,7 +140,7 @@ def test_a_bad_value_of_a_table_is_refused_before_rows_are_written(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["INDEXTABLES_TRANSACTION_RETRY_MAX_ATTEMPTS", "INDEXTABLES_TRANSACTION_RETRY_MAXATTEMPTS"])
-def test_variables_with_and_without_underscores_within_words(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_variable_names_with_and_without_underscores_within_words(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "3")
     assert Config.of().get("transaction.retry.maxAttempts") == 3
     monkeypatch.setenv(name, "often")
@@ -148,8 +148,8 @@ def test_variables_with_and_without_underscores_within_words(monkeypatch: pytest
         Config.of()
 
 
-def test_a_table_does_not_say_how_its_store_is_reached() -> None:
-    """Whoever can write the log could send readers, and their credentials, elsewhere."""
+def test_the_table_configuration_cannot_set_how_its_store_is_reached() -> None:
+    """Otherwise anyone who can write the log could redirect readers, and their credentials, to another host."""
     config = Config.of(table={f"{PREFIX}s3.endpoint": "http://elsewhere", f"{PREFIX}storage.singleWriter": "true"})
     assert (config.get("s3.endpoint"), config.get("storage.singleWriter")) == ("", False)
 
@@ -159,18 +159,18 @@ def test_a_table_does_not_say_how_its_store_is_reached() -> None:
     [("checkpoint.intervall", "checkpoint.interval"), ("spark.indextables.Chekpoint_interval", "checkpoint.interval"),
      ("maxAttempts", "transaction.retry.maxAttempts"), ("indexing.typmap.message", "indexing.typemap.<column>")],
 )  # fmt: skip
-def test_an_unknown_key_is_refused_with_the_nearest_known(key: str, meant: str) -> None:
+def test_an_unknown_key_is_refused_with_the_closest_known_one(key: str, meant: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"unknown option {key!r}, did you mean {meant!r}?")):
         Config.of({key: "1"})
 
 
 @pytest.mark.parametrize("key", ["indexing.typemap.message", "indexing.tokenizer.message"])
-def test_the_words_of_columns_are_checked_without_a_schema(key: str) -> None:
+def test_values_of_column_options_are_checked_without_a_schema(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"option {key} = 'klingon' is not \w+ or "):
         Config.of({key: "klingon"})
 
 
-def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "")
     assert Config.of().get("checkpoint.interval") == 10
     monkeypatch.setenv("INDEXTABLES_CHECKPOINT_INTERVAL", "7")

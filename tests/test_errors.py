@@ -1,4 +1,4 @@
-"""The error tree: every error is drawn, the type answers the exit code and whether a retry may help."""
+"""The error tree: every error appears in its drawing, and the type determines the exit code and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from indextables.errors import (
 )
 
 ALL = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, IndexTablesError)]
-# Only a common form of its two children, never raised itself.
+# Only a common base of its two children, never raised itself.
 UNDRAWN = {PointedError}
 
 
@@ -42,7 +42,7 @@ def drawn_parents() -> dict[str, str | None]:
     return parents
 
 
-def test_every_error_is_drawn_under_its_parent() -> None:
+def test_the_drawing_has_every_error_under_its_parent() -> None:
     actual: dict[str, str | None] = {"IndexTablesError": None}
     for kind in ALL:
         if kind in UNDRAWN or kind is IndexTablesError:
@@ -71,7 +71,7 @@ def test_exit_codes(kind: type[IndexTablesError], code: int) -> None:
     assert kind.exit_code == code
 
 
-def test_a_retry_may_help_exactly_where_the_exit_code_says_so() -> None:
+def test_errors_are_retryable_exactly_if_their_exit_code_is_75() -> None:
     assert {kind for kind in ALL if kind.retryable} == {kind for kind in ALL if kind.exit_code == 75} == {ConcurrentConflict, StorageError}
 
 
@@ -79,7 +79,7 @@ def test_exit_codes_are_the_documented_ones() -> None:
     assert {kind.exit_code for kind in ALL} == {1, 2, 75, 78}
 
 
-def test_caret_points_at_the_place() -> None:
+def test_the_caret_points_at_the_position() -> None:
     shown = InvalidPredicate("unexpected '&'", "a = 1 & b", 6).caret()
     assert shown is not None
     text, caret = shown.splitlines()
@@ -87,7 +87,7 @@ def test_caret_points_at_the_place() -> None:
     assert text[caret.index("^")] == "&"
 
 
-def test_caret_of_a_long_text_shows_its_neighbourhood_on_one_line() -> None:
+def test_the_caret_of_a_long_text_is_shown_with_its_surroundings_on_one_line() -> None:
     text = "x\n" * 500 + "!" + "\ty" * 500
     shown = InvalidQuery("unexpected '!'", text, 1000).caret()
     assert shown is not None
@@ -98,6 +98,6 @@ def test_caret_of_a_long_text_shows_its_neighbourhood_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidQuery("bad"), InvalidQuery("bad", "a b"), InvalidQuery("bad", "", 0)])
-def test_no_caret_where_the_place_is_not_known(error: InvalidQuery) -> None:
+def test_no_caret_without_a_known_position(error: InvalidQuery) -> None:
     assert error.caret() is None
     assert str(error) == "bad"

@@ -1,1 +1,4 @@
-"""The terminal: `indextables VERB PATH [options]`. `main` parses and runs, `display` prints."""
+"""The terminal program: `indextables VERB PATH [options]`.
+
+`main` parses the command line (`arguments`) and runs the verb (`verbs`), which prints its result (`display`).
+"""

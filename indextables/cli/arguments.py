@@ -1,4 +1,4 @@
-"""The command line: a sub-command for each verb, with the options of its request and those that only a terminal has."""
+"""The command line: a sub-command for each verb, with the options of its request and those that only the terminal has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How the terminal shows things: tables and progress for people, one JSON document for programs.
+"""The output of the terminal: tables and progress for people, one JSON document for programs.
 
-Arrow and rich are imported when they are needed: `--help` and usage errors come at once.
+Arrow and rich are imported when they are needed, so that `--help` and usage errors appear at once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.text import Text
 
-PIPE_WIDTH = 10_000  # nothing is cut off when another program reads
-PAGE_ROWS = 1000  # of a table that is laid out at once
-READABLE = 12  # characters of a column, at least, where it has as many
-_MOMENTS = {"timestamp[us]": None, "timestamp[us, tz=UTC]": UTC}
+PIPE_WIDTH = 10_000  # so wide that nothing is cut off when another program reads
+PAGE_ROWS = 1000  # rows laid out at a time
+READABLE = 12  # minimum width of a column in characters, unless its values are shorter
+_TIMESTAMP_ZONES = {"timestamp[us]": None, "timestamp[us, tz=UTC]": UTC}
 
 
 def console(out: TextIO | None = None) -> Console:
@@ -38,14 +38,14 @@ def console(out: TextIO | None = None) -> Console:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process with 1; whoever reads no further is no failure
+            raise BrokenPipeError  # rich would exit with 1, but a reader that stops early is not a failure
 
     width = None if (out or sys.stdout).isatty() else PIPE_WIDTH
     return Plain(file=out, width=width, highlight=False, no_color="NO_COLOR" in os.environ or None)
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: times in ISO 8601, bytes in hex, decimals as text, maps as objects, what is no number by its name."""
+    """A value as JSON can hold it: times in ISO 8601, bytes in hex, decimals and non-finite numbers as text, maps as objects."""
     if isinstance(value, datetime):
         text = value.isoformat()
         return text.replace("+00:00", "Z")
@@ -76,9 +76,9 @@ def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values; times that Python has no room for (before year 1, after 9999) as Arrow writes them."""
+    """The values; times that Python cannot represent (before year 1, after 9999) as Arrow's text."""
     try:
-        values: list[Any] = _moments(column) if str(column.type) in _MOMENTS else column.to_pylist()
+        values: list[Any] = _datetimes(column) if str(column.type) in _TIMESTAMP_ZONES else column.to_pylist()
     except (OverflowError, ValueError):
         from indextables.values import python_value
 
@@ -86,9 +86,9 @@ def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _moments(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
-    """Arrow would import pandas for them, which takes longer than a search."""
-    epoch = datetime(1970, 1, 1, tzinfo=_MOMENTS[str(column.type)])
+def _datetimes(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
+    """Converted here because Arrow would import pandas for it, which takes longer than a search."""
+    epoch = datetime(1970, 1, 1, tzinfo=_TIMESTAMP_ZONES[str(column.type)])
     return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
 
 
@@ -97,7 +97,7 @@ def print_json(document: Any) -> None:
 
 
 def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
-    """One list, written as it comes."""
+    """Prints one JSON list, row by row."""
     to = out or sys.stdout
     separator = "["
     for row in rows:
@@ -107,43 +107,43 @@ def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -
 
 
 def print_json_lines(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
-    """One object a line."""
+    """Prints one JSON object per line."""
     for row in rows:
         (out or sys.stdout).write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
-    """A table; of many rows one page after the other, each with its head, as they come."""
-    coming = iter(rows)
-    page = list(islice(coming, PAGE_ROWS))
+    """Prints a table; many rows are printed as they arrive, in pages with a header each."""
+    remaining = iter(rows)
+    page = list(islice(remaining, PAGE_ROWS))
     if not page:
         print("no rows", file=out)
     while page:
         _print_page(names, page, out)
-        page = list(islice(coming, PAGE_ROWS))
+        page = list(islice(remaining, PAGE_ROWS))
 
 
-def _print_page(names: Sequence[str], kept: list[dict[str, Any]], out: TextIO | None) -> None:
+def _print_page(names: Sequence[str], page: list[dict[str, Any]], out: TextIO | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     screen = console(out)
-    cells = [[_cell(row[name]) for name in names] for row in kept]
+    cells = [[_cell(row[name]) for name in names] for row in page]
     widths = [max(len(name), *(row[at].cell_len for row in cells)) for at, name in enumerate(names)]
     if sum(min(width, READABLE) + 2 for width in widths) > screen.width:
         _print_records(screen, names, cells)
         return
     table = Table(box=SIMPLE_HEAD)
     for name in names:
-        number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in kept)
-        table.add_column(_printable(name), justify="right" if number else "left", overflow="fold")
+        is_number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in page)
+        table.add_column(_printable(name), justify="right" if is_number else "left", overflow="fold")
     for row in cells:
         table.add_row(*row)
     screen.print(table)
 
 
 def _print_records(screen: Console, names: Sequence[str], cells: list[list[Text]]) -> None:
-    """One value a line: so many columns beside each other would be a few letters wide."""
+    """Prints one value per line, for rows with too many columns for the width of the screen."""
     from rich.table import Table
 
     for row in cells:
@@ -167,30 +167,30 @@ def _cell(value: Any) -> Text:
 
 
 def _shortened(number: float) -> str:
-    """Six digits that count, and two behind the point: neither is 0.00001 zero, nor 1234567.5 a power of ten."""
+    """At least six significant digits and two decimals, so that 0.00001 is not shown as zero, nor 1234567.5 with an exponent."""
     digits = max(6, len(str(int(abs(number)))) + 2) if abs(number) < 1e15 else 6
     return f"{number:.{digits}g}"
 
 
 def _printable(text: str) -> str:
-    """What would steer a terminal is shown, not obeyed: rows come from anywhere. A line may break."""
+    """Escapes control characters, since rows come from untrusted sources; line breaks and tabs stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
-def named(text: str, option: str, shape: str, parts: int) -> tuple[str, tuple[str, ...]]:
-    """`n=count:*`, `hour=date_histogram:ts:1h`; colons in the middle belong to the column."""
+def parse_call(text: str, option: str, shape: str, parts: int) -> tuple[str, tuple[str, ...]]:
+    """The name and parts of `n=count:*` or `hour=date_histogram:ts:1h`; a column may contain colons."""
     name, equals, call = text.partition("=")
     function, colon, column = call.partition(":")
-    found = (function, *(column.rsplit(":", 1) if parts == 3 else [column]))
-    if not name or not equals or not colon or len(found) != parts:
+    values = (function, *(column.rsplit(":", 1) if parts == 3 else [column]))
+    if not name or not equals or not colon or len(values) != parts:
         raise InvalidArgument(f"{option} {text!r} is not of the form {shape}")
-    return name, found
+    return name, values
 
 
 def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatchReader:
-    """The first rows; what comes after them is not read."""
+    """The first rows; batches after them are not read."""
     import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -205,26 +205,26 @@ def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatc
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
-def form_of(asked: str | None, output: str | None) -> str:
-    """How rows are to be shown: as asked for, or as the output file is named. Known before anything is read."""
-    form = asked or _by_name(output)
+def output_format(requested: str | None, output: str | None) -> str:
+    """The format of the rows: the one requested, else the one that the name of the output file implies."""
+    form = requested or _format_by_suffix(output)
     if form in BINARY and not output and sys.stdout.isatty():
-        raise InvalidArgument(f"{form} is not for a terminal; give --output FILE or send it to another program")
+        raise InvalidArgument(f"{form} cannot be shown on a terminal; write it to a file with --output FILE, or pipe it to a program")
     return form
 
 
-def _by_name(output: str | None) -> str:
-    """What has no ending, as /dev/stdout, is a table. Another program would not understand one under an ending of its own."""
+def _format_by_suffix(output: str | None) -> str:
+    """A name without a suffix, such as /dev/stdout, means a text table; an unknown suffix is refused."""
     suffix = Path(output).suffix.lower() if output else ""
     known = {"": "table", ".txt": "table"} | {f".{form}": form for form in RESULTS if form != "table"}
     if suffix not in known and suffix not in FORMATS:
-        endings = ", ".join(sorted({*known, *FORMATS} - {""}))
-        raise InvalidArgument(f"--output {output!r} ends in none of {endings}; say with --format what to write")
+        suffixes = ", ".join(sorted({*known, *FORMATS} - {""}))
+        raise InvalidArgument(f"--output {output!r} ends in none of {suffixes}; choose a format with --format")
     return known.get(suffix) or FORMATS[suffix]
 
 
 def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
-    """Rows as they come, on stdout or into a file, which appears when it is complete."""
+    """Writes rows as they arrive to stdout, or to a file that appears only when it is complete."""
     from indextables.rows import atomic_file, write_batches
 
     text = form in ("table", "json", "jsonl")
@@ -243,32 +243,32 @@ def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
             print_json_lines(rows, out)
 
 
-def print_facts(facts: Mapping[str, Any]) -> None:
-    """One on each line; those without a value are left out."""
-    width = max(16, *map(len, facts))
-    for name, value in facts.items():
+def print_values(values: Mapping[str, Any]) -> None:
+    """Prints one named value per line, without those that are None."""
+    width = max(16, *map(len, values))
+    for name, value in values.items():
         if value is not None:
             print(f"{name.replace('_', ' '):{width}} {human(name, value) if 'bytes' in name else value}")
 
 
-def print_description(facts: Mapping[str, Any], as_json: bool) -> None:
-    """What `describe` says."""
+def print_description(description: Mapping[str, Any], as_json: bool) -> None:
+    """Prints the result of `describe`."""
     if as_json:
-        print_json(facts)
+        print_json(description)
         return
-    print_facts(
+    print_values(
         {
-            **{name: facts[name] for name in ("path", "version", "num_files", "num_records")},
-            "size": human("bytes", facts["size_bytes"]),
-            "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
-            "columns": ", ".join(f"{field['name']} {field['type']}" for field in facts["schema"]),
-            "configuration": ", ".join(f"{key}={text}" for key, text in facts["configuration"].items()) or "none",
+            **{name: description[name] for name in ("path", "version", "num_files", "num_records")},
+            "size": human("bytes", description["size_bytes"]),
+            "partitioned by": ", ".join(description["partition_columns"]) or "nothing",
+            "columns": ", ".join(f"{field['name']} {field['type']}" for field in description["schema"]),
+            "configuration": ", ".join(f"{key}={text}" for key, text in description["configuration"].items()) or "none",
         }
     )
 
 
 def print_report(report: Report) -> None:
-    """Status, version and what was counted, on a few lines."""
+    """Prints status, version, metrics, plan and warnings."""
     from rich.text import Text
 
     out = console()
@@ -276,9 +276,9 @@ def print_report(report: Report) -> None:
     version = f", version {report.version}" if report.version is not None else ""
     dry = " (dry run)" if report.dry_run else ""
     out.print(Text.assemble((f"{report.status}", colour), f"  {report.operation}{dry}{version}, {report.duration_ms} ms"))
-    counted = ", ".join(f"{name.replace('_', ' ')} {human(name, value)}" for name, value in report.metrics.items() if value)
-    if counted:
-        out.print(Text("  " + counted))
+    metrics = ", ".join(f"{name.replace('_', ' ')} {human(name, value)}" for name, value in report.metrics.items() if value)
+    if metrics:
+        out.print(Text("  " + metrics))
     for step in report.plan or ():
         out.print(Text("  would: " + _step(step)))
     for warning in report.warnings:
@@ -293,7 +293,7 @@ def print_findings(findings: Sequence[dict[str, str]]) -> None:
     for finding in findings:
         severity = finding["severity"]
         out.print(Text.assemble((severity, colours.get(severity, "dim")), f"  {finding['code']}: {finding['message']}"))
-        out.print(Text(f"  mend it with: {finding['fix']}"))
+        out.print(Text(f"  fix: {finding['fix']}"))
     if not findings:
         print("no findings")
 
@@ -307,7 +307,7 @@ def _step(step: Any) -> str:
 
 
 def human(name: str, value: int) -> str:
-    """Bytes with a unit; other numbers as they are."""
+    """A number with thousands separators; bytes (by `name`) with a unit."""
     if "bytes" not in name or value < 1024:
         return f"{value:,}"
     size = float(value)
@@ -319,27 +319,27 @@ def human(name: str, value: int) -> str:
 
 
 def _counter(unit: str) -> Any:
-    """`1,200 rows`, or `3 of 12 splits` where the end is known."""
+    """A progress column: `1,200 rows`, or `3 of 12 splits` if the total is known."""
     from rich.progress import ProgressColumn
     from rich.text import Text
 
     class Counter(ProgressColumn):
         def render(self, task: Any) -> Text:
-            of = "" if task.total is None else f" of {int(task.total):,}"
-            return Text(f"{int(task.completed):,}{of} {unit}")
+            total = "" if task.total is None else f" of {int(task.total):,}"
+            return Text(f"{int(task.completed):,}{total} {unit}")
 
     return Counter()
 
 
 class Reporter:
-    """Progress on a terminal; elsewhere silent, or lines on stderr if asked for."""
+    """Shows progress on a terminal; elsewhere it is silent, or prints lines on stderr if `verbose`."""
 
     def __init__(self, verbose: bool) -> None:
         self._verbose = verbose
 
     @contextmanager
     def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
-        """The executor to work with: as it goes on, a terminal shows how much is done."""
+        """Yields the executor to work with; a terminal shows how many of its items are done."""
         with self.step(text, unit) as progress:
             if progress is None:
                 yield threads
@@ -362,7 +362,7 @@ class Reporter:
         yield None
 
     def counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.RecordBatch]:
-        """The same batches, with the rows counted on the way."""
+        """The same batches; counts their rows for the progress display."""
         rows = 0
         for batch in batches:
             yield batch

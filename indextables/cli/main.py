@@ -1,6 +1,6 @@
 """`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs.
 
-What a verb needs is imported when it runs: Arrow and the rest take a second, and `--help` should not.
+Modules that a verb needs are imported when it runs: importing Arrow takes a second, which `--help` should not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from indextables.startup import INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one verb and gives its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
+    """Runs one verb and returns its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
     if argv is None:
-        _without_pandas()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a path need not be text: it is shown escaped, as on stderr, and ends nothing
+        _block_pandas()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path need not be valid text: show it escaped, as on stderr, instead of failing
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = parse(argv)
-    # What a snapshot had to work around is worth a line for people; programs find it in the report.
+    # Warnings of a snapshot are one line each for people; programs find them in the report.
     logs.configure(sys.stderr, verbose=arguments.verbose)
     try:
         with interrupts.record_interrupts():
@@ -42,23 +42,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-class _NoPandas:
-    """Arrow imports pandas, where there is one, to ask whether a value is of its: a second at the first filter, for nothing here."""
+class _PandasBlocker:
+    """Hides pandas from Arrow, which imports it at the first filter only to test the type of a value: that would take a second."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "pandas":
-            raise ModuleNotFoundError("the indextables command does without pandas", name=name)
+            raise ModuleNotFoundError("the indextables command does not use pandas", name=name)
 
 
-def _without_pandas() -> None:
-    """For a process that is this command."""
-    sys.meta_path.insert(0, _NoPandas())
+def _block_pandas() -> None:
+    """Only in a process that runs this command and nothing else."""
+    sys.meta_path.insert(0, _PandasBlocker())
 
 
 def _fail(error: IndexTablesError, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)  # one line, whatever it names
+    print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)  # one line, even if a quoted value has line breaks
     if isinstance(error, PointedError) and (caret := error.caret()):
         print(caret, file=sys.stderr)
     return error.exit_code

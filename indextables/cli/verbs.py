@@ -1,6 +1,6 @@
-"""The verbs of the terminal: each makes its request from the arguments, runs it and shows the result.
+"""The verbs of the terminal: each builds its request from the arguments, runs it and shows the result.
 
-What a verb needs is imported when it runs: Arrow and the rest take a second, and `--help` should not.
+Modules that a verb needs are imported when it runs: importing Arrow takes a second, which `--help` should not.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Verb:
     name: str
-    run: Callable[[argparse.Namespace], int | None]  # the exit code; None is 0
+    run: Callable[[argparse.Namespace], int | None]  # returns the exit code; None is 0
     request: type[Request] | None = None
-    about: str | None = None  # where the request's summary does not fit
+    about: str | None = None  # replaces the summary of the request
     without: Collection[str] = ()  # options of the request that this verb does not have
     table: Literal["required", "optional", "none"] = "required"
     argument: tuple[str, Callable[[str], Any], str] | None = None  # a positional argument that is not in the request: name, type, help
-    is_versioned: bool = False  # reads any version
+    is_versioned: bool = False  # reads older versions too: has --version and --timestamp
     shows_rows: bool = False  # has --format and --output
 
     @property
@@ -77,15 +77,15 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
     try:
         known = None if request.create else context.snapshot()
     except TableNotFound as error:
-        none = context.log.listing().is_empty
-        raise TableNotFound(f"{error}; --create makes a table there" if none else str(error)) from None
+        is_missing = context.log.listing().is_empty
+        raise TableNotFound(f"{error}; --create makes a table there" if is_missing else str(error)) from None
     if known is None and not context.log.listing().is_empty:
         known = context.snapshot()
     reader = open_source(source, request.format, known.schema if known else None)
     prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
-    show = terminal.Reporter(arguments.verbose)
-    with show.step(f"{mode} {os.path.basename(source)}") as progress:  # short, so that the count fits on the line
-        report, _ = write_rows(prepared, show.counted(reader, progress))
+    reporter = terminal.Reporter(arguments.verbose)
+    with reporter.step(f"{mode} {os.path.basename(source)}") as progress:  # short, so that the count fits on the line
+        report, _ = write_rows(prepared, reporter.counted(reader, progress))
     return _report(report, arguments.json)
 
 
@@ -93,7 +93,7 @@ def _drop(arguments: argparse.Namespace) -> int:
     from indextables.operations.expire import drop
 
     if not arguments.confirm:
-        raise InvalidArgument(f"dropping {arguments.path!r} deletes the table for good; add --confirm if that is wanted")
+        raise InvalidArgument(f"dropping {arguments.path!r} deletes the table permanently; add --confirm to do so")
     return _report(drop(_request(requests.Drop, arguments), _context(arguments)), arguments.json)
 
 
@@ -116,8 +116,8 @@ def _merge_splits(arguments: argparse.Namespace) -> int:
     with terminal.Reporter(arguments.verbose).counting("merging splits", request.workload.threads, "groups") as executor:
         report, _ = merge_splits(request, context, snapshot, executor)
     options = merge_options(request, context.config, snapshot)
-    small = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
-    return _report(report, arguments.json, f"a merge takes two or more splits of one partition, each below {small}")
+    limit = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
+    return _report(report, arguments.json, f"a merge takes two or more splits of one partition, each below {limit}")
 
 
 def _checkpoint(arguments: argparse.Namespace) -> int:
@@ -147,7 +147,7 @@ def _repair(arguments: argparse.Namespace) -> int:
     request = _request(requests.Repair, arguments)
     code = _report(repair(request, arguments.path, options_of(arguments)), arguments.json)
     if not arguments.json:
-        print(f"  next: move the table's _transaction_log away, and {request.destination} into its place")
+        print(f"  next: move the table's _transaction_log aside and put {request.destination} in its place")
     return code
 
 
@@ -157,8 +157,8 @@ def _repair(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     request, table = _request(requests.Verify, arguments), _open(arguments)
     with terminal.Reporter(arguments.verbose).counting("verifying splits", request.workload.threads) as executor:
-        found = table.verify(request.deep, executor)
-    return _findings(found, arguments.json)
+        findings = table.verify(request.deep, executor)
+    return _findings(findings, arguments.json)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -211,14 +211,14 @@ def _config(arguments: argparse.Namespace) -> None:
 
 
 def _files(arguments: argparse.Namespace) -> None:
-    found = _open(arguments).files(_request(requests.Files, arguments).where)
-    _rows(found, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
+    files = _open(arguments).files(_request(requests.Files, arguments).where)
+    _rows(files, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
 
 
 def _explain(arguments: argparse.Namespace) -> None:
     request = _request(requests.Explain, arguments)
-    found = _open(arguments).explain(request.where, request.query).to_dict()
-    terminal.print_json(found) if arguments.json else terminal.print_facts(found)
+    explanation = _open(arguments).explain(request.where, request.query).to_dict()
+    terminal.print_json(explanation) if arguments.json else terminal.print_values(explanation)
 
 
 def _history(arguments: argparse.Namespace) -> None:
@@ -253,12 +253,12 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     groups = {
         name: given
         for text in arguments.group_by or []
-        for name, given in [terminal.named(text, "--group-by", "NAME=FUNCTION:COLUMN:SIZE", 3) if "=" in text else (text, text)]
+        for name, given in [terminal.parse_call(text, "--group-by", "NAME=FUNCTION:COLUMN:SIZE", 3) if "=" in text else (text, text)]
     }
-    aggs = dict(terminal.named(text, "--agg", "NAME=FUNCTION:COLUMN", 2) for text in arguments.aggs)
+    aggs = dict(terminal.parse_call(text, "--agg", "NAME=FUNCTION:COLUMN", 2) for text in arguments.aggs)
     request = _request(requests.Aggregate, arguments, aggs=aggs, group_by=groups or None)
-    found = _open(arguments).aggregate(request.aggs, request.group_by, request.where, request.query)
-    terminal.show(found.to_reader(), form, arguments.output)
+    table = _open(arguments).aggregate(request.aggs, request.group_by, request.where, request.query)
+    terminal.show(table.to_reader(), form, arguments.output)
 
 
 def _sql(arguments: argparse.Namespace) -> None:
@@ -271,8 +271,8 @@ def _sql(arguments: argparse.Namespace) -> None:
 # ---- shared -------------------------------------------------------------------------------------------------------------------------
 
 
-def _request(verb: type[AnyRequest], arguments: argparse.Namespace, **settled: Any) -> AnyRequest:
-    return usage.request_of(verb, arguments, Interface.TERMINAL, **settled)
+def _request(verb: type[AnyRequest], arguments: argparse.Namespace, **overrides: Any) -> AnyRequest:
+    return usage.request_of(verb, arguments, Interface.TERMINAL, **overrides)
 
 
 def _context(arguments: argparse.Namespace) -> TableContext:
@@ -296,7 +296,7 @@ def _report(report: Report, as_json: bool, why_nothing: str = "") -> int:
 
 
 def _findings(findings: Sequence[Finding], as_json: bool) -> int:
-    """Exit code 1 if one of them is an error: the table is damaged."""
+    """Returns exit code 1 if a finding is an error: the table is damaged."""
     rows = [finding.to_dict() for finding in findings]
     terminal.print_json({"findings": rows}) if as_json else terminal.print_findings(rows)
     return int(any(row["severity"] == "error" for row in rows))
@@ -311,24 +311,24 @@ def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) 
 
 
 def _form(arguments: argparse.Namespace) -> str:
-    form: str = terminal.form_of(arguments.format or ("json" if arguments.json else None), arguments.output)
+    form: str = terminal.output_format(arguments.format or ("json" if arguments.json else None), arguments.output)
     if arguments.json and form != "json":
-        raise InvalidArgument(f"--json and --format {form} do not go together")
+        raise InvalidArgument(f"--json excludes --format {form}; give one of the two")
     return form
 
 
 VERBS = (
     Verb("create", _create, requests.Create),
     Verb("append", _append, requests.Write, "Add the rows of a file", without=("where",)),
-    Verb("overwrite", _overwrite, requests.Write, "Replace the rows by those of a file"),
+    Verb("overwrite", _overwrite, requests.Write, "Replace the rows with those of a file"),
     Verb("files", _files, requests.Files, is_versioned=True),
     Verb("explain", _explain, requests.Explain, is_versioned=True),
     Verb("history", _history, requests.History),
     Verb("describe", _describe, requests.Describe, is_versioned=True),
     Verb("count", _count, requests.Count, is_versioned=True),
     Verb("changes", _changes, requests.Changes),
-    Verb("log", _log, about="Print the actions of a version", argument=("VERSION", int, "its number")),
-    Verb("config", _config, about="List every option with its value, of a table or in general", table="optional"),
+    Verb("log", _log, about="Print the actions of a version", argument=("VERSION", int, "number of the version")),
+    Verb("config", _config, about="List every option with its value, for a table or in general", table="optional"),
     Verb("search", _search, requests.Search, is_versioned=True, shows_rows=True),
     Verb("scan", _scan, requests.Scan, is_versioned=True, shows_rows=True),
     Verb("aggregate", _aggregate, requests.Aggregate, is_versioned=True, shows_rows=True),

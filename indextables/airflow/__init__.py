@@ -1,7 +1,6 @@
-"""Airflow runs IndexTables: the operator, the tables file, the DAGs made of it, and a local server.
+"""IndexTables in Airflow: the operator that runs a job, the tables file and the DAGs built from it; `local` has the demo and `make up`.
 
-Nothing here imports pyarrow, tantivy or pyspark, so a DAG file that uses it is parsed quickly; `tables` and `command`
-do not even import Airflow.
+No module imports pyarrow, tantivy or pyspark, so that DAG files are parsed quickly; `tables` and `command` do not even import Airflow.
 """
 
 from __future__ import annotations

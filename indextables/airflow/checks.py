@@ -1,4 +1,4 @@
-"""Strict reading of one mapping of the tables file: each value is taken by name and checked, what nobody took is unknown."""
+"""Strict reading of one mapping of the tables file: each value is taken by its key and checked; other keys are reported as unknown."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _CRON = re.compile(r"@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly)|[0-9A-Za-z*/,?#L-]+( [0-9A-Za-z*/,?#L-]+){4}")
-_LONGEST = 10 * 365 * 86400  # ten years: timedelta would overflow far above
+_MAX_SECONDS = 10 * 365 * 86400  # ten years, far below the limit of timedelta
 
-# What a table may say about its Spark jobs. Everything that loads code or moves credentials (jars, packages, class paths, Java options,
+# The Spark settings that a table may set. Everything that loads code or passes credentials (jars, packages, class paths, Java options,
 # Python files, extensions, catalogs, secrets) belongs to the Spark connection or to spark-defaults.conf, which this file cannot change.
 SPARK_CONF = re.compile(
     r"spark\.("
@@ -36,23 +36,23 @@ SPARK_CONF = re.compile(
 )
 
 
-_NOTHING: Mapping[Any, Any] = {}  # stands for a value that is no mapping, which is told once
+_NOT_A_MAPPING: Mapping[Any, Any] = {}  # replaces a value that is not a mapping, so that this is reported only once
 
 
 class Problem(IndexTablesError):
-    """One value of the tables file is not what it has to be."""
+    """A value of the tables file is invalid."""
 
     exit_code = 78
 
 
 class Fields:
-    """The values of one mapping, taken one by one. What is wrong is noted in `problems`; `rest` notes the keys nobody took."""
+    """The values of one mapping, taken one by one. Errors are added to `problems`; `report_unknown` adds the keys that were not taken."""
 
     def __init__(self, value: Any, place: str, problems: list[str]) -> None:
         self._place = place
         self._problems = problems
         self._taken: set[str] = set()
-        self._values: Mapping[Any, Any] = value if isinstance(value, Mapping) else _NOTHING
+        self._values: Mapping[Any, Any] = value if isinstance(value, Mapping) else _NOT_A_MAPPING
         if not isinstance(value, Mapping):
             problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
 
@@ -68,38 +68,38 @@ class Fields:
             self._problems.append(f"{self._name(key)}: {error}")
             return default
 
-    def need(self, key: str, check: Callable[[Any], T], default: T) -> T:
+    def take_required(self, key: str, check: Callable[[Any], T], default: T) -> T:
         """Like `take`, but a missing value is a problem."""
-        if self._values.get(key) is None and self._values is not _NOTHING:
+        if self._values.get(key) is None and self._values is not _NOT_A_MAPPING:
             self._taken.add(key)
             self._problems.append(f"{self._name(key)}: is missing")
             return default
         taken = self.take(key, check)
         return default if taken is None else taken
 
-    def give(self, key: str) -> Any:
-        """The raw value of `key`, or None."""
+    def take_raw(self, key: str) -> Any:
+        """The unchecked value of `key`, or None."""
         self._taken.add(key)
         return self._values.get(key)
 
-    def rest(self) -> None:
+    def report_unknown(self) -> None:
         for key in self._values:
             if key not in self._taken:
                 known = ", ".join(sorted(self._taken))
-                self._problems.append(f"{self._name(str(key))}: is not a key that is known here (known: {known})")
+                self._problems.append(f"{self._name(str(key))}: is not a known key (known: {known})")
 
     def _name(self, key: str) -> str:
         return f"{self._place}.{key}" if self._place else key
 
 
 def text(value: Any) -> str:
-    """One line of text without a template: what stands in this file is never rendered."""
+    """One line of text without a template, since values of this file are never rendered."""
     if not isinstance(value, str) or not value:
         raise Problem(f"{value!r} is not a text")
     if len(value) > PATH_CHARACTERS:
         raise Problem(f"{value[:40]!r}… is longer than {PATH_CHARACTERS} characters")
     if _TEMPLATE.search(value):
-        raise Problem(f"{value!r} holds a template, which this file does not take")
+        raise Problem(f"{value!r} contains a template, which is not supported in this file")
     return plain_text("the text", value)
 
 
@@ -116,25 +116,25 @@ def path(value: Any) -> str:
     return checked
 
 
-def option(given: Option) -> Callable[[Any], Any]:
-    """The check of an option of a verb, for a value that stands in this file."""
+def option(definition: Option) -> Callable[[Any], Any]:
+    """The check of a value for this option of a verb."""
 
     def check(value: Any) -> Any:
         try:
-            given.type.check("", value)
+            definition.type.check("", value)
         except InvalidArgument as error:
             raise Problem(str(error).strip()) from None
-        if given.type is SIZE:
+        if definition.type is SIZE:
             return str(value)
-        return text(value) if given.type.form["type"] == "string" else value
+        return text(value) if definition.type.form["type"] == "string" else value
 
     return check
 
 
 def duration(value: Any) -> str:
-    """A span of time of at most ten years, as the jobs read it."""
+    """A duration of at most ten years, in the form that the jobs take."""
     try:
-        too_long = duration_seconds(value) > _LONGEST
+        too_long = duration_seconds(value) > _MAX_SECONDS
     except InvalidArgument:
         raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d") from None
     if too_long:
@@ -142,16 +142,15 @@ def duration(value: Any) -> str:
     return str(value)
 
 
-def duration_seconds(spelled: str) -> float:
-    return parse_duration(spelled) / 1000
+def duration_seconds(duration: str) -> float:
+    return parse_duration(duration) / 1000
 
 
-def some_time(value: Any) -> str:
-    """A duration that is more than nothing."""
-    spelled = duration(value)
-    if duration_seconds(spelled) <= 0:
-        raise Problem(f"{value!r} is no time at all")
-    return spelled
+def positive_duration(value: Any) -> str:
+    checked = duration(value)
+    if duration_seconds(checked) <= 0:
+        raise Problem(f"{value!r} is not longer than zero")
+    return checked
 
 
 def boolean(value: Any) -> bool:
@@ -183,7 +182,7 @@ def columns(value: Any) -> tuple[str, ...]:
         raise Problem(f"{value!r} is not a list of column names")
     for column in value:
         if "," in text(column):
-            raise Problem(f"{column!r} holds a comma")
+            raise Problem(f"{column!r} contains a comma")
     if len(set(value)) != len(value):
         raise Problem(f"{list(value)!r} names a column twice")
     return tuple(value)
@@ -191,7 +190,7 @@ def columns(value: Any) -> tuple[str, ...]:
 
 def schedule(value: Any) -> str:
     if not isinstance(value, str) or not _CRON.fullmatch(value):
-        raise Problem(f"{value!r} is neither a cron line of five fields nor one such as @daily")
+        raise Problem(f"{value!r} is neither a cron expression of five fields nor a preset such as @daily")
     return value
 
 
@@ -213,7 +212,7 @@ def options(value: Any) -> dict[str, str]:
 
 def _spark_key(key: Any) -> str:
     if not isinstance(key, str) or not SPARK_CONF.fullmatch(key):
-        raise Problem(f"{key!r} is not a Spark setting that a table may make; the Spark connection or spark-defaults.conf may")
+        raise Problem(f"{key!r} is not a Spark setting that a table may set; set it in the Spark connection or spark-defaults.conf")
     return key
 
 

@@ -1,7 +1,7 @@
-"""The argument list of a job: every value stays one argument, none can become a flag.
+"""The argument list of a job: every value stays one argument, and none can become a flag.
 
-Values are always joined to their name (`--where=…`), so one that begins with a dash, or holds spaces, quotes or `;`, reaches
-the job as it was written; there is no shell on the way. Airflow logs the whole command, so credentials (`config.is_secret`) are refused.
+Values are always joined to their name (`--where=…`), so that one with a leading dash, spaces, quotes or `;` reaches the job unchanged; no
+shell is involved. Airflow logs the whole command, so credentials (`config.is_secret`) are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from indextables.paths import check_no_user
 Value = str | int | float | bool | Sequence[str] | None
 
 FLAGS = frozenset({"dry-run"})  # arguments without a value
-_OWN = frozenset({"table", "report", "option"})  # set by us, each once
+_RESERVED = frozenset({"table", "report", "option"})  # set by `job_arguments` itself
 _JOB = re.compile(r"[a-z][a-z0-9_]*")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -30,7 +30,7 @@ _SETTING = re.compile(r"(?:^|[?&;#])\s*([^=?&;#/]+)=")  # of an address or a con
 
 
 def job_name(job: str) -> str:
-    """`job` as it may stand in a file name."""
+    """`job` if it is a plain name, since it becomes part of a path."""
     if not isinstance(job, str) or not _JOB.fullmatch(job):
         raise InvalidArgument(f"job {job!r} is not a name such as merge_splits")
     return job
@@ -39,7 +39,7 @@ def job_name(job: str) -> str:
 def plain_text(name: str, value: str) -> str:
     """`value` if it may stand in a logged command line: no control characters, no credentials in an address."""
     if _CONTROL.search(value):
-        raise InvalidArgument(f"{name} {value!r} holds a control character")
+        raise InvalidArgument(f"{name} {value!r} contains a control character")
     for address in _ADDRESS.finditer(value):
         try:
             check_no_user(value[address.start() :])
@@ -69,15 +69,15 @@ def public_settings(conf: Mapping[str, object]) -> None:
 
 
 def job_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables that configure Airflow: its keys, database, connections and variables are none of a job's business.
+    """`environ` without the variables that configure Airflow, which hold its keys, database address, connections and variables.
 
-    AIRFLOW_CTX_*, which only name the task, stay.
+    AIRFLOW_CTX_*, which only name the task, are kept.
     """
     return {name: value for name, value in environ.items() if name.startswith("AIRFLOW_CTX_") or not _AIRFLOW.match(name)}
 
 
 def scalar(value: str | int | float | bool) -> str:
-    """The spelling Spark and the jobs expect: booleans in lower case."""
+    """The text that Spark and the jobs expect: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -86,8 +86,8 @@ def job_arguments(
 ) -> list[str]:
     """`--table=…`, then the arguments that have a value, the options, and `--report=…`.
 
-    None, the empty text and the empty list leave an argument out; a flag is given by true and left out by false, also where
-    a template rendered them to text.
+    An argument that is None, an empty text or an empty list is left out. A flag is passed if true and left out if false, as a boolean or,
+    since templates render to text, as text.
     """
     if not isinstance(table, str) or table in {"", "--"}:
         raise InvalidArgument(f"table {table!r} is not a path")
@@ -100,8 +100,8 @@ def job_arguments(
 
 
 def _argument(name: str, value: Value) -> list[str]:
-    if not isinstance(name, str) or not _ARGUMENT.fullmatch(name) or name in _OWN:
-        raise InvalidArgument(f"argument {name!r} is not one a job takes")
+    if not isinstance(name, str) or not _ARGUMENT.fullmatch(name) or name in _RESERVED:
+        raise InvalidArgument(f"argument {name!r} is not an argument of a job")
     if name in FLAGS:
         return [f"--{name}"] if _flag(name, value) else []
     if value is None or value == "":
@@ -109,10 +109,10 @@ def _argument(name: str, value: Value) -> list[str]:
     if not isinstance(value, (str, int, float)):
         parts = [plain_text(name, part) for part in value]
         if any("," in part or not part for part in parts):
-            raise InvalidArgument(f"{name} {parts!r} holds an empty name or a comma")
+            raise InvalidArgument(f"{name} {parts!r} contains an empty name or a comma")
         return [f"--{name}={','.join(parts)}"] if parts else []
     if value == "--":
-        raise InvalidArgument(f"{name} '--' is no value")  # argparse would drop it
+        raise InvalidArgument(f"{name} '--' is not a valid value")  # argparse would drop it
     return [f"--{name}={plain_text(name, scalar(value))}"]
 
 

@@ -20,16 +20,16 @@ from indextables.operations.request import FLAG, Interface, Option, Request
 from indextables.operations.verbs import MAINTENANCE
 from indextables.operations.verbs import Write as WriteRequest
 
-# One transaction for each run: every try of it, also after it was cleared, commits at most once. The run is part of the application's id
-# because runs need not come in the order of a number they carry (a manual one before a late scheduled one, an old one cleared), and an
-# older number would be taken for done: its data would be lost in silence.
+# One transaction per run: however often a run is retried or cleared, it commits at most once. The run id is part of the application id
+# because runs need not start in the order of their version (a manual run before a late scheduled one, an old run cleared), and a lower
+# version would count as already committed: its data would be lost silently.
 TXN_APP = "airflow:{{ dag_run.dag_id }}:{{ dag_run.run_id }}"
 TXN_VERSION = "{{ (dag_run.run_after.timestamp() * 1000000) | int }}"
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The DAGs of all good tables, and one line for each problem of the others."""
+    """The DAGs of all valid tables, and one line for each problem of the others."""
 
     dags: tuple[DAG, ...]
     problems: tuple[str, ...]
@@ -41,7 +41,7 @@ class Built:
 
 
 def build_all(dags: Path, environ: Mapping[str, str] | None = None) -> Built:
-    """The DAGs of the tables file that belongs to the folder `dags`; a table that Airflow itself refuses is a problem like any other."""
+    """The DAGs of the tables file that belongs to the folder `dags`; a table that Airflow itself refuses is also reported as a problem."""
     tables = load(dags, environ)
     built: list[DAG] = []
     problems = list(tables.problems)
@@ -49,9 +49,9 @@ def build_all(dags: Path, environ: Mapping[str, str] | None = None) -> Built:
         try:
             made = build(table)
             for dag in made:
-                dag.validate()  # Airflow does so later, and would then refuse the whole file
+                dag.validate()  # Airflow does this later, and would then refuse the whole file
             built += made
-        except Exception as error:  # Airflow's checks, e.g. of a cron line, raise what they like
+        except Exception as error:  # Airflow's checks, such as that of a cron expression, raise errors of any type
             problems.append(f"{tables.file}: table {table.name!r}: {type(error).__name__}: {error}")
     return Built(tuple(built), tuple(problems))
 
@@ -142,14 +142,14 @@ def _write_params(write: Write) -> dict[str, Param]:
             maxLength=PATH_CHARACTERS,
             pattern="^[^-~]",
             title="Source",
-            description_md="File or folder to load; a relative path is taken against the project's folder.",
+            description_md="File or folder to load; a relative path starts at the project's folder.",
         ),
         "mode": _param(WriteRequest.option("mode"), write.mode),
     }
 
 
 def _arguments(verb: type[Request]) -> dict[str, Value]:
-    """The arguments of a job, filled in from the form of the run. Empty ones are not passed."""
+    """The arguments of a job, rendered from the parameters of the run. Empty ones are not passed."""
     arguments: dict[str, Value] = {}
     for option in verb.options(Interface.AIRFLOW):
         value = f"params.{option.name}" if option.type is FLAG else f"params.{option.name} or ''"
@@ -158,7 +158,7 @@ def _arguments(verb: type[Request]) -> dict[str, Value]:
 
 
 def _maintain_params(table: Table) -> dict[str, Param]:
-    """A field for each option of the steps; the dry run, which all of them have, holds for the whole run."""
+    """A field for each option of the steps; all of them share one `dry_run`."""
     params = {
         option.name: _param(option, table.maintain.get(option.name), verb.verb())
         for verb in MAINTENANCE
@@ -170,7 +170,7 @@ def _maintain_params(table: Table) -> dict[str, Param]:
 
 
 def _param(option: Option, value: Any, verb: str | None = None) -> Param:
-    """A field that may be empty: then the table's own option holds, or the default. Fields of one verb stand together."""
+    """A field that may be empty, so that the table's own option or the default applies. Fields of one verb form a section."""
     form = {**option.type.form, "type": ["null", option.type.form["type"]]}
     if option.type.choices:
         form["enum"] = [None, *option.type.choices]

@@ -11,14 +11,14 @@ from indextables.airflow.command import job_environment
 
 
 class JobSubmitHook(SparkSubmitHook):
-    """The provider's hook, but the process does not inherit Airflow's keys, database address, connections and variables.
+    """The provider's hook, except that the process does not inherit Airflow's keys, database address, connections and variables.
 
-    The variables that the operator asks for (`env_vars`) are set after that, whatever their names.
+    Variables that the operator sets (`env_vars`) are passed, whatever their names.
     """
 
     @classmethod
     def of(cls, hook: SparkSubmitHook) -> JobSubmitHook:
-        """Takes over a hook that the provider has set up, with its some thirty arguments, which differ between its versions."""
+        """Copies a hook set up by the provider, whose thirty or so arguments differ between its versions."""
         own = cls.__new__(cls)
         own.__dict__.update(hook.__dict__)
         return own
@@ -29,10 +29,10 @@ class JobSubmitHook(SparkSubmitHook):
         return driver
 
     def on_kill(self) -> None:
-        self._env = self._env_vars  # `yarn application -kill` needs them
+        self._env = self._env_vars  # for `yarn application -kill`
         super().on_kill()
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
-        self._env = None  # where it is set, the provider replaces our `env` by the whole environment of the task
+        self._env = None  # if set, the provider would replace our `env` by the whole environment of the task
         return command

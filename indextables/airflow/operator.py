@@ -1,4 +1,4 @@
-"""The operator that runs one IndexTables job by spark-submit and hands its report on."""
+"""The operator that runs one IndexTables job with spark-submit and returns its report."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from indextables.airflow.hook import JobSubmitHook
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
 
-NEVER_WORKS = frozenset({2, 78})  # usage and configuration: the same call fails the same way, however often it is tried
+NEVER_WORKS = frozenset({2, 78})  # usage and configuration: a retry would fail in the same way
 REPORT_BYTES = 64 * 1024 * 1024
-PLAN_ENTRIES = 1000  # of a dry run's plan that go into the XCom; the task log has all of it
+PLAN_ENTRIES = 1000  # entries of a dry run's plan that go into the XCom; the task log has all of them
 _STATUSES = frozenset({"success", "no_action", "partial", "failed"})
-_QUIET = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
+_DEFAULT_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
 class IndexTablesJobOperator(SparkSubmitOperator):
     """Runs `jobs_dir/<job>.py` and returns its report.
 
-    The command is a list, there is no shell: every value is one argument joined to its name. A job with nothing to do leaves its report
-    as XCom and shows as skipped. Exit codes 2 and 78 fail at once, all other failures may be retried. When the task ends, by itself or
-    killed or timed out, no process of the job is left on this machine. Credentials are refused in options, Spark settings and addresses,
-    because Airflow logs them; the job's environment is that of the worker without Airflow's own variables.
+    The command runs without a shell: every value is one argument joined to its name. A job with nothing to do pushes its report as XCom and
+    its task is skipped. Exit codes 2 and 78 fail at once; all other failures may be retried. When the task ends, is killed or times out, no
+    process of the job is left on this machine. Credentials are refused in options, Spark settings and addresses, because Airflow logs them;
+    the job's environment is that of the worker without Airflow's own variables.
 
     :param job: the job, e.g. ``merge_splits`` (templates are not rendered here)
-    :param table: path or address of the table (templated); a relative path is taken against ``base_dir``
-    :param arguments: the job's arguments by name, without dashes (templated); None and "" leave one out, a list is joined by commas
+    :param table: path or address of the table (templated); a relative path starts at ``base_dir``
+    :param arguments: the job's arguments by name, without dashes (templated); None and "" are left out, a list is joined by commas
     :param options: ``spark.indextables.*`` options, the prefix may be left out (templated); credentials belong in the environment
     :param jobs_dir: folder of the job files
-    :param base_dir: what a relative ``table`` and ``source`` are relative to; default: the folder above ``jobs_dir``
+    :param base_dir: folder at which a relative ``table`` and ``source`` start; default: the folder above ``jobs_dir``
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "arguments", "options")
@@ -75,19 +75,19 @@ class IndexTablesJobOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         self._prepare()
         ti = context["ti"]
-        who = {"INDEXTABLES_JOB_ID": f"{ti.dag_id}/{ti.run_id}/{ti.task_id}", "INDEXTABLES_JOB_ATTEMPT": str(ti.try_number)}
-        self.env_vars = {**(self.env_vars or {}), **who}  # the commit says which run made it
+        run = {"INDEXTABLES_JOB_ID": f"{ti.dag_id}/{ti.run_id}/{ti.task_id}", "INDEXTABLES_JOB_ATTEMPT": str(ti.try_number)}
+        self.env_vars = {**(self.env_vars or {}), **run}  # recorded in the commit
         with tempfile.TemporaryDirectory(prefix="indextables-") as folder:
             self._report = Path(folder) / "report.json"
             try:
                 public_settings(self.conf or {})
-                self.application_args = job_arguments(*self._located(), self.options, self._report)
+                self.application_args = job_arguments(*self._absolute(), self.options, self._report)
             except IndexTablesError as error:
                 raise AirflowFailException(f"{self.job}: {error}") from None
             try:
                 super().execute(context)
             except FileNotFoundError as error:
-                raise AirflowFailException(f"{self.job}: there is no {error.filename!r} on the PATH") from None
+                raise AirflowFailException(f"{self.job}: {error.filename!r} was not found on the PATH") from None
             except AirflowException as error:
                 raise self._failure(error) from None
             finally:
@@ -97,13 +97,13 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         return self._outcome(report, context)
 
     def on_kill(self) -> None:
-        """Ends the Python driver too: the provider only kills the JVM, and the driver would go on to commit."""
+        """Also ends the Python driver: the provider only kills the JVM, and the driver could still commit."""
         self._end_processes()
         if self._hook is not None:
             super().on_kill()
 
     def _prepare(self) -> None:
-        """Settles what depends on the Spark master. The provider takes a missing connection for YARN, silently; here it is refused."""
+        """Checks the connection and sets what depends on the Spark master. The provider would silently use YARN without a connection."""
         try:
             BaseHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
@@ -113,8 +113,10 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         self._hook = None  # the next try may be made by this same object
         target = self._get_hook()._connection
         if target["deploy_mode"] == "cluster":
-            raise AirflowFailException(f"{self.job}: connection {self._conn_id!r} asks for cluster mode, where the report cannot come back")
-        self.conf = {**_QUIET, **(self.conf or {})}
+            raise AirflowFailException(
+                f"{self.job}: connection {self._conn_id!r} asks for cluster mode, which cannot return the report; use client mode"
+            )
+        self.conf = {**_DEFAULT_CONF, **(self.conf or {})}
         if str(target["master"]).startswith("local"):
             self.conf = {**_LOOPBACK, **self.conf}
             self.env_vars = {**self._local_environment(), **(self.env_vars or {})}
@@ -123,22 +125,22 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         return JobSubmitHook.of(super()._get_hook())
 
     def _local_environment(self) -> dict[str, str]:
-        """What spark-submit needs here beyond what is set; a spark-submit that the PATH finds already stays the one that is run."""
+        """The variables that spark-submit needs and that are not set; a spark-submit on the PATH takes precedence over ours."""
         try:
-            wanted = spark_environment()
+            variables = spark_environment()
         except IndexTablesError as error:
             raise AirflowFailException(f"{self.job}: {error}") from None
         if shutil.which("spark-submit") is not None:
-            wanted.pop("PATH", None)
-        return {name: value for name, value in wanted.items() if os.environ.get(name) != value}
+            variables.pop("PATH", None)
+        return {name: value for name, value in variables.items() if os.environ.get(name) != value}
 
-    def _located(self) -> tuple[str, dict[str, Value]]:
-        """Table and arguments with paths that do not depend on the worker's folder."""
+    def _absolute(self) -> tuple[str, dict[str, Value]]:
+        """Table and arguments with absolute paths, which do not depend on the worker's current folder."""
         arguments = dict(self.arguments)
         source = arguments.get("source")
         if isinstance(source, str) and source:
-            arguments["source"] = _against(self.base_dir, source)
-        return (_against(self.base_dir, self.table) if self.table else self.table), arguments
+            arguments["source"] = _resolve(self.base_dir, source)
+        return (_resolve(self.base_dir, self.table) if self.table else self.table), arguments
 
     def _failure(self, error: AirflowException) -> AirflowException:
         process = self._hook._submit_sp if self._hook else None
@@ -162,11 +164,11 @@ class IndexTablesJobOperator(SparkSubmitOperator):
                 raise AirflowException(f"{self.job}: the report is larger than {REPORT_BYTES} bytes")
             report = json.loads(self._report.read_bytes())
         except FileNotFoundError:
-            raise AirflowException(f"{self.job}: ended without a report") from None
+            raise AirflowException(f"{self.job}: the job ended without a report") from None
         except ValueError:
-            raise AirflowException(f"{self.job}: left a report that is not JSON") from None
+            raise AirflowException(f"{self.job}: the report is not JSON") from None
         if not isinstance(report, dict) or report.get("status") not in _STATUSES:
-            raise AirflowException(f"{self.job}: left a report without a known status")
+            raise AirflowException(f"{self.job}: the report has no known status")
         return report
 
     def _outcome(self, report: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -177,7 +179,7 @@ class IndexTablesJobOperator(SparkSubmitOperator):
             self.log.warning("%s: %s", self.job, warning)
         if report["status"] == "failed":
             raise AirflowException(f"{self.job}: {report.get('error') or 'reported a failure'}")
-        # A write that an earlier try has committed names that version: the table did change, and whoever waits for it must hear of it.
+        # A write that an earlier try committed reports its version: the table did change, and the DAGs waiting for it must be triggered.
         if report["status"] == "no_action" and not (self.job == "write" and report.get("version") is not None):
             if self.do_xcom_push:
                 context["ti"].xcom_push(key="return_value", value=report)
@@ -186,27 +188,27 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         return report
 
     def _close(self) -> None:
-        """Fetches the ended spark-submit and closes its output, as the provider does not; never in `on_kill`, which may interrupt this."""
+        """Reaps spark-submit and closes its output, which the provider does not do; not used in `on_kill`, which may interrupt this."""
         process = self._hook._submit_sp if self._hook else None
         if process is not None:
             process.wait()
             process.stdout.close()
 
     def _end_processes(self) -> None:
-        """Kills what is left of the job: the tree under spark-submit, and a driver that outlived its JVM (its command names our report)."""
+        """Kills the remaining processes of the job: the tree under spark-submit, and a driver that outlived its JVM."""
         process = self._hook._submit_sp if self._hook else None
-        left: list[psutil.Process] = []
+        remaining: list[psutil.Process] = []
         if process is not None and process.poll() is None:
             with contextlib.suppress(psutil.Error):
                 parent = psutil.Process(process.pid)
-                left = [*parent.children(recursive=True), parent]
+                remaining = [*parent.children(recursive=True), parent]
         if self._report is not None:
-            mark = f"--report={self._report}"
-            left += [other for other in psutil.process_iter(["cmdline"]) if mark in (other.info["cmdline"] or ())]
-        for one in left:
+            argument = f"--report={self._report}"  # only a process of this try has it
+            remaining += [other for other in psutil.process_iter(["cmdline"]) if argument in (other.info["cmdline"] or ())]
+        for process_left in remaining:
             with contextlib.suppress(psutil.Error):
-                one.kill()
+                process_left.kill()
 
 
-def _against(base: str, path: str) -> str:
+def _resolve(base: str, path: str) -> str:
     return path if "://" in path else str(Path(base) / path)

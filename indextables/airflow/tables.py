@@ -1,8 +1,8 @@
 """The tables file: which tables Airflow writes and maintains, and how.
 
-`load` never raises for the contents of the file: a valid entry becomes a `Table`, an invalid one becomes a line that names the entry, the
-key and the value. A mistake in one entry leaves the other tables alone. A mistake in what all tables share (`defaults`, an unknown
-top-level key) leaves no table: run without its defaults, a table could be purged earlier than its owner asked for.
+`load` never raises for the contents of the file: a valid entry becomes a `Table`, an invalid one a line that names the entry, the key and
+the value. A mistake in one entry does not affect other tables. A mistake in what all tables share (`defaults`, an unknown top-level key)
+disables all of them: without its defaults, a table could be purged earlier than its owner asked for.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _SHARED = ("owner", "paused", "retries", "retry_delay", "max_retry_delay", "time
 class Write:
     """How the write DAG loads data."""
 
-    source: str  # file or folder; a run may name another one
-    format: str | None  # parquet, csv or json; None: by the name of the source
+    source: str  # file or folder; a run may set another one
+    format: str | None  # parquet, csv or json; None: detected by the suffix of the source
     mode: str | None  # append or overwrite
     partition_by: tuple[str, ...]
-    schedule: str | None  # cron line or preset; None: by hand
+    schedule: str | None  # cron expression or preset; None: manual runs only
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One valid entry: names, sizes, durations and settings are well-formed, local paths absolute."""
+    """One valid entry: names, sizes, durations and settings are well-formed; local paths are absolute."""
 
     name: str
     path: str
-    root: Path  # relative sources of a run are taken against it
+    root: Path  # the project's folder, at which relative sources start
     description: str
     owner: str
     paused: bool  # whether the DAGs are paused when Airflow first sees them
@@ -52,7 +52,7 @@ class Table:
     max_retry_delay: float  # seconds
     timeout: float  # seconds, of one try of one task
     write: Write | None
-    maintain: Mapping[str, str | int]  # options of the maintenance verbs; what is left out is the table's own option, or the default
+    maintain: Mapping[str, str | int]  # options of the maintenance verbs; for others the table's own options apply, or the defaults
     conn_id: str
     conf: Mapping[str, str]
     options: Mapping[str, str]
@@ -60,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a tables file holds: the valid entries, and one line for each problem."""
+    """The contents of a tables file: the valid entries, and one line for each problem."""
 
     file: Path
     tables: tuple[Table, ...]
@@ -74,12 +74,12 @@ class Tables:
 
 def tables_file(dags: Path, environ: Mapping[str, str] | None = None) -> Path:
     """`INDEXTABLES_TABLES` (relative to the project) if it is set, else `tables.yaml` beside the DAG files."""
-    named = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
-    return dags.parent / named if named else dags / "tables.yaml"
+    path = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
+    return dags.parent / path if path else dags / "tables.yaml"
 
 
 def load(dags: Path, environ: Mapping[str, str] | None = None) -> Tables:
-    """The tables of the project whose DAG files lie in `dags`; relative paths are taken against the folder above it."""
+    """The tables of the project whose DAG files are in `dags`; relative paths start at the folder above it."""
     dags = dags.resolve()
     file = tables_file(dags, environ)
     try:
@@ -88,17 +88,17 @@ def load(dags: Path, environ: Mapping[str, str] | None = None) -> Tables:
         return Tables(file, (), (f"{file}: {error}",))
     problems: list[str] = []
     top = Fields(document, "", problems)
-    defaults = _defaults(top.give("defaults"), problems)
-    entries = top.give("tables")
-    top.rest()
+    defaults = _defaults(top.take_raw("defaults"), problems)
+    entries = top.take_raw("tables")
+    top.report_unknown()
     if not isinstance(entries, list):
         problems.append(f"tables: {entries!r} is not a list of tables")
         entries = []
-    tables, wrong = _entries(entries, {} if problems else defaults, dags.parent)
+    tables, entry_problems = _entries(entries, {} if problems else defaults, dags.parent)
     if problems:
-        wrong += [f"table {table.name!r}: has no DAGs until the file is corrected" for table in tables]
+        entry_problems += [f"table {table.name!r}: has no DAGs until the file is corrected" for table in tables]
         tables = ()
-    return Tables(file, tables, tuple(f"{file}: {problem}" for problem in [*problems, *wrong]))
+    return Tables(file, tables, tuple(f"{file}: {problem}" for problem in [*problems, *entry_problems]))
 
 
 def _entries(entries: list[Any], defaults: Mapping[str, Any], root: Path) -> tuple[tuple[Table, ...], list[str]]:
@@ -106,18 +106,18 @@ def _entries(entries: list[Any], defaults: Mapping[str, Any], root: Path) -> tup
     problems: list[str] = []
     tables: dict[str, Table] = {}
     for number, entry in enumerate(entries, start=1):
-        table, wrong = _table(entry, defaults, root)
+        table, entry_problems = _table(entry, defaults, root)
         if table is not None and table.name in tables:
-            wrong = [f"name: {table.name!r} is taken by an earlier entry"]
+            entry_problems = [f"name: {table.name!r} is already used by an earlier entry"]
         title = f"{entry['name']!r} (entry {number})" if isinstance(entry, Mapping) and entry.get("name") else f"entry {number}"
-        problems += [f"table {title}: {problem}" for problem in wrong]
-        if table is not None and not wrong:
+        problems += [f"table {title}: {problem}" for problem in entry_problems]
+        if table is not None and not entry_problems:
             tables[table.name] = table
     return tuple(tables.values()), problems
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML that refuses a key given twice, of which PyYAML would silently take the last."""
+    """Plain YAML that refuses duplicate keys, of which PyYAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -136,7 +136,7 @@ def _read(file: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}") from None
     if len(data) > FILE_BYTES:
-        raise ConfigError(f"{len(data)} bytes are more than the {FILE_BYTES} a tables file may have")
+        raise ConfigError(f"has {len(data)} bytes, more than the {FILE_BYTES} allowed for a tables file")
     try:
         return yaml.load(data, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -144,42 +144,43 @@ def _read(file: Path) -> Any:
 
 
 def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
-    """The raw defaults, checked once here, so that a mistake is not reported again for every table."""
+    """The raw defaults, checked here so that a mistake is not reported again for every table."""
     if value is None:
         return {}
     fields = Fields(value, "defaults", problems)
     _common(fields)
-    _maintain(fields.give("maintain"), "defaults.maintain", problems)
-    _spark(fields.give("spark"), "defaults.spark", problems)
+    _maintain(fields.take_raw("maintain"), "defaults.maintain", problems)
+    _spark(fields.take_raw("spark"), "defaults.spark", problems)
     fields.take("options", checks.options)
-    fields.rest()
+    fields.report_unknown()
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table | None, list[str]]:
     problems: list[str] = []
-    fields = Fields({**entry, **_under(defaults, entry), **_merged(defaults, entry)} if isinstance(entry, Mapping) else entry, "", problems)
-    name = fields.need("name", checks.name, "")
-    path = fields.need("path", checks.path, "x")
+    fields = Fields(_with_defaults(entry, defaults) if isinstance(entry, Mapping) else entry, "", problems)
+    name = fields.take_required("name", checks.name, "")
+    path = fields.take_required("path", checks.path, "x")
     description = fields.take("description", checks.text, "") or ""
     common = _common(fields)
-    write = fields.give("write")
-    written = None if write is None else _write(write, problems)
-    maintain = _maintain(fields.give("maintain"), "maintain", problems)
-    conn_id, conf = _spark(fields.give("spark"), "spark", problems)
+    write_section = fields.take_raw("write")
+    write = None if write_section is None else _write(write_section, problems)
+    maintain = _maintain(fields.take_raw("maintain"), "maintain", problems)
+    conn_id, conf = _spark(fields.take_raw("spark"), "spark", problems)
     options = fields.take("options", checks.options) or {}
-    fields.rest()
+    fields.report_unknown()
     if problems:
         return None, problems
-    return Table(name, _against(root, path), root, description, *common, written, maintain, conn_id, conf, options), []
+    return Table(name, _resolve(root, path), root, description, *common, write, maintain, conn_id, conf, options), []
 
 
-def _under(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}
+def _with_defaults(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    shared = {key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}
+    return {**entry, **shared, **_merged_sections(defaults, entry)}
 
 
-def _merged(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that an entry and the defaults may both have: the entry's values win one by one, a null takes the default."""
+def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections that both an entry and the defaults may have: each value of the entry overrides the default, unless it is null."""
     merged: dict[str, Any] = {}
     for key in ("maintain", "spark", "options"):
         own, default = entry.get(key), defaults.get(key)
@@ -194,46 +195,46 @@ def _common(fields: Fields) -> tuple[str, bool, int, float, float, float]:
     owner = fields.take("owner", checks.name, "indextables") or ""
     paused = bool(fields.take("paused", checks.boolean, False))
     retries = fields.take("retries", checks.between(0, 20), 3)
-    delay = fields.take("retry_delay", checks.some_time, "30s") or ""
-    longest = fields.take("max_retry_delay", checks.some_time, "10m") or ""
-    timeout = fields.take("timeout", checks.some_time, "1h") or ""
-    seconds = [checks.duration_seconds(span) for span in (delay, longest, timeout)]
+    delay = fields.take("retry_delay", checks.positive_duration, "30s") or ""
+    max_delay = fields.take("max_retry_delay", checks.positive_duration, "10m") or ""
+    timeout = fields.take("timeout", checks.positive_duration, "1h") or ""
+    seconds = [checks.duration_seconds(duration) for duration in (delay, max_delay, timeout)]
     return owner, paused, 3 if retries is None else retries, seconds[0], max(seconds[0], seconds[1]), seconds[2]
 
 
 def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
-        source=fields.need("source", checks.path, ""),
+        source=fields.take_required("source", checks.path, ""),
         format=fields.take("format", checks.option(WriteRequest.option("format"))),
         mode=fields.take("mode", checks.option(WriteRequest.option("mode"))),
         partition_by=fields.take("partition_by", checks.columns, ()) or (),
         schedule=fields.take("schedule", checks.schedule),
     )
-    fields.rest()
+    fields.report_unknown()
     return write
 
 
 def maintain_options() -> list[Option]:
-    """The options of the maintenance verbs that a table may set; a dry run is for single runs only."""
-    offered = [option for verb in MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
-    return [option for option in offered if option.name != "dry_run"]
+    """The options of the maintenance verbs that a table may set: all but the dry run, which a single run may ask for."""
+    options = [option for verb in MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
+    return [option for option in options if option.name != "dry_run"]
 
 
 def _maintain(value: Any, place: str, problems: list[str]) -> dict[str, Any]:
     fields = Fields({} if value is None else value, place, problems)
-    taken = {option.name: fields.take(option.name, checks.option(option)) for option in maintain_options()}
-    fields.rest()
-    return {name: given for name, given in taken.items() if given is not None}
+    values = {option.name: fields.take(option.name, checks.option(option)) for option in maintain_options()}
+    fields.report_unknown()
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _spark(value: Any, place: str, problems: list[str]) -> tuple[str, dict[str, str]]:
     fields = Fields({} if value is None else value, place, problems)
     conn_id = fields.take("conn_id", checks.connection, "spark_default") or ""
     conf = fields.take("conf", checks.spark_conf) or {}
-    fields.rest()
+    fields.report_unknown()
     return conn_id, conf
 
 
-def _against(root: Path, path: str) -> str:
+def _resolve(root: Path, path: str) -> str:
     return path if "://" in path else str(root / path)

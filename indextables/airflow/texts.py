@@ -1,4 +1,4 @@
-"""What people read about the DAGs in the Airflow UI."""
+"""The documentation of DAGs and tasks in the Airflow UI."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from indextables.airflow.tables import Table, Write
 TASKS = {
     "write": "Loads the source into the table as one commit. A retry of the same run never commits twice.",
     "merge_splits": "Merges small splits into larger ones, partition by partition. Skipped when there is nothing to merge.",
-    "checkpoint": "Writes the table's state in one place, so that readers need not replay the log. Skipped when there is no newer version.",
-    "purge": "Deletes splits that no retained version needs, and expired history. Nothing live is touched. Skipped when nothing is due.",
+    "checkpoint": "Writes a checkpoint, so that readers need not replay the log. Skipped when there is no newer version.",
+    "purge": "Deletes splits that no retained version needs, and expired history. Live splits are kept. Skipped when nothing has expired.",
 }
 
 _CODES = """\
@@ -23,14 +23,14 @@ _CODES = """\
 
 
 def write_doc(table: Table, write: Write) -> str:
-    when = f"on the schedule {_code(write.schedule)}, or by hand" if write.schedule else "by hand"
+    when = f"on the schedule {_code(write.schedule)}, or when triggered manually" if write.schedule else "when triggered manually"
     return f"""\
 ### Write into {_code(table.name)}
 {_lead(table)}
-Loads {_code(write.source)}{_how(write)} into the table at {_code(table.path)} {when}, then tells
-{_code(f"indextables_{table.name}_maintain")} that the table has changed.
+Loads {_code(write.source)}{_how(write)} into the table at {_code(table.path)} {when}. Each commit triggers
+{_code(f"indextables_{table.name}_maintain")}.
 
-**By hand:** press *Trigger*; the form takes another source or mode for this one run. The task's XCom `return_value` is the report.
+**Manual run:** press *Trigger*; the form takes another source or mode for this one run. The task's XCom `return_value` is the report.
 
 {_retries(table)}
 {_CODES}"""
@@ -40,11 +40,11 @@ def maintain_doc(table: Table) -> str:
     return f"""\
 ### Maintenance of {_code(table.name)}
 {_lead(table)}
-`merge_splits` → `checkpoint` → `purge` on the table at {_code(table.path)}, after every write that Airflow made, or by hand.
-A step with nothing to do shows as skipped and the next one still runs; a step that failed stops the rest.
+`merge_splits` → `checkpoint` → `purge` on the table at {_code(table.path)}, after every write by Airflow or when triggered manually.
+A step with nothing to do is skipped and the next one still runs; a failed step stops the rest.
 
-**By hand:** press *Trigger*; the form takes other sizes and ages for this one run. In a dry run every step only reports what it would do;
-the table is not changed. Each task's XCom `return_value` is its report.
+**Manual run:** press *Trigger*; the form takes other sizes and ages for this one run. In a dry run every step only reports what it would
+do; the table is not changed. Each task's XCom `return_value` is its report.
 
 {_retries(table)}
 {_CODES}"""
@@ -61,11 +61,11 @@ def _lead(table: Table) -> str:
 
 def _retries(table: Table) -> str:
     return (
-        f"A failed try is repeated up to {table.retries} times, after {table.retry_delay:g} s and then ever longer, "
-        f"at most {table.max_retry_delay:g} s; a try may take {table.timeout:g} s.\n"
+        f"A failed task is retried up to {table.retries} times, after {table.retry_delay:g} s and then increasingly longer, "
+        f"at most {table.max_retry_delay:g} s; each try may take {table.timeout:g} s.\n"
     )
 
 
 def _code(value: str | None) -> str:
-    """`value` as inline code that no backtick in it can end."""
+    """`value` as inline code, with backticks replaced so that none can end it."""
     return f"`{(value or '').replace('`', chr(0x2BC))}`"

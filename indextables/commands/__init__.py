@@ -1,15 +1,15 @@
-"""SQL commands: text to request, and report to rows.
+"""SQL commands such as `MERGE SPLITS '/data/logs'`: parsed into the request of a verb, run, and shown as one row.
 
-`grammar` is the syntax, `parse` turns a text into the request of a verb, `run` runs it, and `results` has the columns of the result.
+`grammar` has the syntax, `parse` makes the request, `run` runs it, and `results` has the columns of the rows.
 """
 
 from __future__ import annotations
 
-from indextables.commands.parse import is_ours
+from indextables.commands.parse import is_command
 from indextables.commands.run import Runner, sql
 
 __all__ = [
     "Runner",
-    "is_ours",
+    "is_command",
     "sql",
 ]

@@ -1,7 +1,7 @@
-"""The syntax of the commands, for lark. Keywords are written in any case; INDEXTABLES and TANTIVY4SPARK are the same word.
+"""The syntax of the commands, for lark. Keywords are case-insensitive; INDEXTABLES and TANTIVY4SPARK are synonyms.
 
-A predicate is any run of tokens up to the next clause: what it means is the predicate parser's to say. Clauses that may follow one are
-single terminals of several words, so that a column may be called `target` or `max`.
+A predicate is any sequence of tokens up to the next clause; the predicate parser interprets it. Clauses that may follow a predicate are
+single terminals of several words, so that a column may be named `target` or `max`.
 """
 
 GRAMMAR = r"""
@@ -92,7 +92,7 @@ COMMENT.3: /--[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\//
 %ignore /\s+/
 """
 
-# How an error names what it expected, where that is not the terminal's own name with spaces.
+# What an error message calls a terminal, if not by its own name with spaces.
 NAMES = {
     "NUMBER": "a number",
     "BYTES": "a size such as 100M",

@@ -1,4 +1,4 @@
-"""A parsed command: the request of its verb, and the table that it names."""
+"""A parsed command: the request of its verb and the table it names."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from indextables.operations.request import Request
 @dataclass(frozen=True, slots=True)
 class Command:
     request: Request
-    path: str | None  # None: every table
-    where_at: int | None = None  # position in the text at which the request's `where` begins
+    path: str | None  # None: all tables
+    where_position: int | None = None  # position of the request's `where` in the text

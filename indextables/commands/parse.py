@@ -1,4 +1,4 @@
-"""From a text to a command, or to an error that points at the word."""
+"""Parses the text of a command; an error points at the offending word."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from indextables.operations import verbs
 from indextables.operations.request import Option
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text is a word, too
+_WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text counts as a word
 _TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"})
-_OURS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
+_VERBS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
 _CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_MERGE"})  # single terminals of several words
-_UNSAID = frozenset({"COMMENT", "PRECOMMIT"})  # what no error says it expected
-_MOST_HOURS = 2**31 - 1
-_DIGITS = 18  # of a number: more than any disk holds
+_NEVER_SUGGESTED = frozenset({"COMMENT", "PRECOMMIT"})  # not named in the list of expected words
+_MAX_HOURS = 2**31 - 1
+_MAX_DIGITS = 18
 
 
-def is_ours(text: str) -> bool:
-    """Whether a text begins as one of these commands does; what does not is for another program to understand."""
+def is_command(text: str) -> bool:
+    """Whether a text begins like one of these commands; other texts are left to the caller's own SQL engine."""
     words = _SPACE.sub(" ", text).upper().split()[:3]
     first, second, third = (*words, "", "", "")[:3]
     if first == "DESCRIBE":
         return second in _TABLES and third in ("STATE", "TRANSACTION")
-    return (first, second) == ("MERGE", "SPLITS") or (first in _OURS and second in _TABLES)
+    return (first, second) == ("MERGE", "SPLITS") or (first in _VERBS and second in _TABLES)
 
 
 def parse_command(text: str) -> Command:
-    """InvalidCommand says what was expected, and where."""
+    """The command of a text; InvalidCommand says what was expected, and where."""
     if not isinstance(text, str):
         raise InvalidArgument(f"a command is a text, not {type(text).__name__!r}")
     if len(text) > limits.PREDICATE_CHARACTERS:
@@ -46,7 +46,7 @@ def parse_command(text: str) -> Command:
     try:
         tree: Tree[Token] = _parser().parse(text)
     except UnexpectedInput as error:
-        raise _explained(error, text) from None
+        raise _syntax_error(error, text) from None
     return _Reader(text).command(tree.children[0])  # type: ignore[arg-type]
 
 
@@ -55,26 +55,26 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr", lexer="contextual", maybe_placeholders=False)
 
 
-def _explained(error: UnexpectedInput, text: str) -> InvalidCommand:
+def _syntax_error(error: UnexpectedInput, text: str) -> InvalidCommand:
     if isinstance(error, UnexpectedToken):
         expected = error.accepts or error.expected
         position = len(text) if error.token.type == "$END" else error.token.start_pos
     else:
         expected = error.allowed if isinstance(error, UnexpectedCharacters) else set()
         position = error.pos_in_stream
-    position, expected = _after_begun(text, len(text) if position is None else position, expected or ())
+    position, expected = _inside_clause(text, len(text) if position is None else position, expected or ())
     found = _WORD.search(text, position)
     if found is None:
         shown, position = "the end", len(text.rstrip())
     elif found.group() in "'\"`":
-        return InvalidCommand(f"the {found.group()} at position {found.start()} is never closed, or has nothing in it", text, found.start())
+        return InvalidCommand(f"the {found.group()} at position {found.start()} is never closed, or quotes nothing", text, found.start())
     else:
         shown, position = found.group()[:40], found.start()
-    return InvalidCommand(f"expected {_listed(expected)}, found {shown}", text, position)
+    return InvalidCommand(f"expected {_alternatives(expected)}, found {shown}", text, position)
 
 
-def _after_begun(text: str, position: int, expected: Iterable[str]) -> tuple[int, set[str]]:
-    """Of a clause of several words that was begun, the place where it goes wrong, and the words that may stand there."""
+def _inside_clause(text: str, position: int, expected: Iterable[str]) -> tuple[int, set[str]]:
+    """Moves an error to the first wrong word of a clause of several words, and gives the words allowed there."""
     furthest, words = position, set(expected)
     for clause in words & _CLAUSES:
         at, rest = position, clause.split("_")
@@ -87,13 +87,13 @@ def _after_begun(text: str, position: int, expected: Iterable[str]) -> tuple[int
     return furthest, words
 
 
-def _listed(terminals: Iterable[str]) -> str:
-    names = sorted({NAMES.get(name, name.replace("_", " ")) for name in terminals} - _UNSAID)
+def _alternatives(terminals: Iterable[str]) -> str:
+    names = sorted({NAMES.get(name, name.replace("_", " ")) for name in terminals} - _NEVER_SUGGESTED)
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names) or "the end"
 
 
 class _Reader:
-    """A parsed command's tokens, as values."""
+    """Turns the syntax tree of a command into the request of its verb."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -103,27 +103,27 @@ class _Reader:
         return read(tree)
 
     def _merge(self, tree: Tree[Token]) -> Command:
-        given = self._clauses(tree)
-        if "precommit" in given:
-            at = self._place(given["precommit"])
-            raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they were committed", self._text, at)
-        where, where_at = self._where(given.get("where"))
+        clauses = self._clauses(tree)
+        if "precommit" in clauses:
+            at = self._start(clauses["precommit"])
+            raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they are committed", self._text, at)
+        where, where_position = self._where(clauses.get("where"))
         request = verbs.MergeSplits(
-            self._size(given.get("target_size")),
+            self._size(clauses.get("target_size")),
             where,
-            self._number(given.get("max_dest"), verbs.MergeSplits.option("max_dest_splits")),
-            self._number(given.get("max_source"), verbs.MergeSplits.option("max_source_splits")),
+            self._number(clauses.get("max_dest"), verbs.MergeSplits.option("max_dest_splits")),
+            self._number(clauses.get("max_source"), verbs.MergeSplits.option("max_source_splits")),
         )
-        return Command(request, _path(tree), where_at)
+        return Command(request, _path(tree), where_position)
 
     def _purge(self, tree: Tree[Token]) -> Command:
-        given = self._clauses(tree)
-        durations = {name: self._hours(given[name]) for name in ("older_than", "log_retention") if name in given}
-        return Command(verbs.Purge(**durations, dry_run="dry_run" in given), _path(tree))
+        clauses = self._clauses(tree)
+        durations = {name: self._hours(clauses[name]) for name in ("older_than", "log_retention") if name in clauses}
+        return Command(verbs.Purge(**durations, dry_run="dry_run" in clauses), _path(tree))
 
     def _drop_partitions(self, tree: Tree[Token]) -> Command:
-        where, at = self._where(self._clauses(tree)["where"])
-        return Command(verbs.DropPartitions(where or ""), _path(tree), at)
+        where, position = self._where(self._clauses(tree)["where"])
+        return Command(verbs.DropPartitions(where or ""), _path(tree), position)
 
     def _checkpoint(self, tree: Tree[Token]) -> Command:
         return Command(verbs.Checkpoint(compact=_tokens(tree)[0].type == "COMPACT"), _path(tree))
@@ -146,20 +146,19 @@ class _Reader:
         return Command(verbs.InvalidateCache(), None if table is None else _path(table))
 
     def _clauses(self, tree: Tree[Token]) -> dict[str, Tree[Token]]:
-        """By name; each may be said once."""
-        found: dict[str, Tree[Token]] = {}
+        """The clauses by name; each may be given once."""
+        clauses: dict[str, Tree[Token]] = {}
         for clause in (child for child in tree.children if isinstance(child, Tree)):
-            if clause.data in found:
-                at = self._place(clause)
-                raise InvalidCommand(f"{_tokens(clause)[0].upper()} … stands there twice", self._text, at)
-            found[str(clause.data)] = clause
-        return found
+            if clause.data in clauses:
+                raise InvalidCommand(f"{_tokens(clause)[0].upper()} … is given twice", self._text, self._start(clause))
+            clauses[str(clause.data)] = clause
+        return clauses
 
-    def _place(self, clause: Tree[Token]) -> int:
+    def _start(self, clause: Tree[Token]) -> int:
         return _tokens(clause)[0].start_pos or 0
 
     def _where(self, clause: Tree[Token] | None) -> tuple[str | None, int | None]:
-        """The predicate as it is written, and where it begins."""
+        """The text of the predicate and its position."""
         if clause is None:
             return None, None
         (predicate,) = (child for child in clause.children if isinstance(child, Tree))
@@ -171,7 +170,7 @@ class _Reader:
         if clause is None:
             return None
         token = _tokens(clause)[-1]
-        if len(token) > _DIGITS:
+        if len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]!r} is not a size; write it like 100M, 1.5G or 4096", self._text, token.start_pos)
         self._check("target size", str(token), verbs.MergeSplits.option("target_size"), token)
         return parse_size(str(token))
@@ -180,20 +179,20 @@ class _Reader:
         if clause is None:
             return None
         (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
-        if len(token) > _DIGITS:
+        if len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]} has too many digits", self._text, token.start_pos)
         self._check(option.name.replace("_", " "), int(token), option, token)
         return int(token)
 
     def _hours(self, clause: Tree[Token]) -> str:
         (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
-        days = any(other.type == "DAYS" for other in _tokens(clause))
-        if int(token[:_DIGITS]) > _MOST_HOURS or len(token) > _DIGITS:
-            raise InvalidCommand(f"{token[:40]} is more than {_MOST_HOURS}", self._text, token.start_pos)
-        return f"{int(token) * (24 if days else 1)}h"
+        in_days = any(other.type == "DAYS" for other in _tokens(clause))
+        if int(token[:_MAX_DIGITS]) > _MAX_HOURS or len(token) > _MAX_DIGITS:
+            raise InvalidCommand(f"{token[:40]} is more than {_MAX_HOURS}", self._text, token.start_pos)
+        return f"{int(token) * (24 if in_days else 1)}h"
 
     def _check(self, name: str, value: Any, option: Option, token: Token) -> None:
-        """An error points at the token."""
+        """Checks the value of an option; the error points at the token."""
         try:
             option.type.check(name, value)
         except InvalidArgument as error:

@@ -1,4 +1,4 @@
-"""What each command shows: one row with these columns, names and order as other programs of this format have them."""
+"""The result of each command: one row, with the column names and order that other programs for this format use."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ INVALIDATE = pa.schema(
 
 
 def merge_status(report: Report) -> str:
-    """The word for a merge or a drop: success, partial_success or no_action."""
+    """The status column of merges and drops: success, partial_success or no_action."""
     return "partial_success" if report.status is Status.PARTIAL else str(report.status)
 
 
 def command_status(report: Report) -> str:
-    """The word for the others, which do not say whether there was anything to do."""
+    """The status column of the other commands, which do not distinguish success from nothing to do."""
     if report.dry_run:
         return "DRY_RUN"
     return "PARTIAL_SUCCESS" if report.status is Status.PARTIAL else "SUCCESS"

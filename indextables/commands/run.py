@@ -1,4 +1,4 @@
-"""Carrying out a command by the verb it stands for. Errors are raised as by the verb itself; none becomes a row."""
+"""Runs a command through its verb. Errors are raised as by the verb itself, never returned as a row."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MIB = 1024 * 1024
 
 
 def sql(text: str, options: Mapping[str, Any] | None = None) -> pa.Table:
-    """Runs one command, such as `MERGE SPLITS '/data/logs' TARGET SIZE 100M`, and gives what it shows.
+    """Runs one command, such as `MERGE SPLITS '/data/logs' TARGET SIZE 100M`, and returns its row.
 
-    InvalidCommand points at the word that is wrong; a predicate in it raises InvalidPredicate, which points into the command too.
+    InvalidCommand points at the offending word; InvalidPredicate, for a predicate in the command, points into the command too.
     """
     return Runner(options or {}).run(text)
 
@@ -41,19 +41,19 @@ def sql(text: str, options: Mapping[str, Any] | None = None) -> pa.Table:
 @dataclass(frozen=True, slots=True)
 class Runner:
     options: Mapping[str, Any] = field(repr=False)
-    executor_for: Callable[[Workload], Executor] = lambda workload: workload.threads  # who does the heavy part
+    executor_for: Callable[[Workload], Executor] = lambda workload: workload.threads  # runs the heavy part
 
     def run(self, text: str) -> pa.Table:
         command = parse_command(text)
         request = command.request
-        with _pointing(text, command):
+        with _predicate_errors_in_command(text, command):
             if isinstance(request, verbs.InvalidateCache):
                 return self._invalidate(command.path)
             assert command.path is not None  # every other command names a table
             if isinstance(request, verbs.Repair):
                 return self._repair(request, command.path)
-            show: Callable[[Any, TableContext], pa.Table] = _VERBS[type(request)].__get__(self)
-            return show(request, TableContext.at(command.path, self.options))
+            run_verb: Callable[[Any, TableContext], pa.Table] = _VERBS[type(request)].__get__(self)
+            return run_verb(request, TableContext.at(command.path, self.options))
 
     def _merge(self, request: verbs.MergeSplits, context: TableContext) -> pa.Table:
         report, _ = merge_splits(request, context, context.snapshot(), self.executor_for(request.workload))
@@ -75,9 +75,8 @@ class Runner:
         planned = f"would delete {counts['files_deleted']} splits and {counts['bytes_deleted']} bytes in all" if request.dry_run else None
         metrics = {
             "status": command_status(report),
-            "orphaned_files_found": counts["files_deleted"]
-            if command_status(report) != "PARTIAL_SUCCESS"
-            else None,  # more than were deleted
+            # After a partial purge the number found is not known: only the files deleted were counted.
+            "orphaned_files_found": None if command_status(report) == "PARTIAL_SUCCESS" else counts["files_deleted"],
             "orphaned_files_deleted": done["files_deleted"],
             "size_mb_deleted": done["bytes_deleted"] / _MIB,
             "retention_hours": parse_duration(request.older_than) // 3_600_000,
@@ -99,9 +98,10 @@ class Runner:
         report = checkpoint(request, context)
         snapshot = context.snapshot(checkpoint_version(report))
         pointer = read_pointer(context.store)
-        known = pointer if pointer is not None and pointer.version == snapshot.version else None
+        if pointer is not None and pointer.version != snapshot.version:
+            pointer = None
         live = context.totals(snapshot).num_files
-        actions = live + 2 + len(snapshot.txns) if known is None else known.size
+        actions = live + 2 + len(snapshot.txns) if pointer is None else pointer.size
         return _row(
             results.CHECKPOINT,
             str(context.root),
@@ -110,7 +110,7 @@ class Runner:
             actions,
             live,
             snapshot.protocol.min_reader_version,
-            known is not None and known.format == Format.JSON_PARTS.value,
+            pointer is not None and pointer.format == Format.JSON_PARTS.value,
         )
 
     def _truncate(self, request: verbs.TruncateHistory, context: TableContext) -> pa.Table:
@@ -141,12 +141,12 @@ class Runner:
     def _invalidate(self, path: str | None) -> pa.Table:
         context = None if path is None else TableContext.at(path, self.options)
         if context is not None:
-            context.snapshot()  # TableNotFound, where there is none
-        found = cache.counts(None if context is None else context.store.spec)
+            context.snapshot()  # raises TableNotFound if there is no table
+        before = cache.counts(None if context is None else context.store.spec)
         cache.invalidate(None if context is None else context.store.spec)
-        rate = found.hits / found.lookups if found.lookups else 0.0
+        rate = before.hits / before.lookups if before.lookups else 0.0
         name = "all tables" if context is None else str(context.root)
-        return _row(results.INVALIDATE, name, "success", found.hits, found.lookups - found.hits, rate)
+        return _row(results.INVALIDATE, name, "success", before.hits, before.lookups - before.hits, rate)
 
 
 _VERBS: dict[type, Any] = {
@@ -165,11 +165,11 @@ def _row(schema: pa.Schema, *values: Any) -> pa.Table:
 
 
 @contextmanager
-def _pointing(text: str, command: Command) -> Iterator[None]:
-    """An error in the predicate points into the whole command."""
+def _predicate_errors_in_command(text: str, command: Command) -> Iterator[None]:
+    """Makes an error in the predicate point into the whole command."""
     try:
         yield
     except PointedError as error:
-        if command.where_at is not None and error.position is not None and error.text == getattr(command.request, "where", None):
-            error.text, error.position = text, command.where_at + error.position
+        if command.where_position is not None and error.position is not None and error.text == getattr(command.request, "where", None):
+            error.text, error.position = text, command.where_position + error.position
         raise

@@ -1,4 +1,4 @@
-"""IndexTables in Spark: what needs pyspark lives here, and nowhere lower.
+"""IndexTables in Spark: the data source, writes and SQL commands on executors. Only this package and the jobs import pyspark.
 
     from indextables.spark import read, register, sql, write
 
@@ -7,14 +7,14 @@
     sql(spark, "MERGE SPLITS '/data/logs' TARGET SIZE 100M").show()
     spark.read.format("indextables").load("/data/logs")       # where the package is installed; else register(spark) first
 
-Names are loaded when first used: a job checks its arguments before it pays for pyspark.
+Names are loaded on first use, so that a job checks its arguments before it imports pyspark.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as type checkers understand it; typing takes longer to import than all of this
+TYPE_CHECKING = False  # type checkers take this for True; importing `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
     from typing import Any
 

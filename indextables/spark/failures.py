@@ -1,6 +1,6 @@
-"""What went wrong inside Spark, said as if it had gone wrong here.
+"""Recovers IndexTables errors from Spark exceptions.
 
-An error that an executor or a planning process raises comes back as text in an exception of Spark's, with its type and its sentence.
+An error raised by an executor or a planning process comes back as text within a Spark exception: its type and its message.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from indextables import errors
 from indextables.errors import IndexTablesError, SourceUnreadable
 
-_OURS = re.compile(r"indextables\.errors\.([A-Za-z]+): ([^\r\n]*)")
-# Error classes of Spark's that mean: the files to read are not there, or not what they are said to be.
-_SOURCE = re.compile(
+_OUR_ERROR = re.compile(r"indextables\.errors\.([A-Za-z]+): ([^\r\n]*)")
+# Spark error classes that mean: the files to read are missing, or not in the expected format.
+_SOURCE_ERROR = re.compile(
     r"\[(?:PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|MALFORMED_\w+|CANNOT_MERGE_\w+|CONFLICTING_\w+"
     r"|CANNOT_PARSE_\w+|UNSUPPORTED_FEATURE\.QUERY_ONLY_CORRUPT_RECORD_COLUMN|INVALID_PARTITION\w*|PARQUET_\w+)\b[^\]]*\]"
 )
@@ -23,19 +23,19 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*$")
 
 
 def our_error(error: BaseException) -> IndexTablesError | None:
-    """The error of ours that Spark's exception carries, as raised where it happened; None where there is none."""
+    """The IndexTables error within a Spark exception, as it was raised; None if there is none."""
     if isinstance(error, IndexTablesError):
         return error
-    for name, sentence in reversed(_OURS.findall(str(error))):
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, IndexTablesError):
-            return kind(sentence.strip())
+    for name, message in reversed(_OUR_ERROR.findall(str(error))):
+        error_type = getattr(errors, name, None)
+        if isinstance(error_type, type) and issubclass(error_type, IndexTablesError):
+            return error_type(message.strip())
     return None
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of ours keep their type on the way through Spark; Spark's own pass unchanged."""
+    """Raises IndexTables errors within Spark exceptions as such; Spark's own exceptions pass unchanged."""
     try:
         yield
     except IndexTablesError:
@@ -48,13 +48,13 @@ def translated() -> Iterator[None]:
 
 
 def source_error(error: BaseException, source: str) -> SourceUnreadable | None:
-    """SourceUnreadable where Spark says that what it was to read is at fault; the innermost of its reasons says most."""
+    """SourceUnreadable if Spark reports a problem with the files it reads, with Spark's innermost reason; else None."""
     text = str(error)
     header = _HEADER.search(text)
     if header is not None:
         found, expected, file = header.groups()
-        return SourceUnreadable(f"{file!r} cannot be read: its first line is {found[:80]!r}, and the header is {expected[:80]!r} elsewhere")
-    reasons = [match.end() for match in _SOURCE.finditer(text)]
+        return SourceUnreadable(f"{file!r} cannot be read: its first line is {found[:80]!r}, but other files have {expected[:80]!r}")
+    reasons = [match.end() for match in _SOURCE_ERROR.finditer(text)]
     if not reasons:
         return None
     reason = _SQLSTATE.sub("", first_line(text[reasons[-1] :])).strip(" .")
@@ -62,6 +62,6 @@ def source_error(error: BaseException, source: str) -> SourceUnreadable | None:
 
 
 def first_line(text: str) -> str:
-    """One line of an exception's text, short enough to be read."""
+    """The first line of an exception's text, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:500] if lines else "no reason given"

@@ -1,4 +1,4 @@
-"""Tables as DataFrames."""
+"""Reading tables as Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.spark.source import NAME, IndexTablesSource
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format `indextables` known to this session; needed only where the package was not installed but shipped."""
+    """Registers the format `indextables` in this session; needed only where the package is not installed, for example with --py-files."""
     spark.dataSource.register(IndexTablesSource)
 
 
@@ -28,14 +28,14 @@ def read(
     version: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The rows of a table; a `query` leaves those that match and adds `_score`.
+    """The rows of a table as a DataFrame; with `query`, only the matching ones, with their `_score`.
 
-    The table and its columns are looked up when this is called, predicate and query when the frame is first used.
+    The table and `columns` are checked immediately, `where` and `query` when the frame is first used.
     """
     if isinstance(columns, str):
         raise InvalidArgument(f"columns {columns!r} is not a list of column names")
-    given = {"columns": None if columns is None else json.dumps(list(columns)), "where": where, "query": query, "version": version}
-    chosen = {key: value for key, value in given.items() if value is not None}
+    arguments = {"columns": None if columns is None else json.dumps(list(columns)), "where": where, "query": query, "version": version}
+    given = {key: value for key, value in arguments.items() if value is not None}
     register(spark)
     with translated():
-        return spark.read.format(NAME).options(**{**(options or {}), **chosen}).load(os.fspath(path))
+        return spark.read.format(NAME).options(**{**(options or {}), **given}).load(os.fspath(path))

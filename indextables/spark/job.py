@@ -1,7 +1,7 @@
-"""What all jobs share: arguments in, one call, one JSON report out, an exit code.
+"""The frame of every job: parses the arguments, runs the verb, prints a JSON report and returns an exit code.
 
-The report is the last line of stdout and, with `--report FILE`, in that file; a failed job has one too. Exit codes: 0 done or nothing to
-do, 1 failed, 2 usage, 75 try again later, 78 will never work as asked. pyspark is not imported before a job is sure to need it.
+The report is the last line of stdout and, with `--report FILE`, also written to that file; a failed job has one too. Exit codes: 0 done or
+nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work as asked. pyspark is imported only when the job needs Spark.
 """
 
 from __future__ import annotations
@@ -50,14 +50,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(job: Job, argv: Sequence[str] | None = None) -> int:
-    """Runs the job and gives its exit code."""
+    """Runs the job and returns its exit code."""
     if under_spark_submit() and sys.platform.startswith("linux"):
         die_with_parent()
-        own_stderr()
+        redirect_stderr()
     given = list(sys.argv[1:] if argv is None else argv)
     session = LazySession(job.name)
-    # What must be known even if the arguments are wrong: where to report, and what table it is about.
-    known = _shared(argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False))
     started = SYSTEM_CLOCK.now_ms()
     arguments: argparse.Namespace | None = None
     try:
@@ -68,9 +66,9 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
             report = _run(job, arguments, session).to_dict()
             session.stop()
     except (Exception, KeyboardInterrupt) as error:
-        arguments = arguments or _leniently(known, given)
+        arguments = arguments or _parse_leniently(given)
         return _fail(job, error, arguments, started, session)
-    return _tell(report, arguments.report, 0)
+    return _write_report(report, arguments.report, 0)
 
 
 def _run(job: Job, arguments: argparse.Namespace, session: LazySession) -> Report:
@@ -85,28 +83,25 @@ def _parser(job: Job) -> argparse.ArgumentParser:
     parser.add_argument("--table", required=True, metavar="T", help="the table's folder")
     add_arguments(parser, job.verb, Interface.JOB)
     add_option(parser, "--option")
-    parser.add_argument("--report", metavar="FILE", help="write the report there too")
+    parser.add_argument("--report", metavar="FILE", help="also write the report to this file")
     parser.add_argument("--debug", action="store_true", help="show the trace of an error")
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("--table", nargs="?")
-    parser.add_argument("--report", nargs="?")
-    parser.add_argument("--mode", nargs="?")
+def _parse_leniently(given: list[str]) -> argparse.Namespace:
+    """The arguments that the report of a failure needs, even if other arguments are wrong."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name in ("--table", "--report", "--mode"):
+        parser.add_argument(name, nargs="?")
     parser.add_argument("--debug", action="store_true")
-    return parser
-
-
-def _leniently(known: argparse.ArgumentParser, given: list[str]) -> argparse.Namespace:
     try:
-        return known.parse_known_args(given)[0]
+        return parser.parse_known_args(given)[0]
     except (argparse.ArgumentError, SystemExit):
         return argparse.Namespace(table=None, report=None, mode=None, debug=False)
 
 
 def check_report_path(given: str | None) -> None:
-    """InvalidArgument if no report could be written there."""
+    """InvalidArgument if a report cannot be written to this path."""
     if given is None:
         return
     folder = os.path.dirname(os.path.abspath(given))
@@ -115,20 +110,20 @@ def check_report_path(given: str | None) -> None:
 
 
 def die_with_parent() -> None:
-    """Under spark-submit this process is a child of the JVM. One that outlived it could commit after its job was given up and retried."""
+    """Ends this process with its parent, the JVM of spark-submit: else it could commit after its job was given up and retried."""
     import ctypes
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def own_stderr() -> None:
-    """spark-submit sends a driver's stderr to stdout, where the report belongs: ours goes to the JVM's stderr, where that can be opened."""
+def redirect_stderr() -> None:
+    """Sends our stderr to that of the JVM, if it can be opened: spark-submit would merge it into stdout, where the report belongs."""
     try:
-        theirs = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
+        jvm_stderr = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
     except OSError:
         return
-    os.dup2(theirs, 2)
-    os.close(theirs)
+    os.dup2(jvm_stderr, 2)
+    os.close(jvm_stderr)
 
 
 def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started: int, session: LazySession) -> int:
@@ -137,32 +132,33 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     message, code, caret = _explained(error)
     if arguments.debug or not isinstance(error, IndexTablesError | KeyboardInterrupt):
         traceback.print_exception(error)
-    _stop_quietly(session)
-    failed = reporter(_operation(job, arguments), _table_name(arguments.table), replace(SYSTEM_CLOCK, now_ms=_Moments(started)))
+    _stop_or_warn(session)
+    failed = reporter(_operation(job, arguments), _table_name(arguments.table), replace(SYSTEM_CLOCK, now_ms=_TimeSince(started)))
     print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
-    notes = list(getattr(error, "__notes__", ()))  # such as splits that stay behind
-    return _tell(failed(Status.FAILED, {}, base_version=None, error=message, warnings=notes).to_dict(), _usable(arguments.report), code)
+    notes = list(getattr(error, "__notes__", ()))  # such as splits left behind
+    report = failed(Status.FAILED, {}, base_version=None, error=message, warnings=notes)
+    return _write_report(report.to_dict(), _writable(arguments.report), code)
 
 
-class _Moments:
-    """A clock that begins when the job did."""
+class _TimeSince:
+    """The time of a clock whose first reading is the start of the job, for the duration in the report."""
 
     def __init__(self, started: int) -> None:
         self.first: int | None = started
 
     def __call__(self) -> int:
-        moment, self.first = self.first, None
-        return SYSTEM_CLOCK.now_ms() if moment is None else moment
+        now, self.first = self.first, None
+        return SYSTEM_CLOCK.now_ms() if now is None else now
 
 
 def _operation(job: Job, arguments: argparse.Namespace) -> str:
-    """Writes are reported under their mode."""
+    """The operation in the report; that of a write is its mode."""
     if job.name != "write":
         return job.name
     return "overwrite" if arguments.mode == "overwrite" else "append"
 
 
-def _usable(report: str | None) -> str | None:
+def _writable(report: str | None) -> str | None:
     try:
         check_report_path(report)
     except InvalidArgument:
@@ -171,7 +167,7 @@ def _usable(report: str | None) -> str | None:
 
 
 def _explained(error: BaseException) -> tuple[str, int, str | None]:
-    """One sentence, the exit code, and the place in a predicate where it is known."""
+    """The message, the exit code, and a caret under the position in a predicate if it is known."""
     from indextables.spark.failures import first_line, our_error
 
     if isinstance(error, KeyboardInterrupt):
@@ -183,7 +179,7 @@ def _explained(error: BaseException) -> tuple[str, int, str | None]:
 
 
 def _table_name(given: str | None) -> str:
-    """As a report of success would call it."""
+    """The table as the report of a successful job would name it."""
     from indextables.paths import TableRoot
 
     try:
@@ -192,15 +188,15 @@ def _table_name(given: str | None) -> str:
         return given or ""
 
 
-def _stop_quietly(session: LazySession) -> None:
+def _stop_or_warn(session: LazySession) -> None:
     try:
         session.stop()
-    except Exception as error:  # the failure to report is the one that came before
+    except Exception as error:  # the report has the earlier failure
         print(f"warning: Spark did not stop cleanly: {error}", file=sys.stderr)
 
 
-def _tell(report: dict[str, Any], path: str | None, code: int) -> int:
-    """The report as the last line of stdout and, whole or not at all, in the file."""
+def _write_report(report: dict[str, Any], path: str | None, code: int) -> int:
+    """Prints the report as the last line of stdout and writes it to the file, completely or not at all; returns the exit code."""
     line = json.dumps(report, ensure_ascii=False)
     if path:
         try:

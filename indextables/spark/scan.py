@@ -1,4 +1,4 @@
-"""Reading by tasks: the plan is made once, on the driver's side; a task gets its splits and gives record batches."""
+"""Reads by Spark tasks: the driver plans once; each task gets its splits and returns record batches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from indextables.splits import DocMapping, ParsedQuery, fitting, parse_query
 from indextables.storage import StoreSpec
 from indextables.table import Snapshot, TableContext
 
-BATCH_ROWS = 10_000  # of Spark's own batches; a split's are smaller
+BATCH_ROWS = 10_000  # as in Spark's own batches; those of a split are smaller
 BATCH_BYTES = 16 * limits.MIB
-# As Spark plans files: a task reads up to 128 MiB, less where that gives many tasks, and opening a file counts like 1 MiB of it.
+# As Spark plans files: a task reads up to 128 MiB, less if the table is small, and opening a file counts as 1 MiB.
 TASK_BYTES = 128 * limits.MIB
 OPEN_BYTES = 1 * limits.MIB
 MANY_TASKS = 64
@@ -30,12 +30,12 @@ _SCORE_FIELD = pa.field(SCORE, pa.float64())
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a task needs to know besides its splits; picklable."""
+    """What a task needs besides its splits; picklable."""
 
     store: StoreSpec
     version: int
-    table_schema: pa.Schema  # of that version
-    schema: pa.Schema  # of the batches, exactly; `_score` only where there is a query
+    table_schema: pa.Schema  # schema of that version
+    schema: pa.Schema  # exact schema of the batches; has `_score` only with a query
     predicate: Predicate | None
     query: ParsedQuery | None
 
@@ -51,24 +51,24 @@ class Scan:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def _search(self, rows: LiveRows, query: ParsedQuery) -> Iterator[pa.RecordBatch]:
-        """All hits of a split, in the order of its rows."""
-        wanted = [name for name in self.schema.names if name != SCORE]
-        for hits, scores in rows.hits(query, wanted, self.predicate, BATCH_ROWS):
-            # Not appended: a table without columns has no rows, and the score may be all that is asked for.
-            columns = {**dict(zip(wanted, hits.columns, strict=True)), SCORE: pa.array(scores, pa.float64())}
-            found = pa.table([columns[name] for name in self.schema.names], self.schema.names)
-            yield from found.cast(self.schema).combine_chunks().to_batches()
+        """All matches of a split, in the order of its rows."""
+        names = [name for name in self.schema.names if name != SCORE]
+        for hits, scores in rows.hits(query, names, self.predicate, BATCH_ROWS):
+            # Built anew, not appended to `hits`: if only the score is requested, `hits` has no columns and so no rows.
+            columns = {**dict(zip(names, hits.columns, strict=True)), SCORE: pa.array(scores, pa.float64())}
+            matches = pa.table([columns[name] for name in self.schema.names], self.schema.names)
+            yield from matches.cast(self.schema).combine_chunks().to_batches()
 
 
 def open_snapshot(options: SourceOptions) -> tuple[TableContext, Snapshot]:
-    """The table as a query reads it: the version asked for, else the newest when the query is planned."""
+    """The snapshot that a query reads: the requested version, else the newest at planning time."""
     context = TableContext.at(options.path, options.config)
     snapshot = context.snapshot(options.version)
     return TableContext.at(options.path, options.config_for(snapshot.schema)).for_table(snapshot), snapshot
 
 
 def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
-    """The columns a query gets where it does not give a schema itself; a search adds `_score`."""
+    """The schema of a query that does not set one itself; a search adds `_score`."""
     names = check_columns(snapshot.schema, options.columns)
     return pa.schema([*(snapshot.schema.field(name) for name in names), *([_SCORE_FIELD] if options.query is not None else [])])
 
@@ -82,20 +82,20 @@ def bound_query(context: TableContext, snapshot: Snapshot, query: str | None) ->
 
 
 def check_given_schema(given: pa.Schema, snapshot: Snapshot, *, scored: bool) -> None:
-    """A schema that the user gave is a choice of columns: names and types are the table's. SchemaMismatch names what is not."""
+    """SchemaMismatch if a schema given by the user is not a selection of the table's columns, with their types."""
     known = pa.schema([*snapshot.schema, *([_SCORE_FIELD] if scored else [])])
     for field in given:
         if field.name not in known.names:
             raise SchemaMismatch(f"the schema has a column {field.name!r}, which the table does not have; it has {', '.join(known.names)}")
-        there = known.field(field.name)
-        if field.type != there.type:
-            raise SchemaMismatch(f"column {field.name!r} is {field.type} in the schema and {there.type} in the table")
-        if there.nullable and not field.nullable:
-            raise SchemaMismatch(f"column {field.name!r} is not null in the schema, and may be null in the table")
+        actual = known.field(field.name)
+        if field.type != actual.type:
+            raise SchemaMismatch(f"column {field.name!r} is {field.type} in the schema and {actual.type} in the table")
+        if actual.nullable and not field.nullable:
+            raise SchemaMismatch(f"column {field.name!r} is not nullable in the schema but nullable in the table")
 
 
 def grouped(adds: Sequence[Add]) -> list[tuple[Add, ...]]:
-    """The splits of each task, in their order; a split is never cut, and no task is empty."""
+    """The splits of each task, in order; a split is never divided, and no task is empty."""
     weights = {add.path: add.size + OPEN_BYTES for add in adds}
     total = sum(weights.values())
     target = max(4 * OPEN_BYTES, min(TASK_BYTES, total // MANY_TASKS))
@@ -111,21 +111,21 @@ def grouped(adds: Sequence[Add]) -> list[tuple[Add, ...]]:
 
 
 def _coalesced(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches worth their way to the JVM."""
-    waiting: list[pa.RecordBatch] = []
+    """The same rows in larger batches, since sending each to the JVM has a fixed cost."""
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        waiting.append(batch)
+        pending.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield _joined(waiting, schema)
-            waiting, rows, size = [], 0, 0
+            yield _concatenated(pending, schema)
+            pending, rows, size = [], 0, 0
     if rows:
-        yield _joined(waiting, schema)
+        yield _concatenated(pending, schema)
 
 
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def _concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]

@@ -1,4 +1,4 @@
-"""Spark's schemas and ours: both speak Spark's schema JSON."""
+"""Conversion between Spark and Arrow schemas, by way of Spark's schema JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from indextables.schema import from_spark_json, to_spark_json
 
 
 def arrow_schema(struct: StructType) -> pa.Schema:
-    """The canonical Arrow schema; SchemaMismatch names a column whose type tables do not hold."""
+    """The canonical Arrow schema; SchemaMismatch names a column whose type is not supported."""
     return from_spark_json(struct.json())
 
 
@@ -20,5 +20,5 @@ def struct_type(schema: pa.Schema) -> StructType:
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """As Spark's own sources create tables: that a frame's column is not null is often an accident of how it was computed."""
+    """All columns nullable, as Spark's own sources write them: that a frame's column is not nullable is often an accident of its query."""
     return pa.schema([field.with_nullable(True) for field in schema])

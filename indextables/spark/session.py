@@ -1,4 +1,4 @@
-"""The Spark session of a job: started when it is first needed, and with what spark-submit did not decide."""
+"""The Spark session of a job, started on first use, and the executor that runs work in it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from indextables.spark.failures import translated
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-DEFAULTS = {
+DEFAULTS = {  # for settings that spark-submit leaves open
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # Times without a zone in text files are UTC, as everywhere else; what has a zone is right in any.
+    # Times without a zone in text files are UTC, as everywhere else; times with a zone do not depend on this.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.timestampType": "TIMESTAMP_NTZ",  # what a csv file's times without a zone are taken for, where a table is made of it
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",  # type inferred for times without a zone in a CSV file
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # rows of a megabyte of text each come in smaller batches
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # bounds batches of very long rows
 }
 
 
 @dataclass(slots=True)
 class LazySession:
-    """A session that may never start: a job that finds nothing to do ends without it."""
+    """A session that starts on first use, so that a job with nothing to do never starts Spark."""
 
     name: str
     _session: Any = field(default=None, init=False)
 
     def __call__(self) -> Any:
-        """The session; ConfigError where there is no Java for it."""
+        """The session; ConfigError if there is no Java."""
         if self._session is None:
             self._session = _start(self.name)
         return self._session
@@ -53,7 +53,7 @@ def under_spark_submit() -> bool:
 
 def _start(name: str) -> Any:
     if under_spark_submit():
-        # Executors of this machine: the Python that has this package, not whatever python3 is.
+        # Executors on this machine must run the Python that has this package, not any python3.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         os.environ.update(spark_environment())
@@ -72,14 +72,14 @@ def _start(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """Work on Spark's executors, with results in the order of the items. Few items are worked on here, without Spark."""
+    """Runs work on Spark's executors, with results in the order of the items. Few items are processed in this process, without Spark."""
 
     session: Callable[[], Any]
     workload: Workload
 
     @property
     def workers(self) -> int:
-        """Starts Spark: only it knows."""
+        """The number of parallel tasks; starts Spark to find out."""
         return max(1, int(self.session().sparkContext.defaultParallelism))
 
     @property

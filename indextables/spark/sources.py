@@ -1,4 +1,4 @@
-"""Files to load with Spark, strictly: a column too many, a value that does not parse, a file that is none, each stops the load."""
+"""Source files read with Spark, strictly: an unknown column, a value that does not parse or a file in another format stops the load."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from indextables.spark.failures import source_error
 FORMATS = ("parquet", "csv", "json")
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
-_NOT_A_CHARACTER = "\ufdd0"  # an unquoted empty field reads as this, so that a quoted one can stay an empty text
+_NULL_MARKER = "\ufdd0"  # a non-character that stands for null in CSV, so that a quoted empty field remains an empty text
 _DATE, _TIME, _ZONE = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", r"(Z|[+-]\d{2}:?\d{2})"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def format_of(source: str, given: str | None) -> str:
-    """By the name's ending where it is not given; parquet by default."""
+    """The format given, else the one implied by the suffix of the name, else parquet."""
     if given is not None:
         return "json" if given == "jsonl" else given
     name = PurePosixPath(source.rstrip("/"))
@@ -34,7 +34,7 @@ def format_of(source: str, given: str | None) -> str:
 
 
 def check_source(source: str) -> str:
-    """The source as Spark is to read it, checked as far as that goes without Spark: a local path is there and is readable."""
+    """The source as passed to Spark; SourceUnreadable if a local path does not exist or may not be read."""
     scheme = _SCHEME.match(source)
     if scheme is not None and scheme[1].lower() != "file":
         return source
@@ -48,7 +48,7 @@ def check_source(source: str) -> str:
 
 @contextmanager
 def readable(source: str) -> Iterator[None]:
-    """What Spark says of a bad source becomes one sentence that names it."""
+    """Turns Spark's exceptions about a bad source into SourceUnreadable, which names it."""
     try:
         yield
     except IndexTablesError:
@@ -61,7 +61,7 @@ def readable(source: str) -> Iterator[None]:
 
 
 def open_frame(session: Any, source: str, form: str, table: pa.Schema | None) -> Any:
-    """The rows as a DataFrame; a table's schema types the text formats."""
+    """The rows as a DataFrame; text formats take their types from the schema of the table, if given."""
     with readable(source):
         frame = {"parquet": _parquet, "csv": _csv, "json": _json}[form](session, source, table)
         if not frame.columns:
@@ -70,32 +70,32 @@ def open_frame(session: Any, source: str, form: str, table: pa.Schema | None) ->
 
 
 def _parquet(session: Any, source: str, table: pa.Schema | None) -> Any:
-    # Without merging, Spark takes one file's schema and drops what other files have besides.
+    # Without mergeSchema, Spark takes the schema of one file and drops additional columns of the others.
     return session.read.option("mergeSchema", True).parquet(source)
 
 
 def _csv(session: Any, source: str, table: pa.Schema | None) -> Any:
-    """With a header; quotes are doubled inside of quotes (RFC 4180); an empty field is null unless quoted."""
-    reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NOT_A_CHARACTER)
+    """CSV with a header; quotes are doubled inside quotes (RFC 4180); an empty field is null unless quoted."""
+    reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NULL_MARKER)
     if table is None:
         check_header(_first_lines(session, source), source, None)
-        return reader.schema(_widened(reader.option("inferSchema", True).csv(source).schema)).csv(source)
+        return reader.schema(_integers_as_longs(reader.option("inferSchema", True).csv(source).schema)).csv(source)
     names = reader.csv(source).columns
     if not set(names) <= set(table.names):
         check_header(_first_lines(session, source), source, table.names)
-    return reader.schema(_chosen(names, table)).csv(source)
+    return reader.schema(_selected(names, table)).csv(source)
 
 
 def _first_lines(session: Any, source: str) -> str:
-    """Of the file that Spark takes the header from: this is how it finds it."""
+    """The first lines of the file from which Spark takes the header, found in the way Spark does."""
     from pyspark.sql import functions
 
     lines = session.read.text(source).where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES))
     return "".join(f"{row[0]}\n" for row in lines.take(HEAD_LINES)).removeprefix("\ufeff")
 
 
-def _widened(inferred: Any) -> Any:
-    """Whole numbers of a text file are longs: the first file's largest number says nothing about the next file's."""
+def _integers_as_longs(inferred: Any) -> Any:
+    """Integers of a text file are longs, since the numbers of the next file may be larger."""
     from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
     fields = [(field.name, LongType() if isinstance(field.dataType, IntegerType) else field.dataType) for field in inferred]
@@ -103,17 +103,17 @@ def _widened(inferred: Any) -> Any:
 
 
 def _json(session: Any, source: str, table: pa.Schema | None) -> Any:
-    """An object a line; a key that is missing is null, one that the table does not have is refused."""
+    """One object per line; a missing key is null, a key that the table does not have is refused."""
     reader = session.read.options(mode="FAILFAST")
     if table is None:
         plain = reader.json(source)
-        return reader.schema(_timed(plain)).json(source)
-    _chosen(reader.option("primitivesAsString", True).json(source).columns, table)
-    return session.read.options(mode="FAILFAST").schema(_chosen(table.names, table)).json(source)
+        return reader.schema(_with_times(plain)).json(source)
+    _selected(reader.option("primitivesAsString", True).json(source).columns, table)
+    return session.read.options(mode="FAILFAST").schema(_selected(table.names, table)).json(source)
 
 
-def _timed(plain: Any) -> Any:
-    """The frame's schema, in which texts that are all dates, or all times, are such: JSON has no word for them."""
+def _with_times(plain: Any) -> Any:
+    """The frame's schema, with date or timestamp types for text columns whose values all have that form: JSON has no such types."""
     from pyspark.sql import functions
     from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
@@ -122,19 +122,17 @@ def _timed(plain: Any) -> Any:
         return plain.schema
     patterns = {DateType: _DATE, TimestampNTZType: _DATE + _TIME, TimestampType: _DATE + _TIME + _ZONE}
 
-    def share(name: str, pattern: str) -> Any:
+    def all_match(name: str, pattern: str) -> Any:
         return functions.bool_and(plain[f"`{name.replace('`', '``')}`"].rlike(f"^{pattern}$"))
 
-    row = plain.agg(*[share(name, pattern) for name in texts for pattern in patterns.values()]).first()
-    found = {name: row[len(patterns) * at : len(patterns) * (at + 1)] for at, name in enumerate(texts)}
-    kinds = {
-        name: next((kind() for kind, fits in zip(patterns, all_fit, strict=True) if fits), StringType()) for name, all_fit in found.items()
-    }
-    return StructType([StructField(field.name, kinds.get(field.name, field.dataType)) for field in plain.schema])
+    row = plain.agg(*[all_match(name, pattern) for name in texts for pattern in patterns.values()]).first()
+    matches = {name: row[len(patterns) * at : len(patterns) * (at + 1)] for at, name in enumerate(texts)}
+    types = {name: next((kind() for kind, fits in zip(patterns, fit, strict=True) if fits), StringType()) for name, fit in matches.items()}
+    return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in plain.schema])
 
 
-def _chosen(names: list[str], table: pa.Schema) -> Any:
-    """The table's columns of these names, in their order, as Spark's schema."""
+def _selected(names: list[str], table: pa.Schema) -> Any:
+    """The table's columns with these names, in this order, as a Spark schema."""
     from indextables.spark.schema import nullable, struct_type
 
     unknown = [name for name in names if name not in table.names]

@@ -1,4 +1,4 @@
-"""SQL in a Spark session: our commands, their heavy parts on its executors, and everything else as Spark understands it."""
+"""SQL in a Spark session: IndexTables commands, with their heavy parts on executors; any other statement goes to Spark."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from indextables.commands import Runner, is_ours
+from indextables.commands import Runner, is_command
 from indextables.spark.failures import translated
 from indextables.spark.session import SparkExecutor
 
 
 def sql(spark: SparkSession, text: str, options: Mapping[str, Any] | None = None) -> DataFrame:
-    """What the command shows. A text that is none of ours goes to `spark.sql` unchanged. `options` are ours, as everywhere."""
-    if not is_ours(text):
+    """The result of the command; a text that is not an IndexTables command goes to `spark.sql` unchanged, without `options`."""
+    if not is_command(text):
         return spark.sql(text)
-    found = Runner(options or {}, lambda workload: SparkExecutor(lambda: spark, workload)).run(text)
+    result = Runner(options or {}, lambda workload: SparkExecutor(lambda: spark, workload)).run(text)
     with translated():
-        return spark.createDataFrame(found)
+        return spark.createDataFrame(result)

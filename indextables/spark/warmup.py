@@ -1,6 +1,6 @@
-"""A small Spark run that loads the classes our jobs load; `python -m indextables.environment prepare` records them from it.
+"""A small Spark job that loads the classes our jobs load; `python -m indextables.environment prepare` runs it to record them.
 
-Runs by spark-submit, as a file. It touches each mechanism the jobs use: parquet, a plan with a filter and an aggregate, mapInArrow, an RDD.
+It is submitted as a file and uses every mechanism of the jobs: parquet, a plan with a filter and an aggregate, mapInArrow, an RDD.
 """
 
 from __future__ import annotations

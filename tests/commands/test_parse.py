@@ -8,7 +8,7 @@ import pytest
 
 import indextables as it
 from indextables.commands.model import Command
-from indextables.commands.parse import is_ours, parse_command
+from indextables.commands.parse import is_command, parse_command
 from indextables.operations import verbs
 from tests.support.seeds import random_seed
 
@@ -46,7 +46,7 @@ KEYWORDS = {word for text in GOOD for word in text.split() if word.isalpha() and
 def test_commands_in_any_case(text: str) -> None:
     """C-54: PURGE INDEXTABLE and INDEXTABLES; INDEXTABLES and TANTIVY4SPARK are the same."""
     assert parse_command(text) == GOOD[text]
-    assert is_ours(text)
+    assert is_command(text)
     for case in (str.lower, str.title):
         changed = " ".join(case(word) if word in KEYWORDS - {"AND", "IN"} else word for word in text.split(" "))
         assert changed != text
@@ -56,7 +56,7 @@ def test_commands_in_any_case(text: str) -> None:
 def test_comments_and_white_space_are_ignored() -> None:
     text = "-- nightly\nPURGE /* all\n of it */ INDEXTABLE\n\t'/t'  -- the table\nDRY RUN; -- done"
     assert parse_command(text) == Command(verbs.Purge(dry_run=True), "/t")
-    assert is_ours(text)
+    assert is_command(text)
 
 
 BAD = {
@@ -77,10 +77,10 @@ BAD = {
     "MERGE SPLITS t MAX DEST SPLITS 0": (31, "0 is not a whole number of at least 1"),
     "MERGE SPLITS t MAX SOURCE SPLITS PER MERGE 1.5": (43, "expected a number, found 1.5"),
     "MERGE SPLITS t PRECOMMIT": (15, "PRECOMMIT is not supported"),
-    "MERGE SPLITS t TARGET SIZE 1M TARGET SIZE 2M": (30, "TARGET SIZE … stands there twice"),
+    "MERGE SPLITS t TARGET SIZE 1M TARGET SIZE 2M": (30, "TARGET SIZE … is given twice"),
     "MERGE SPLITS t WHERE": (20, "expected a condition, found the end"),
     "MERGE SPLITS 't": (13, "the ' at position 13 is never closed"),
-    "MERGE SPLITS ''": (13, "never closed, or has nothing in it"),
+    "MERGE SPLITS ''": (13, "never closed, or quotes nothing"),
     "DROP INDEXTABLES PARTITIONS FROM t": (34, "expected WHERE, found the end"),
     "DROP INDEXTABLES PARTITIONS t WHERE a = 1": (28, "expected FROM, found t"),
     "PURGE INDEXTABLES t OLDER THAN -3 DAYS": (31, "expected a number, found -"),
@@ -116,7 +116,7 @@ def test_errors_have_the_position_of_the_word(text: str) -> None:
     ["SELECT 1", "", "MERGE INTO t USING s", "DROP TABLE indextables", "TRUNCATE TABLE t", "DESCRIBE indextables", "DESCRIBE t STATE"],
 )
 def test_other_statements_are_not_recognized(text: str) -> None:
-    assert not is_ours(text)
+    assert not is_command(text)
 
 
 def test_any_text_is_a_command_or_raises_invalid_command() -> None:
@@ -149,7 +149,7 @@ def test_any_text_is_a_command_or_raises_invalid_command() -> None:
                 at = chance.randrange(len(words))
                 words[at : at + chance.randrange(2)] = [chance.choice(pieces)] * chance.randrange(2) or [words[at][:-1]]
         text = chance.choice([" ", " ", "\t", " -- c\n"]).join(words)
-        is_ours(text)
+        is_command(text)
         try:
             parse_command(text)
             outcomes["command"] += 1

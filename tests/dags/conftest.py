@@ -1,6 +1,6 @@
-"""A project of its own for the DAG tests: Airflow's home, database and DAG files lie in a temporary folder, spark-submit is a stand-in.
+"""A separate project for the DAG tests: Airflow's home, database and DAG files are in a temporary folder, spark-submit is a stub.
 
-Airflow reads its settings when it is first imported, so they are set here, before any test module of this folder is.
+Airflow reads its settings when it is first imported, so they are set here, before any test module of this folder is imported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ tables:
 
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StubSpark:
-    """The stand-in, first on PATH for this test only: tests of other folders run the real one."""
+    """The stub of spark-submit, first on PATH for this test only: tests in other folders run the real one."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(STUB_PATH), os.environ["PATH"]]))
     monkeypatch.setenv("STUB_SPARK", str(tmp_path))
     return StubSpark(tmp_path)

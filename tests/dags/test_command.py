@@ -26,7 +26,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_hostile_values_arrive_as_they_are(value: str) -> None:
+def test_hostile_values_arrive_unchanged(value: str) -> None:
     got = parse(job_arguments(value, {"where": value}, {"a.b": value}, "/r"))
     assert (got.table, got.where, got.option, got.report, got.dry_run) == (value, value, [f"a.b={value}"], "/r", False)
 
@@ -40,7 +40,7 @@ def test_any_text_is_one_argument_or_refused(value: str) -> None:
     assert parse(argv).where == value
 
 
-def test_what_has_no_value_is_left_out() -> None:
+def test_arguments_without_a_value_are_left_out() -> None:
     arguments = {"where": None, "source": "", "partition-by": [], "dry-run": False, "mode": "append"}
     assert job_arguments("t", arguments, {}, "r") == ["--table=t", "--mode=append", "--report=r"]
 
@@ -63,21 +63,21 @@ def test_flags_from_templates(value: Any, given: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"dry-run": "maybe"}, "dry-run 'maybe' is neither true nor false"),
-        ({"report": "x"}, "argument 'report' is not one"),
-        ({"table": "x"}, "argument 'table' is not one"),
-        ({"where x": "1"}, "argument 'where x' is not one"),
-        ({"-where": "1"}, "argument '-where' is not one"),
-        ({"where": "--"}, "where '--' is no value"),
+        ({"report": "x"}, "argument 'report' is not an argument of a job"),
+        ({"table": "x"}, "argument 'table' is not an argument of a job"),
+        ({"where x": "1"}, "argument 'where x' is not an argument of a job"),
+        ({"-where": "1"}, "argument '-where' is not an argument of a job"),
+        ({"where": "--"}, "where '--' is not a valid value"),
         ({"where": "a\0b"}, "control character"),
         ({"where": "a\nb"}, "control character"),
         ({"partition-by": ["a,b"]}, "a comma"),
     ],
 )
-def test_what_no_job_takes_is_refused(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidArgument, match=told):
+def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
         job_arguments("t", arguments, {}, "r")
 
 
@@ -104,7 +104,7 @@ def test_configuration_command_and_spark_settings_agree_on_what_is_a_credential(
 
 
 @pytest.mark.parametrize("key", PUBLIC_KEYS)
-def test_other_keys_are_no_credentials(key: str) -> None:
+def test_other_keys_are_not_credentials(key: str) -> None:
     assert not is_secret(key)
     assert public_key(key) == key
     public_settings({key: "x"})
@@ -146,12 +146,12 @@ def test_signed_addresses_never_reach_the_logged_command(address: str) -> None:
         public_settings({"spark.hadoop.x": "s3://AKIA:hunter2@bucket/t"})
 
 
-def test_an_azure_container_and_a_pattern_are_no_credentials() -> None:
+def test_an_azure_container_and_a_pattern_are_not_credentials() -> None:
     table, source = "abfss://container@account.dfs.core.windows.net/t", "s3://bucket/date=?/part-?.parquet"
     assert job_arguments(table, {"source": source}, {}, "r")[:2] == [f"--table={table}", f"--source={source}"]
 
 
-def test_the_environment_of_a_job_has_none_of_airflows_settings() -> None:
+def test_the_environment_of_a_job_has_no_airflow_settings() -> None:
     airflow = [
         "AIRFLOW__CORE__FERNET_KEY",
         "AIRFLOW_CONN_X",
@@ -165,7 +165,7 @@ def test_the_environment_of_a_job_has_none_of_airflows_settings() -> None:
 
 
 @pytest.mark.parametrize("table", ["", "--", None, 7])
-def test_a_table_is_needed(table: Any) -> None:
+def test_a_missing_table_is_refused(table: Any) -> None:
     with pytest.raises(InvalidArgument, match="is not a path"):
         job_arguments(table, {}, {}, "r")
 

@@ -1,4 +1,4 @@
-"""One real end-to-end run: the demo itself, smaller, in a project folder of its own, with real Airflow and real spark-submits."""
+"""The demo itself, end to end with less data: in its own project folder, with real Airflow and real spark-submits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import indextables as it
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL_DEMO = "import sys; from indextables.airflow import demo; demo.BATCHES, demo.ROWS = 2, 300; sys.exit(demo.main())"
+SMALL_DEMO = "import sys; from indextables.airflow.local import demo; demo.BATCHES, demo.ROWS = 2, 300; sys.exit(demo.main())"
 
 
 @pytest.mark.airflow

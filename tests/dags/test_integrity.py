@@ -1,4 +1,4 @@
-"""The DAGs as Airflow sees them: they load, they serialise, they say what they promise; nothing heavy is imported for it."""
+"""The DAGs as Airflow sees them: they load without heavy imports, serialise, and have the documented settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_dags_survive_serialisation(bag: Any) -> None:
         assert again.task_ids == dag.task_ids
 
 
-def test_what_every_dag_promises(bag: Any) -> None:
+def test_settings_of_every_dag(bag: Any) -> None:
     for dag in bag.dags.values():
         assert (dag.max_active_runs, dag.catchup, dag.is_paused_upon_creation) == (1, False, False)
         assert "indextables" in dag.tags
@@ -56,7 +56,7 @@ def test_what_every_dag_promises(bag: Any) -> None:
             assert task.doc_md
 
 
-def test_numbers_come_from_the_tables_file(tmp_path: Path) -> None:
+def test_settings_come_from_the_tables_file(tmp_path: Path) -> None:
     tables = """\
 defaults: {retries: 5, paused: true, spark: {conn_id: a, conf: {spark.cores.max: 4}}}
 tables:
@@ -75,13 +75,13 @@ tables:
     assert (other.retries, two.is_paused_upon_creation, other._conn_id, other.conf) == (0, False, "b", {"spark.cores.max": "4"})
 
 
-def test_maintenance_waits_for_what_the_write_updates(bag: Any) -> None:
+def test_the_asset_that_the_write_updates_triggers_maintenance(bag: Any) -> None:
     (outlet,) = bag.dags["indextables_logs_write"].get_task("write").outlets
     condition = bag.dags["indextables_logs_maintain"].timetable.asset_condition
     assert [asset.uri for asset in condition.objects] == [outlet.uri] == ["indextables://tables/logs"]
 
 
-def test_the_steps_follow_each_other_unless_one_failed(bag: Any) -> None:
+def test_a_failed_step_stops_the_following_ones(bag: Any) -> None:
     dag = bag.dags["indextables_logs_maintain"]
     order = ["merge_splits", "checkpoint", "purge"]
     assert [dag.get_task(task).upstream_task_ids for task in order] == [set(), {"merge_splits"}, {"checkpoint"}]
@@ -101,11 +101,11 @@ def test_a_bad_entry_is_an_import_error_and_the_others_keep_their_dags(tmp_path:
     assert set(bag.dag_ids) == {"indextables_good_maintain"}
     (file,) = bag.import_errors
     assert file.endswith("indextables_errors.py")
-    told = bag.import_errors[file]
-    assert "table 'bad' (entry 2): maintain.target_size: '10X' is not a size" in told
-    assert "table 'cron'" in told
-    assert "99" in told
-    assert "good" not in told
+    error = bag.import_errors[file]
+    assert "table 'bad' (entry 2): maintain.target_size: '10X' is not a size" in error
+    assert "table 'cron'" in error
+    assert "99" in error
+    assert "good" not in error
 
 
 def test_invalid_defaults_are_an_import_error_and_no_table_of_the_file_has_a_dag(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_invalid_defaults_are_an_import_error_and_no_table_of_the_file_has_a_dag
     assert bag.dag_ids == []
     (file,) = bag.import_errors
     assert file.endswith("indextables_errors.py")
-    for named in ("defaults.retrys: is not a key", "table 'a': has no DAGs", "table 'b': has no DAGs"):
-        assert named in bag.import_errors[file]
+    for problem in ("defaults.retrys: is not a known key", "table 'a': has no DAGs", "table 'b': has no DAGs"):
+        assert problem in bag.import_errors[file]
 
 
 def test_a_file_that_cannot_be_read_is_an_import_error_too(tmp_path: Path) -> None:
@@ -136,12 +136,12 @@ def test_a_file_that_cannot_be_read_is_an_import_error_too(tmp_path: Path) -> No
     ],
 )
 def test_nothing_heavy_is_imported_while_a_dag_file_is_parsed(code: str, forbidden: list[str]) -> None:
-    asked = f"import sys; {code}; print([name for name in {forbidden} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=SOURCE)
-    assert told.stdout.splitlines()[-1] == "[]"
+    program = f"import sys; {code}; print([name for name in {forbidden} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=SOURCE)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_package_has_no_other_names() -> None:
+def test_unknown_names_of_the_package_are_refused() -> None:
     import indextables.airflow
 
     with pytest.raises(AttributeError, match="nothing_like_it"):

@@ -1,4 +1,4 @@
-"""The operator by itself: what it refuses, and what it makes of a job's exit and report."""
+"""The operator alone: what it refuses, and how it handles a job's exit code and report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("database")]
 
 
 class Instance:
-    """As much of a task instance as the operator needs."""
+    """The part of a task instance that the operator uses."""
 
     dag_id, run_id, task_id, try_number = "d", "r", "t", 2
 
@@ -48,7 +48,7 @@ def refusal(operator: Any, kind: str = "AirflowFailException") -> str:
     return str(refused.value)
 
 
-def test_the_report_is_the_result(make: Callable[..., Any], spark: StubSpark, project: Path) -> None:
+def test_the_operator_returns_the_report(make: Callable[..., Any], spark: StubSpark, project: Path) -> None:
     spark.answer("purge", {"report": {"version": 9, "warnings": ["old"]}})
     report = make(arguments={"older-than": "1d"}, options={"a": 1}).execute({"ti": Instance()})
     assert report["version"] == 9
@@ -67,7 +67,7 @@ AIRFLOW_SETTINGS = {
 }
 
 
-def test_the_process_of_a_job_has_none_of_airflows_keys(
+def test_the_process_of_a_job_does_not_inherit_airflows_keys(
     make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (AIRFLOW_SETTINGS | {"AWS_SECRET_ACCESS_KEY": "needed by the job"}).items():
@@ -80,7 +80,7 @@ def test_the_process_of_a_job_has_none_of_airflows_keys(
     assert (environment["INDEXTABLES_JOB_ID"], environment["INDEXTABLES_JOB_ATTEMPT"]) == ("d/r/t", "2")
 
 
-def test_nothing_to_do_keeps_the_report_and_skips(make: Callable[..., Any], spark: StubSpark) -> None:
+def test_a_job_with_nothing_to_do_is_skipped_and_its_report_kept(make: Callable[..., Any], spark: StubSpark) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     spark.answer("purge", {"report": {"status": "no_action"}})
@@ -91,7 +91,7 @@ def test_nothing_to_do_keeps_the_report_and_skips(make: Callable[..., Any], spar
 
 
 @pytest.mark.parametrize("code", [2, 78])
-def test_the_jobs_own_words_are_the_message(make: Callable[..., Any], spark: StubSpark, code: int) -> None:
+def test_the_error_of_the_job_is_the_message(make: Callable[..., Any], spark: StubSpark, code: int) -> None:
     spark.answer("purge", {"exit": code, "report": {"status": "failed", "error": "no table at 'x'"}})
     assert refusal(make()) == f"purge: no table at 'x' (exit code {code})"
     spark.answer("purge", {"exit": code, "report": None, "say": ["usage: purge.py", "error: size '1Q' is malformed"]})
@@ -108,25 +108,27 @@ def test_other_failures_may_be_retried(make: Callable[..., Any], spark: StubSpar
     assert refusal(make(), "AirflowException") == f"purge: the store is gone (exit code {code})"
 
 
-def test_a_value_that_looks_like_an_exit_code_does_not_decide(make: Callable[..., Any], spark: StubSpark) -> None:
+def test_a_value_that_looks_like_an_exit_code_is_ignored(make: Callable[..., Any], spark: StubSpark) -> None:
     spark.answer("purge", {"exit": 75, "report": None})
     refusal(make(arguments={"where": "Error code is: 78."}), "AirflowException")
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
-        ({"report": None}, "ended without a report"),
-        ({"raw": '{"status": '}, "not JSON"),
-        ({"raw": "[]"}, "without a known status"),
-        ({"report": {"status": "perhaps"}}, "without a known status"),
+        ({"report": None}, "the job ended without a report"),
+        ({"raw": '{"status": '}, "the report is not JSON"),
+        ({"raw": "[]"}, "the report has no known status"),
+        ({"report": {"status": "perhaps"}}, "the report has no known status"),
         ({"report": {"status": "failed", "error": "half of it"}}, "half of it"),
         ({"report": {"status": "failed"}}, "reported a failure"),
     ],
 )
-def test_an_exit_of_zero_alone_is_no_success(make: Callable[..., Any], spark: StubSpark, answer: dict[str, Any], told: str) -> None:
+def test_exit_code_zero_without_a_report_of_success_fails(
+    make: Callable[..., Any], spark: StubSpark, answer: dict[str, Any], message: str
+) -> None:
     spark.answer("purge", answer)
-    assert told in refusal(make(), "AirflowException")
+    assert message in refusal(make(), "AirflowException")
 
 
 def test_a_long_plan_is_cut_for_the_xcom(make: Callable[..., Any], spark: StubSpark) -> None:
@@ -136,7 +138,7 @@ def test_a_long_plan_is_cut_for_the_xcom(make: Callable[..., Any], spark: StubSp
 
 
 def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], spark: StubSpark) -> None:
-    assert refusal(make(arguments={"where": "a\0b"})) == "purge: where 'a\\x00b' holds a control character"
+    assert refusal(make(arguments={"where": "a\0b"})) == "purge: where 'a\\x00b' contains a control character"
     assert refusal(make(options={"s3.secretKey": "x"})).startswith("purge: option 's3.secretKey' looks like a credential")
     assert refusal(make(options={"fs.sas": "x"})).startswith("purge: option 'fs.sas' looks like a credential")
     assert refusal(make(conf={"spark.hadoop.fs.s3a.access.key": "x"})).startswith(
@@ -151,15 +153,15 @@ def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], sp
     assert spark.calls == []
 
 
-def test_without_a_spark_submit_it_fails_at_once(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spark_submit_fails_at_once(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from indextables.airflow import operator
 
     monkeypatch.setattr(operator, "spark_environment", lambda: {"PATH": "/nowhere"})
     monkeypatch.setenv("PATH", "/nowhere")
-    assert refusal(make()) == "purge: there is no 'spark-submit' on the PATH"
+    assert refusal(make()) == "purge: 'spark-submit' was not found on the PATH"
 
 
-def test_a_machine_without_java_is_told_so(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
     from indextables.airflow import operator
     from indextables.errors import ConfigError
 
@@ -170,9 +172,7 @@ def test_a_machine_without_java_is_told_so(make: Callable[..., Any], spark: Stub
     assert refusal(make()) == "purge: no Java 17 or newer"
 
 
-def test_a_spark_submit_on_the_path_stays_the_one_that_is_run(
-    make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spark_submit_on_the_path_takes_precedence(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
     from indextables.airflow import operator
 
     monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": "/nowhere", "JAVA_HOME": "/java"})
@@ -190,7 +190,7 @@ def test_killing_the_task_ends_the_driver_too(make: Callable[..., Any], spark: S
     driver = spark.folder / "driver.pid"
 
     def killed(*_: Any) -> None:
-        # As Airflow does it: in a signal handler, while the task reads what spark-submit prints.
+        # As Airflow does: in a signal handler, while the task reads the output of spark-submit.
         if driver.exists() and driver.read_text():
             signal.setitimer(signal.ITIMER_REAL, 0)
             task.on_kill()
@@ -206,7 +206,7 @@ def test_killing_the_task_ends_the_driver_too(make: Callable[..., Any], spark: S
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_killing_a_task_that_has_not_begun_is_fine(make: Callable[..., Any]) -> None:
+def test_killing_a_task_that_has_not_started_does_nothing(make: Callable[..., Any]) -> None:
     operator = make()
     operator.on_kill()
     assert operator._hook is None

@@ -1,4 +1,4 @@
-"""What the DAGs do, run by Airflow with a stand-in for spark-submit."""
+"""Runs of the DAGs in Airflow, with a stub for spark-submit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient` is deprecated"),  # in Airflow's in-process server
 ]
 
-NOTHING = {"report": {"status": "no_action", "version": None}}
+NOTHING_TO_DO = {"report": {"status": "no_action", "version": None}}
 
 
 def run(bag: Any, dag_id: str, **conf: Any) -> Any:
@@ -66,8 +66,8 @@ def test_maintenance_runs_its_steps_in_order_and_keeps_their_reports(bag: Any, s
         assert "--option=checkpoint.interval=5" in call["arguments"]
 
 
-def test_jobs_get_only_what_the_tables_file_says(bag: Any, spark: StubSpark) -> None:
-    """The file is silent on the table `bare`, so that the table's own options hold; for `logs` it says source, partitions and size."""
+def test_jobs_get_only_the_options_of_the_tables_file(bag: Any, spark: StubSpark) -> None:
+    """The file sets none for the table `bare`, so that the table's own options apply; for `logs` it sets source, partitions and size."""
     run(bag, "indextables_bare_maintain")
     run(bag, "indextables_logs_maintain")
     run(bag, "indextables_logs_write")
@@ -85,15 +85,15 @@ def test_jobs_get_only_what_the_tables_file_says(bag: Any, spark: StubSpark) -> 
     ]
 
 
-def test_a_form_may_clear_what_the_tables_file_says(bag: Any, spark: StubSpark) -> None:
+def test_a_form_may_clear_options_of_the_tables_file(bag: Any, spark: StubSpark) -> None:
     run(bag, "indextables_logs_maintain", target_size=None, where=None)
     assert set(spark.arguments("merge_splits")) == {"table", "option", "report"}
 
 
-def test_a_table_on_which_the_file_is_silent_is_merged_by_its_own_option(
+def test_a_table_without_maintain_options_is_merged_by_its_own_target_size(
     bag: Any, spark: StubSpark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What Airflow passes for a table without `maintain`, given to the real job."""
+    """The arguments that Airflow passes for a table without `maintain`, given to the real job."""
     import indextables as it
     from indextables.spark.job import main
     from jobs import merge_splits
@@ -111,8 +111,8 @@ def test_a_table_on_which_the_file_is_silent_is_merged_by_its_own_option(
 
 
 def test_steps_with_nothing_to_do_are_skipped_and_the_next_still_runs(bag: Any, spark: StubSpark) -> None:
-    spark.answer("merge_splits", NOTHING)
-    spark.answer("purge", NOTHING)
+    spark.answer("merge_splits", NOTHING_TO_DO)
+    spark.answer("purge", NOTHING_TO_DO)
     done = run(bag, "indextables_logs_maintain")
     assert states(done) == {"merge_splits": ("skipped", 1), "checkpoint": ("success", 1), "purge": ("skipped", 1)}
     assert str(done.state) == "success"
@@ -120,33 +120,33 @@ def test_steps_with_nothing_to_do_are_skipped_and_the_next_still_runs(bag: Any, 
 
 
 @pytest.mark.parametrize("code", [1, 75])
-def test_what_may_pass_is_tried_again(bag: Any, spark: StubSpark, code: int) -> None:
+def test_failures_that_may_pass_are_retried(bag: Any, spark: StubSpark, code: int) -> None:
     spark.answer("checkpoint", {"exit": code, "report": {"status": "failed", "error": "the store is away"}}, {})
     done = run(bag, "indextables_logs_maintain")
     assert states(done)["checkpoint"] == ("success", 2)
     assert spark.jobs == ["merge_splits", "checkpoint", "checkpoint", "purge"]
 
 
-def test_a_killed_job_is_tried_again(bag: Any, spark: StubSpark) -> None:
+def test_a_killed_job_is_retried(bag: Any, spark: StubSpark) -> None:
     spark.answer("checkpoint", {"signal": signal.SIGKILL, "report": None}, {})
     assert states(run(bag, "indextables_logs_maintain"))["checkpoint"] == ("success", 2)
 
 
 @pytest.mark.parametrize("code", [2, 78])
-def test_what_will_never_work_fails_at_once_and_stops_the_chain(bag: Any, spark: StubSpark, code: int) -> None:
+def test_failures_that_never_pass_fail_at_once_and_stop_the_run(bag: Any, spark: StubSpark, code: int) -> None:
     spark.answer("checkpoint", {"exit": code, "report": None, "say": ["error: there is no table at 'x'"]})
     done = run(bag, "indextables_logs_maintain")
     assert states(done) == {"merge_splits": ("success", 1), "checkpoint": ("failed", 1), "purge": ("upstream_failed", 0)}
     assert str(done.state) == "failed"
 
 
-def test_retries_end(bag: Any, spark: StubSpark) -> None:
+def test_the_number_of_retries_is_limited(bag: Any, spark: StubSpark) -> None:
     spark.answer("merge_splits", {"exit": 75})
     done = run(bag, "indextables_logs_maintain")
     assert states(done) == {"merge_splits": ("failed", 3), "checkpoint": ("upstream_failed", 0), "purge": ("upstream_failed", 0)}
 
 
-def test_form_values_reach_the_jobs_as_they_are(bag: Any, spark: StubSpark) -> None:
+def test_form_values_reach_the_jobs_unchanged(bag: Any, spark: StubSpark) -> None:
     where = """host = '; rm -rf "$(HOME)" {{ 1 + 1 }} --force'"""
     run(
         bag,
@@ -163,7 +163,7 @@ def test_form_values_reach_the_jobs_as_they_are(bag: Any, spark: StubSpark) -> N
     assert {"older-than": "0s", "dry-run": ""}.items() <= spark.arguments("purge").items()
 
 
-def test_a_dry_run_holds_for_every_step(bag: Any, spark: StubSpark) -> None:
+def test_a_dry_run_applies_to_every_step(bag: Any, spark: StubSpark) -> None:
     run(bag, "indextables_logs_maintain", dry_run=True)
     assert spark.jobs == ["merge_splits", "checkpoint", "purge"]
     for job in spark.jobs:
@@ -203,7 +203,7 @@ def test_a_bad_form_value_is_refused_before_anything_runs(bag: Any, spark: StubS
     assert spark.calls == []
 
 
-def test_a_write_tells_the_asset_and_is_one_transaction_however_often_it_is_tried(bag: Any, spark: StubSpark, project: Path) -> None:
+def test_a_write_updates_the_asset_and_is_one_transaction_over_all_retries(bag: Any, spark: StubSpark, project: Path) -> None:
     spark.answer("write", {"exit": 75}, {"exit": 1}, {})
     first = run(bag, "indextables_logs_write")
     assert states(first) == {"write": ("success", 3)}
@@ -223,7 +223,7 @@ def test_a_write_tells_the_asset_and_is_one_transaction_however_often_it_is_trie
     assert (later["source"], later["mode"]) == ("/elsewhere/a b.parquet", "overwrite")
 
 
-def test_a_write_that_an_earlier_try_committed_still_tells_the_asset(bag: Any, spark: StubSpark) -> None:
+def test_a_write_that_an_earlier_try_committed_still_updates_the_asset(bag: Any, spark: StubSpark) -> None:
     spark.answer("write", {"signal": signal.SIGKILL, "report": None}, {"report": {"status": "no_action", "version": 7}})
     done = run(bag, "indextables_logs_write")
     assert states(done) == {"write": ("success", 2)}
@@ -231,14 +231,14 @@ def test_a_write_that_an_earlier_try_committed_still_tells_the_asset(bag: Any, s
     assert xcom(done, "write")["version"] == 7
 
 
-def test_a_write_of_nothing_is_skipped_and_tells_nobody(bag: Any, spark: StubSpark) -> None:
-    spark.answer("write", NOTHING)
+def test_a_write_without_rows_is_skipped_and_does_not_update_the_asset(bag: Any, spark: StubSpark) -> None:
+    spark.answer("write", NOTHING_TO_DO)
     done = run(bag, "indextables_logs_write")
     assert states(done) == {"write": ("skipped", 1)}
     assert asset_events(done) == []
 
 
-def test_a_step_that_takes_too_long_is_ended_with_its_driver(bag: Any, spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_times_out_is_ended_with_its_driver(bag: Any, spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
     task = bag.dags["indextables_bare_maintain"].get_task("merge_splits")
     monkeypatch.setattr(task, "retries", 0)
     spark.answer("merge_splits", {"child": 60})
@@ -258,7 +258,7 @@ def test_a_driver_that_outlives_its_jvm_is_ended_before_the_next_try(bag: Any, s
 
 
 def alive(pid: int) -> bool:
-    """Whether the process still runs; one that ended but was not fetched by its parent does not."""
+    """Whether the process still runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

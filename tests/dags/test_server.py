@@ -1,4 +1,4 @@
-"""The local Airflow: its settings, its doors, and that nothing of it survives."""
+"""The local Airflow: its settings and commands, and that no process is left after it stops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indextables.airflow.local.settings import airflow_environment, password
 from tests.support.airflow_project import SOURCE, STUB_PATH, StubSpark, make_project
 
 
-def test_settings_keep_everything_in_one_folder_that_only_the_owner_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_kept_in_one_folder_that_only_the_owner_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
     home = tmp_path / "home"
     first = airflow_environment(home, port=1234, root=tmp_path)
@@ -37,7 +37,7 @@ def test_settings_keep_everything_in_one_folder_that_only_the_owner_reads(tmp_pa
     assert airflow_environment(tmp_path / "other")["AIRFLOW__API__SECRET_KEY"] != first["AIRFLOW__API__SECRET_KEY"]
 
 
-def test_settings_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_user_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "mine")
     monkeypatch.setenv("NO_PROXY", "example")
     monkeypatch.setenv("PYTHONPATH", "/lib")
@@ -47,7 +47,7 @@ def test_settings_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert given["PYTHONPATH"] == f"{tmp_path}{os.pathsep}/lib"
 
 
-def test_down_and_status_where_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_and_status_while_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert server.main(["down"]) == 0
     assert server.main(["status"]) == 1
@@ -75,7 +75,7 @@ def test_a_folder_without_dags_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / ".airflow").exists()
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dags").mkdir()
     with socket.socket() as other:
@@ -88,7 +88,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not (tmp_path / ".airflow" / "server.json").exists()
 
 
-def test_a_part_that_does_not_start_is_told_and_nothing_is_left(
+def test_a_part_that_does_not_start_is_reported_and_no_process_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def start(words: list[str], root: Path, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
@@ -102,16 +102,16 @@ def test_a_part_that_does_not_start_is_told_and_nothing_is_left(
     monkeypatch.setenv("INDEXTABLES_PORT", "18745")
     (tmp_path / "dags").mkdir()
     assert server.main(["up"]) == 1
-    assert "error: the scheduler ended at once: no database" in capsys.readouterr().err
+    assert "error: the scheduler exited at once: no database" in capsys.readouterr().err
     assert not (tmp_path / ".airflow" / "server.json").exists()
 
 
-def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
-    with server._locked(tmp_path), pytest.raises(server.ServerError, match="is at work"), server._locked(tmp_path):
+def test_two_commands_at_a_time_are_refused(tmp_path: Path) -> None:
+    with server._locked(tmp_path), pytest.raises(server.ServerError, match="is still running"), server._locked(tmp_path):
         pass
 
 
-# A part that ignores being asked to end and has two children, one of them in a session of its own.
+# A part that ignores SIGTERM and has two children, one of them in a separate session.
 STUBBORN = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -124,7 +124,7 @@ time.sleep(120)
 
 def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(server, "STOP_SECONDS", 0.5)
-    monkeypatch.setattr(server, "LEFT_SECONDS", 0)
+    monkeypatch.setattr(server, "CHILDREN_STOP_SECONDS", 0)
     monkeypatch.chdir(tmp_path)
     home = tmp_path / ".airflow"
     home.mkdir()
@@ -137,12 +137,12 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
         (home / "server.json").write_text(json.dumps(state))
         assert server.main(["status"]) == 0
         assert server.main(["down"]) == 0
-    assert "3 processes were still at work and were killed" in capsys.readouterr().out
+    assert "3 processes were still running and had to be killed" in capsys.readouterr().out
     assert not any(running(pid) for pid in (part.pid, *children))
     assert server.main(["status"]) == 1
 
 
-def test_a_number_that_belongs_to_another_now_is_left_alone(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True) as other:
         state = server.State("gone", 1, {"part": other.pid}, time.time() - 1000)
         assert server._processes(state) == []
@@ -176,17 +176,17 @@ def test_up_serves_the_dags_and_down_ends_it(tmp_path: Path) -> None:
         return done.stdout
 
     try:
-        told = call("up")
-        assert f"http://127.0.0.1:{port}" in told
-        assert "indextables_t_maintain, indextables_t_write" in told
+        printed = call("up")
+        assert f"http://127.0.0.1:{port}" in printed
+        assert "indextables_t_maintain, indextables_t_write" in printed
         secret = password(tmp_path / ".airflow")
-        assert f"admin / {secret}" in told
-        assert "is up already" in call("up")
+        assert f"admin / {secret}" in printed
+        assert "is already up" in call("up")
         url = f"http://127.0.0.1:{port}"
         token = server._call(f"{url}/auth/token", {"username": "admin", "password": secret})["access_token"]
         server._call(f"{url}/api/v2/dags/indextables_t_write/dagRuns", {"logical_date": None}, token)
         deadline = time.monotonic() + 120
-        # The write tells the asset, and the asset starts the maintenance.
+        # The write updates the asset, which triggers the maintenance.
         while StubSpark(tmp_path).jobs != ["write", "merge_splits", "checkpoint", "purge"]:
             assert time.monotonic() < deadline
             time.sleep(0.5)

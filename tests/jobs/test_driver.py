@@ -34,7 +34,7 @@ def parent_of(call: str) -> subprocess.Popen[str]:
 
 
 def test_a_driver_dies_with_its_parent_and_has_its_stderr() -> None:
-    with parent_of("job.die_with_parent(); job.own_stderr()") as parent:
+    with parent_of("job.die_with_parent(); job.redirect_stderr()") as parent:
         assert parent.stdout is not None
         assert parent.stderr is not None
         driver = int(parent.stdout.readline())

@@ -94,7 +94,7 @@ def test_lower_cased_columns_of_the_typemap_are_found_again() -> None:
 
 def test_a_not_null_schema_needs_a_not_null_table(table: it.Table) -> None:
     given = struct_type(pa.schema([pa.field("id", pa.int64(), nullable=False)]))
-    with pytest.raises(IndexTablesError, match="'id' is not null in the schema, and may be null"):
+    with pytest.raises(IndexTablesError, match="'id' is not nullable in the schema but nullable in the table"):
         IndexTablesSource({"path": table.path}).reader(given)
 
 

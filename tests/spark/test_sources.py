@@ -117,7 +117,7 @@ def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Pat
     (tmp_path / "b.csv").write_text("4,d\n5,e\n", "utf-8")
     for table in (None, TABLE):
         with (
-            pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', and the header is 'id, text'"),
+            pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', but other files have 'id, text'"),
             readable(str(tmp_path)),
         ):
             open_frame(spark, str(tmp_path), "csv", table).collect()

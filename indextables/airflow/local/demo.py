@@ -1,6 +1,6 @@
-"""`make demo`: the whole product once. Airflow writes logs with Spark and maintains their table, then a search finds lines in it.
+"""`make demo`: Airflow writes logs with Spark and maintains their table, then a search finds lines in it.
 
-Everything is real and nothing is left running: the DAGs run in this process (`dag.test()`), each step is a spark-submit on this machine.
+Nothing is simulated and nothing is left running: the DAGs run in this process (`dag.test()`), and each step is a spark-submit.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ def run(root: Path) -> None:
         raise ConfigError(f"there is no dags/tables.yaml in {str(root)!r}; run this from the project's folder")
     home = root / ".airflow" / "demo"
     log = home / "demo.log"
-    # Before Airflow is imported: it reads its settings then.
+    # Must precede the import of Airflow, which reads its settings then.
     os.environ.update(airflow_environment(home, root=root))
     log.unlink(missing_ok=True)
     say(f"IndexTables demo: {BATCHES} deliveries of {ROWS:,} log lines, written and maintained by Airflow and Spark.")
-    say(f"What Airflow and Spark say meanwhile goes to {log.relative_to(root)}\n")
-    path = _fresh(root / "warehouse" / TABLE, root)
+    say(f"The output of Airflow and Spark goes to {log.relative_to(root)}\n")
+    path = _clear(root / "warehouse" / TABLE, root)
     batches = _deliveries(root / "warehouse" / "incoming" / TABLE)
-    with step("Airflow starts, with SQLite", log):
+    with step("start Airflow with SQLite", log):
         dags = _dags(root)
     for number, batch in enumerate(batches, start=1):
         with step(f"{WRITE}, delivery {number} of {BATCHES}", log):
             _run_dag(dags[WRITE], {"source": str(batch)}, log)
-    before = _facts(path)
+    before = _figures(path)
     with step(f"{MAINTAIN}: merge splits, checkpoint, purge", log):
         states = _run_dag(dags[MAINTAIN], {}, log)
     say("     " + ", ".join(f"{task} {state}" for task, state in states.items()))
     say(f"     (purge keeps what was live in the last {OLDER_THAN}, so it has nothing to do yet and every version can be read)\n")
-    _show(path, before, _facts(path))
+    _show_table(path, before, _figures(path))
     _show_search(path)
-    _show_next(path.relative_to(root), time.monotonic() - started)
+    _show_next_steps(path.relative_to(root), time.monotonic() - started)
 
 
 def say(text: str) -> None:
@@ -74,26 +74,26 @@ def say(text: str) -> None:
 
 @contextmanager
 def step(text: str, log: Path) -> Iterator[None]:
-    """Says what is being done and how long it took; meanwhile everything else that is printed goes to the log."""
-    again = "\r" if sys.stdout.isatty() else "\n"  # on a terminal the line is written over
+    """Prints a step and how long it took; other output during the step goes to the log."""
+    line_start = "\r" if sys.stdout.isatty() else "\n"  # on a terminal the line is overwritten
     print(f"  …  {text}", end="", flush=True)
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         with _captured(log):
             yield
     except BaseException:
-        print(f"{again}  ✗  {text}", flush=True)
+        print(f"{line_start}  ✗  {text}", flush=True)
         raise
-    print(f"{again}  ✓  {text} ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{line_start}  ✓  {text} ({time.monotonic() - started:.0f} s)", flush=True)
 
 
 @contextmanager
 def _captured(log: Path) -> Iterator[None]:
-    """Also what child processes and the loggers of libraries print, so it works on file descriptors."""
+    """Redirects the file descriptors, so that output of child processes and of loggers is captured too."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    saved = os.dup(1), os.dup(2)
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -102,21 +102,21 @@ def _captured(log: Path) -> Iterator[None]:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for descriptor, number in zip(kept, (1, 2), strict=True):
+        for descriptor, number in zip(saved, (1, 2), strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
 
 
-def _fresh(path: Path, root: Path) -> Path:
-    """Each demo begins with no table. One that holds no more than a demo writes is removed, any other is put aside."""
+def _clear(path: Path, root: Path) -> Path:
+    """Removes the table of an earlier demo; a table with more rows than a demo writes is renamed instead."""
     if (path / "_transaction_log").is_dir():
         if _is_only_demo(path):
-            say(f"     (removing {path.relative_to(root)} of an earlier demo)")
+            say(f"     (removing {path.relative_to(root)}, left by an earlier demo)")
             shutil.rmtree(path)
         else:
-            aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")
-            path.rename(aside)
-            say(f"     ({path.relative_to(root)} holds more than the demo wrote: it is {aside.relative_to(root)} now)")
+            renamed = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")
+            path.rename(renamed)
+            say(f"     ({path.relative_to(root)} has more rows than the demo writes: renamed to {renamed.relative_to(root)})")
     return path
 
 
@@ -138,31 +138,32 @@ def _deliveries(folder: Path) -> list[Path]:
 
 
 def _dags(root: Path) -> dict[str, Any]:
-    """The project's DAGs, by id, in a database that is ready."""
+    """Creates Airflow's database and loads the project's DAGs, by id."""
     from airflow.dag_processing.dagbag import DagBag
     from airflow.utils import db
 
     db.initdb()
     bag = DagBag(str(root / "dags"))
-    for needed in (WRITE, MAINTAIN):
-        if needed not in bag.dags:
-            why = " ".join(str(text).strip().splitlines()[-1] for text in bag.import_errors.values())
-            raise ConfigError(f"dags/tables.yaml gives no DAG {needed!r}; the demo needs the table {TABLE!r} as it came. {why}".strip())
+    for dag_id in (WRITE, MAINTAIN):
+        if dag_id not in bag.dags:
+            errors = " ".join(str(text).strip().splitlines()[-1] for text in bag.import_errors.values())
+            message = f"dags/tables.yaml gives no DAG {dag_id!r}; the demo needs the original entry of the table {TABLE!r}. {errors}"
+            raise ConfigError(message.strip())
     return dict(bag.dags)
 
 
 def _run_dag(dag: Any, conf: dict[str, Any], log: Path) -> dict[str, str]:
-    """Runs a DAG to its end; gives the states of its tasks in their order."""
+    """Runs a DAG to its end; returns the states of its tasks in order."""
     run = dag.test(run_conf=conf)
     states = {task.task_id: str(task.state) for task in sorted(run.get_task_instances(), key=lambda t: t.start_date)}
     if str(run.state) != "success":
         failed = ", ".join(f"{task} {state}" for task, state in states.items() if state not in ("success", "skipped"))
-        raise DemoFailed(f"{dag.dag_id} did not succeed ({failed}); the reason stands in {log}")
+        raise DemoFailed(f"{dag.dag_id} did not succeed ({failed}); see {log}")
     return states
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    """What `indextables health` says, for people."""
+def _figures(path: Path) -> dict[str, Any]:
+    """The figures of `indextables health`, under readable names."""
     from indextables.api import open_table
 
     health = open_table(path).health()
@@ -175,7 +176,7 @@ def _facts(path: Path) -> dict[str, Any]:
     return {name: health[key] for key, name in shown.items()} | {"findings": findings}
 
 
-def _show(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+def _show_table(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
     from indextables.api import open_table
     from indextables.cli.display import human
 
@@ -185,9 +186,8 @@ def _show(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
         say(f"  {name:<16}{was:>14}{now:>20}")
     say("\nversions")
     for entry in reversed(open_table(path).history().to_pylist()):
-        rows = sum(
-            batch.num_rows for batch in open_table(path, version=entry["version"]).scan(columns=["ts"])
-        )  # read, not taken from the log
+        version = open_table(path, version=entry["version"])
+        rows = sum(batch.num_rows for batch in version.scan(columns=["ts"]))  # counted, not taken from the log
         changed = f"{entry['num_added']:>3} splits added, {entry['num_removed']:>2} removed"
         say(f"  {entry['version']:>3}  {entry['operation']:<14}{changed}, {rows:>6,} rows")
 
@@ -196,22 +196,22 @@ def _show_search(path: Path) -> None:
     from indextables.api import open_table
 
     table = open_table(path)
-    began = time.perf_counter()
+    started = time.perf_counter()
     hits = table.search(QUERY, columns=["ts", "service", "message"], limit=5)
-    took = (time.perf_counter() - began) * 1000
+    took = (time.perf_counter() - started) * 1000
     say(f"\nsearch {QUERY!r}: the best {hits.num_rows} of {table.count():,} lines in {took:.0f} ms")
     for hit in hits.to_pylist():
         say(f"  {hit['_score']:6.2f}  {hit['ts']:%Y-%m-%d %H:%M:%S}  {hit['service']:<10} {hit['message']}")
 
 
-def _show_next(path: Path, seconds: float) -> None:
-    say(f"\nDone in {seconds:.0f} s. Where to look next:")
+def _show_next_steps(path: Path, seconds: float) -> None:
+    say(f"\nDone in {seconds:.0f} s. Next steps:")
     for command, meaning in (
         (f".venv/bin/indextables search {path} '{QUERY}'", "search it yourself"),
         (f".venv/bin/indextables history {path}", "every commit and who made it"),
-        (f".venv/bin/indextables health {path} --json", "its figures and what is wrong with it, for dashboards"),
+        (f".venv/bin/indextables health {path} --json", "its figures and findings, for dashboards"),
         ("make up", "these DAGs in Airflow's UI"),
-        ("dags/tables.yaml", "the place for tables of your own"),
+        ("dags/tables.yaml", "add your own tables here"),
     ):
         say(f"  {command}\n      {meaning}")
 

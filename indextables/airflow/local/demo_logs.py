@@ -1,4 +1,4 @@
-"""Logs as a small shop's services write them: what the demo loads. Equal numbers give equal logs."""
+"""The data of the demo: logs like those of a small shop's services. Equal batch numbers give equal logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 )
 START = datetime(2026, 1, 5, tzinfo=UTC)
 SERVICES = ("checkout", "catalog", "payments", "search", "auth", "mailer")
-# Level, share of all lines, status, median latency, messages.
+# Level, share of all lines in percent, status, median latency, messages.
 KINDS = (
     ("INFO", 70, 200, 20, ("GET /items/{n} served from cache", "user {n} logged in", "order {n} placed", "index refreshed, {n} documents")),
     (
@@ -68,7 +68,7 @@ def _line(chance: random.Random, kind: tuple[str, int, int, int, tuple[str, ...]
 
 
 def write_batches(folder: Path, batches: int, rows: int, days: int) -> list[Path]:
-    """One parquet file a delivery."""
+    """Writes one parquet file per delivery."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"batch-{number}.parquet" for number in range(1, batches + 1)]
     for number, file in enumerate(files, start=1):

@@ -1,7 +1,7 @@
 """`python -m indextables.airflow.local.server up | down | status`: this project's Airflow with its UI, on this machine only.
 
-Airflow's four parts run as processes of their own rather than under `airflow standalone`: that one leaves its children behind when it is
-terminated, says it is ready when its port was taken, and opens log servers on every address of the machine.
+Airflow's four parts run as separate processes rather than under `airflow standalone`, which leaves its children behind when it is
+terminated, reports success although its port is in use, and opens log servers on every address of the machine.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PARTS = {
     "dag-processor": ["dag-processor"],
     "triggerer": ["triggerer", "--skip-serve-logs"],
 }
-MARK = "INDEXTABLES_SERVER"  # in the environment of all that was started, also of the Spark jobs
+MARK = "INDEXTABLES_SERVER"  # variable in the environment of all processes that were started, including Spark jobs
 START_SECONDS = 300
 STOP_SECONDS = 30
-LEFT_SECONDS = 3
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+CHILDREN_STOP_SECONDS = 3
+_WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ServerError(IndexTablesError):
@@ -49,12 +49,12 @@ class ServerError(IndexTablesError):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A server that was started: what is needed to find it again."""
+    """What is needed to find a running server again."""
 
     token: str
     port: int
-    parts: dict[str, int]  # process ids, each the leader of a session of its own
-    at: float  # when all parts had been started
+    parts: dict[str, int]  # process ids, each the leader of its own session
+    at: float  # time when all parts had been started
 
     @property
     def url(self) -> str:
@@ -62,15 +62,15 @@ class State:
 
 
 def up(home: Path, root: Path, port: int) -> None:
-    """Starts Airflow and returns when it answers as ours; where it is up already, says so."""
+    """Starts Airflow and returns when it is healthy; does nothing if it is already up."""
     with _locked(home):
         state = _state(home)
         if state and _alive(state):
-            print(f"Airflow is up already: {state.url} (user {USER}, password in {home / 'passwords.json'}); `make down` stops it")
+            print(f"Airflow is already up: {state.url} (user {USER}, password in {home / 'passwords.json'}); `make down` stops it")
             return
         if state:
-            _stop(home, state)  # a part has died: what is left of it would be in the way
-        _free(port)
+            _stop(home, state)  # a part has died: stop the others
+        _check_port(port)
         environment = {**os.environ, **airflow_environment(home, port=port, root=root), MARK: secrets.token_hex(8)}
         logs = private_folder(home / "logs")
         print("Starting Airflow, this takes about a minute …", flush=True)
@@ -83,7 +83,7 @@ def up(home: Path, root: Path, port: int) -> None:
         except BaseException:
             _stop(home, state)
             for process in parts.values():
-                process.wait()  # they have ended, but are still ours to fetch
+                process.wait()  # reaps it
             raise
     print(f"Airflow is up: {state.url}")
     print(f"  login  {USER} / {password(home)}")
@@ -93,7 +93,7 @@ def up(home: Path, root: Path, port: int) -> None:
 
 
 def down(home: Path) -> None:
-    """Stops Airflow and all it started; fine where nothing runs."""
+    """Stops Airflow and every process it started; does nothing if it is not up."""
     if not home.is_dir():
         print("Airflow is not up")
         return
@@ -104,7 +104,7 @@ def down(home: Path) -> None:
             return
         print("Stopping Airflow …", flush=True)
         killed = _stop(home, state)
-    print(f"Airflow is down{f' ({killed} processes were still at work and were killed)' if killed else ''}")
+    print(f"Airflow is down{f' ({killed} processes were still running and had to be killed)' if killed else ''}")
 
 
 def status(home: Path) -> bool:
@@ -121,7 +121,7 @@ def _locked(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ServerError(f"another `up` or `down` of {str(home)!r} is at work") from None
+            raise ServerError(f"another `up` or `down` of {str(home)!r} is still running") from None
         yield
 
 
@@ -132,7 +132,7 @@ def _state(home: Path) -> State | None:
         return None
 
 
-def _free(port: int) -> None:
+def _check_port(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -146,7 +146,7 @@ def _free(port: int) -> None:
 def _migrate(root: Path, environment: dict[str, str], logs: Path) -> None:
     process = _start(["db", "migrate"], root, environment, logs / "migrate.log")
     if process.wait() != 0:
-        raise ServerError(f"Airflow's database could not be made: {_last_line(logs / 'migrate.log')}")
+        raise ServerError(f"Airflow's database could not be created: {_last_line(logs / 'migrate.log')}")
 
 
 def _start(words: Sequence[str], root: Path, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
@@ -158,20 +158,20 @@ def _start(words: Sequence[str], root: Path, environment: dict[str, str], log: P
 
 
 def _wait(state: State, parts: dict[str, subprocess.Popen[bytes]], secret: str, logs: Path) -> list[str]:
-    """Waits until every part is healthy, our password is accepted (so the answer is ours) and the DAGs are read; returns their ids."""
+    """Waits until every part is healthy, our password works (so that it is our server) and the DAGs are loaded; returns their ids."""
     deadline = time.monotonic() + START_SECONDS
-    patience = None  # how long to wait for DAGs once all is healthy
+    dag_deadline = None  # how long to wait for DAGs once all is healthy
     while time.monotonic() < deadline:
         for name, process in parts.items():
             if process.poll() is not None:
-                raise ServerError(f"the {name} ended at once: {_last_line(logs / f'{name}.log')} (more in {logs / f'{name}.log'})")
+                raise ServerError(f"the {name} exited at once: {_last_line(logs / f'{name}.log')} (more in {logs / f'{name}.log'})")
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             health = _call(f"{state.url}/api/v2/monitor/health")
             if all(health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor", "triggerer")):
                 token = _call(f"{state.url}/auth/token", {"username": USER, "password": secret})["access_token"]
                 found = _call(f"{state.url}/api/v2/dags?limit=100", token=token)["dags"]
-                patience = patience or time.monotonic() + 30
-                if found or time.monotonic() > patience:
+                dag_deadline = dag_deadline or time.monotonic() + 30
+                if found or time.monotonic() > dag_deadline:
                     return [dag["dag_id"] for dag in found]
         time.sleep(1)
     raise ServerError(f"Airflow is not healthy after {START_SECONDS} s; see {logs}")
@@ -180,18 +180,18 @@ def _wait(state: State, parts: dict[str, subprocess.Popen[bytes]], secret: str, 
 def _call(url: str, body: dict[str, Any] | None = None, token: str | None = None) -> Any:
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
-    with _DIRECT.open(request, timeout=20) as answer:
-        return json.load(answer)
+    with _WITHOUT_PROXY.open(request, timeout=20) as response:
+        return json.load(response)
 
 
 def _last_line(log: Path) -> str:
     lines = log.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1].strip() if lines else "it said nothing"
+    return lines[-1].strip() if lines else "no output"
 
 
 def _processes(state: State) -> list[psutil.Process]:
-    """All that belongs to the server: by session, by descent, and by the mark in the environment (which some parts overwrite)."""
-    sessions = {pid for pid in state.parts.values() if not _taken_over(pid, state)}
+    """All processes of the server: by session, by parent, and by the mark in their environment (which some parts overwrite)."""
+    sessions = {pid for pid in state.parts.values() if not _is_reused(pid, state)}
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
@@ -203,10 +203,10 @@ def _processes(state: State) -> list[psutil.Process]:
     return [process for process in found.values() if _runs(process)]
 
 
-def _taken_over(pid: int, state: State) -> bool:
-    """Whether a process that began after ours has the number now, e.g. since the machine was restarted."""
+def _is_reused(pid: int, state: State) -> bool:
+    """Whether the process id now belongs to a process that started after ours, for example after a reboot."""
     with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).create_time() > state.at + 5  # clocks are corrected now and then
+        return psutil.Process(pid).create_time() > state.at + 5  # tolerates small corrections of the clock
     return False
 
 
@@ -222,21 +222,21 @@ def _alive(state: State) -> bool:
 
 
 def _stop(home: Path, state: State) -> int:
-    """Asks the parts to end, waits for them, and kills what is left, such as a Spark job; returns how many had to be killed."""
+    """Terminates the parts, waits for them, and kills remaining processes such as Spark jobs; returns how many it killed."""
     processes = _processes(state)
     parts = [process for process in processes if process.pid in state.parts.values()]
     for process in parts:
         with contextlib.suppress(psutil.Error):
             process.terminate()
     _wait_for(parts, STOP_SECONDS)
-    _wait_for(processes, LEFT_SECONDS)
-    left = {process.pid: process for process in (*processes, *_processes(state)) if _runs(process)}
-    for process in left.values():
+    _wait_for(processes, CHILDREN_STOP_SECONDS)
+    remaining = {process.pid: process for process in (*processes, *_processes(state)) if _runs(process)}
+    for process in remaining.values():
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(list(left.values()), timeout=10)
+    psutil.wait_procs(list(remaining.values()), timeout=10)
     (home / "server.json").unlink(missing_ok=True)
-    return len(left)
+    return len(remaining)
 
 
 def _wait_for(processes: Sequence[psutil.Process], seconds: float) -> None:
@@ -255,7 +255,7 @@ def _port(text: str | None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m indextables.airflow.local.server", description="This project's Airflow, on this machine only.", allow_abbrev=False
+        prog="python -m indextables.airflow.local.server", description="Run this project's Airflow on this machine.", allow_abbrev=False
     )
     parser.add_argument("verb", choices=["up", "down", "status"])
     chosen = parser.parse_args(arguments)
@@ -274,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {refused}", file=sys.stderr)
         return refused.exit_code
     except KeyboardInterrupt:
-        print("error: interrupted; what had started was stopped", file=sys.stderr)
+        print("error: interrupted; everything that was started was stopped", file=sys.stderr)
         return 130
     return 0
 

@@ -1,4 +1,4 @@
-"""How an Airflow of this project's own is set up: SQLite, one folder for everything it keeps, nothing reachable from other machines."""
+"""Settings of the project's local Airflow: SQLite, everything in one folder, not reachable from other machines."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SPARK = {"conn_type": "spark", "host": "local[2]"}
 def airflow_environment(home: Path, *, port: int | None = None, root: Path | None = None) -> dict[str, str]:
     """The variables that make Airflow use `home` for itself and the DAGs of the project `root` (default: this folder).
 
-    To be laid over the process's own environment, before Airflow is imported. Keys and passwords are made once and kept in `home`, which
-    only its owner may read.
+    They must be added to the environment before Airflow is imported. Keys and passwords are generated once and kept in `home`, which only
+    its owner may read.
     """
     home, root = home.resolve(), (root or Path.cwd()).resolve()
     keys = _keys(home)
@@ -31,7 +31,7 @@ def airflow_environment(home: Path, *, port: int | None = None, root: Path | Non
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__PARALLELISM": "2",  # each task is a JVM; the default of 32 also means 32 processes from the start
+        "AIRFLOW__CORE__PARALLELISM": "2",  # each task runs a JVM; the default of 32 also starts 32 processes at once
         "AIRFLOW__CORE__FERNET_KEY": keys["fernet"],
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_passwords(home)),
@@ -39,24 +39,24 @@ def airflow_environment(home: Path, *, port: int | None = None, root: Path | Non
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
         "AIRFLOW__API__HOST": HOST,  # the default is every address of the machine
         "AIRFLOW__API__PORT": str(PORT if port is None else port),
-        "AIRFLOW__API__BASE_URL": address,  # tasks call back here; without it they look for port 8080
+        "AIRFLOW__API__BASE_URL": address,  # tasks call this address; the default is port 8080
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API__SECRET_KEY": keys["api"],
         "AIRFLOW__API_AUTH__JWT_SECRET": keys["jwt"],
-        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",  # the default looks for new files every 300 s
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",  # seconds between scans for new files; the default is 300
         "AIRFLOW_CONN_SPARK_DEFAULT": os.environ.get("AIRFLOW_CONN_SPARK_DEFAULT") or json.dumps(SPARK),
-        "PYTHONPATH": _first(str(root), os.environ.get("PYTHONPATH", ""), os.pathsep),
-        "NO_PROXY": _first(f"{HOST},localhost", os.environ.get("NO_PROXY", ""), ","),
+        "PYTHONPATH": _prepend(str(root), os.environ.get("PYTHONPATH", ""), os.pathsep),
+        "NO_PROXY": _prepend(f"{HOST},localhost", os.environ.get("NO_PROXY", ""), ","),
     }
 
 
 def password(home: Path) -> str:
-    """The password of `admin`, made at the first call and kept in `home`."""
+    """The password of `admin`, generated at the first call and kept in `home`."""
     return str(json.loads(_passwords(home.resolve()).read_text())[USER])
 
 
 def private_folder(folder: Path) -> Path:
-    """`folder`, which only its owner may read."""
+    """Creates the folder if it is missing; only its owner may read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     return folder
@@ -67,26 +67,26 @@ def _keys(home: Path) -> Mapping[str, str]:
         fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
         return {"fernet": fernet, "api": secrets.token_hex(32), "jwt": secrets.token_hex(64)}
 
-    keys: dict[str, str] = json.loads(_kept(home / "keys.json", make).read_text())
+    keys: dict[str, str] = json.loads(_written_once(home / "keys.json", make).read_text())
     return keys
 
 
 def _passwords(home: Path) -> Path:
-    return _kept(home / "passwords.json", lambda: {USER: secrets.token_hex(10)})
+    return _written_once(home / "passwords.json", lambda: {USER: secrets.token_hex(10)})
 
 
-def _kept(file: Path, make: Callable[[], dict[str, Any]]) -> Path:
-    """`file`, written once and readable by its owner only; of two that begin at the same time one wins."""
+def _written_once(file: Path, make: Callable[[], dict[str, Any]]) -> Path:
+    """Writes the file if it is missing, readable by its owner only; if two processes do so at the same time, one of them wins."""
     if file.exists():
         return file
-    fresh = private_folder(file.parent) / f".{file.name}.{secrets.token_hex(8)}"
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+    temporary = private_folder(file.parent) / f".{file.name}.{secrets.token_hex(8)}"
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         json.dump(make(), out)
     with contextlib.suppress(FileExistsError):
-        os.link(fresh, file)
-    fresh.unlink()
+        os.link(temporary, file)
+    temporary.unlink()
     return file
 
 
-def _first(value: str, others: str, separator: str) -> str:
+def _prepend(value: str, others: str, separator: str) -> str:
     return separator.join([value, others]) if others else value

@@ -206,7 +206,7 @@ def spark_conf(value: Any) -> dict[str, str]:
 
 def options(value: Any) -> dict[str, str]:
     given = {public_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
-    checked_options(given)  # the jobs refuse what is unknown or bad; here it shows before one is started
+    checked_options(given)  # reports unknown or bad options before a job starts
     return given
 
 

@@ -37,17 +37,18 @@ def job_name(job: str) -> str:
 
 
 def plain_text(name: str, value: str) -> str:
-    """`value` if it may stand in a logged command line: no control characters, no credentials in an address."""
+    """`value` if it may appear in a logged command line: no control characters, no credentials in an address."""
     if _CONTROL.search(value):
         raise InvalidArgument(f"{name} {value!r} contains a control character")
     for address in _ADDRESS.finditer(value):
         try:
             check_no_user(value[address.start() :])
         except ConfigError:
-            raise ConfigError(f"{name} holds a user or password in its address; give credentials by the environment, {_LOGGED}") from None
+            message = f"{name} contains a user or password in its address; pass credentials in the environment, {_LOGGED}"
+            raise ConfigError(message) from None
     decoded = unquote(value)
     if ("://" in decoded or ";" in decoded) and any(map(is_secret, _SETTING.findall(decoded))):
-        raise ConfigError(f"{name} holds a credential in its address; give credentials by the environment, {_LOGGED}")
+        raise ConfigError(f"{name} contains a credential in its address; pass credentials in the environment, {_LOGGED}")
     return value
 
 
@@ -56,12 +57,12 @@ def public_key(key: str) -> str:
     if not isinstance(key, str) or not _OPTION.fullmatch(key):
         raise ConfigError(f"option {key!r} is not a key such as merge.targetSize")
     if is_secret(key):
-        raise ConfigError(f"option {key!r} looks like a credential; give it by the environment, {_LOGGED}")
+        raise ConfigError(f"option {key!r} looks like a credential; pass it in the environment, {_LOGGED}")
     return key
 
 
 def public_settings(conf: Mapping[str, object]) -> None:
-    """ConfigError for a Spark setting that names or holds a credential: `--conf` stands in the logged command line."""
+    """ConfigError for a Spark setting that names or contains a credential, since Airflow logs the command line with its `--conf`."""
     for key, value in conf.items():
         if is_secret(key):
             raise ConfigError(f"Spark setting {key!r} looks like a credential; set it in spark-defaults.conf or the environment, {_LOGGED}")

@@ -1,4 +1,4 @@
-"""A DataFrame into a table: executors write splits, the driver commits what they report. One action, one commit."""
+"""Writes a DataFrame into a table: executors write splits, and the driver commits them all at once."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def write(
     txn: tuple[str, int] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Appends the rows, or overwrites with them (`replace_where`: only those partitions); makes the table if there is none.
+    """Appends the rows, or overwrites the table (with `replace_where`, only the matching partitions); creates the table if there is none.
 
     An overwrite without `replace_where` honours the session's `spark.sql.sources.partitionOverwriteMode`.
-    Every partition of the frame writes splits of its own, one per combination of partition values; one whose rows take `target_split_size`
-    is finished and the next begun. What can be checked is checked before a row is computed, and bad rows leave the table as it was.
+    Every partition of the frame writes one split per combination of partition values, and starts another when a split reaches
+    `target_split_size`. Arguments and schema are checked before any row is computed; bad rows leave the table unchanged.
     """
     request = Write(mode=mode, where=replace_where, partition_by=partition_by, create=True, **txn_options(txn))
     prepared = prepare_write(request, TableContext.at(path, options), nullable(arrow_schema(df.schema)), table_options=options)
@@ -65,9 +65,9 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
 
 
 def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:
-    """Writes the splits. Only what successful attempts of tasks report comes back; splits of others stay behind, unknown to the log.
+    """Writes the splits and returns those of successful task attempts; the log does not reference splits of failed attempts.
 
-    Also whether every task was tried only once, as far as can be told, so that there are none of those.
+    The flag says whether every task ran only once, as far as is known, so that no failed attempt left splits behind.
     """
     with translated():
         rows = df.mapInArrow(_writer(task), "add string, attempt int").collect()

@@ -1,4 +1,4 @@
-"""Options of the data source: checked where the source is made, before anything is read or written."""
+"""Options of the data source, checked when the source is created, before anything is read or written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indextables.errors import ConfigError, InvalidArgument
 READING = ("version", "where", "query", "columns")
 WRITING = ("partition_by", "replace_where", "partition_overwrite_mode", "target_split_size", "txn_app", "txn_version")
 OVERWRITE_MODES = ("static", "dynamic")  # as Spark spells them in `spark.sql.sources.partitionOverwriteMode`
-# Spark gives every key in lower case; partitionBy, replaceWhere and txnAppId are what users of other formats write.
+# Spark passes every key in lower case; partitionBy, replaceWhere and txnAppId are familiar from other formats.
 _OWN = {name.replace("_", ""): name for name in ("path", *READING, *WRITING)} | {"txnappid": "txn_app"}
 
 
@@ -30,12 +30,12 @@ class SourceOptions:
     partition_overwrite_mode: str | None = None  # None: as the session says
     target_split_size: int | None = None
     txn: tuple[str, int] | None = None
-    given: frozenset[str] = frozenset()  # names of ours that were set
+    given: frozenset[str] = frozenset()  # names of the source options that were set
     config: Mapping[str, str] = field(default_factory=dict)  # spark.indextables.* keys, under their canonical names
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """ConfigError names an option that is unknown or has a bad value."""
+        """The parsed options; ConfigError names an option that is unknown or has a bad value."""
         own: dict[str, str] = {}
         rest: dict[str, str] = {}
         for key, value in options.items():
@@ -61,18 +61,18 @@ class SourceOptions:
             config=_checked(rest),
         )
 
-    def refuse(self, names: tuple[str, ...], door: str) -> None:
-        """ConfigError if one of `names` was set, since it has no meaning there."""
+    def refuse(self, names: tuple[str, ...], action: str) -> None:
+        """ConfigError if one of `names`, which do not apply to reading or writing, was set."""
         for name in names:
             if name in self.given:
-                raise ConfigError(f"option {name!r} has no meaning when {door} a table")
+                raise ConfigError(f"option {name!r} does not apply when {action} a table; remove it")
 
     def config_for(self, schema: pa.Schema) -> dict[str, str]:
-        """The configuration, with the column in `indexing.typemap.<column>` as the table spells it: Spark has lower-cased the keys."""
-        return {_spelled(key, schema): value for key, value in self.config.items()}
+        """The configuration, with columns in `indexing.typemap.<column>` named as in the table, since Spark lower-cases the keys."""
+        return {_with_column_name(key, schema): value for key, value in self.config.items()}
 
 
-def _spelled(key: str, schema: pa.Schema) -> str:
+def _with_column_name(key: str, schema: pa.Schema) -> str:
     prefix = next((prefix for prefix in COLUMN_PREFIXES if key.startswith(prefix)), None)
     column = key.removeprefix(prefix or "")
     matches = [name for name in schema.names if name.lower() == column.lower()]
@@ -80,7 +80,7 @@ def _spelled(key: str, schema: pa.Schema) -> str:
 
 
 def split_size(given: str | int | None) -> int | None:
-    """Bytes of a target split size; InvalidArgument where it is none."""
+    """The target split size in bytes; InvalidArgument if it is malformed."""
     if given is None:
         return None
     size = parse_size(given)
@@ -93,11 +93,11 @@ def _checked(rest: Mapping[str, str]) -> dict[str, str]:
     try:
         return checked_options(rest)
     except ConfigError as error:
-        raise ConfigError(f"{error}; and of the data source {', '.join(('path', *READING, *WRITING))}") from None
+        raise ConfigError(f"{error}; options of the data source are {', '.join(('path', *READING, *WRITING))}") from None
 
 
 def _names(option: str, text: str | None) -> tuple[str, ...] | None:
-    """`a,b`, or a JSON list where a name has a comma."""
+    """The names in `a,b`, or in a JSON list if one has a comma."""
     if text is None:
         return None
     if text.lstrip().startswith("["):

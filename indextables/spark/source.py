@@ -1,15 +1,14 @@
 """`spark.read.format("indextables")` and `df.write.format("indextables")`, by Spark's Python Data Source API.
 
-Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user chooses columns. A query reads the
-version that is newest when it is planned. Spark does not tell sources which columns a query needs: `columns` or a schema saves reading the
-others. Rows are filtered early by `where` alone. The reader takes no filters from Spark, even where
-`spark.sql.python.filterPushdown.enabled` is on: Spark 4.2 keeps the filters of one query with the relation, and a DataFrame or view that is
-used again would miss rows.
+Reading: options `version`, `where`, `query` (adds `_score`), `columns`; a schema given by the user selects columns. A query reads the
+version that is newest when it is planned. Spark does not tell sources which columns a query needs: set `columns` or a schema to read fewer.
+Only `where` filters rows in the source. The reader takes no filters from Spark, even with `spark.sql.python.filterPushdown.enabled`:
+Spark 4.2 keeps the filters of one query with the relation, and later queries on the same DataFrame or view would miss rows.
 
 Writing: modes append and overwrite; options `partition_by`, `replace_where`, `partitionOverwriteMode`, `target_split_size`, `txn_app` (or
-`txnAppId`) with `txn_version`. The table is made if there is none. Keys of `spark.indextables.*` may be given as options of both. Python
-sources are planned without the session's settings; tasks find them as local properties, so `spark.sql.sources.partitionOverwriteMode` comes
-back with the splits.
+`txnAppId`) with `txn_version`. The table is created if there is none. Both take keys of `spark.indextables.*` as options. Python sources
+are planned without the session's settings, but tasks have them as local properties: each returns
+`spark.sql.sources.partitionOverwriteMode` with its splits.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ logger = logging.getLogger("indextables")
 
 
 class IndexTablesSource(DataSource):
-    """Options are checked when it is made; what it opens, it opens in `schema`, `reader` and `writer`."""
+    """Checks its options on construction, and opens the table only in `schema`, `reader` and `writer`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -75,7 +74,7 @@ class Splits(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Travels to executors without the snapshot it was planned on."""
+    """Is sent to executors without the snapshot that the read was planned on."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         context, snapshot = open_snapshot(options)
@@ -96,7 +95,7 @@ class TableReader(DataSourceReader):
         return [Splits(adds) for adds in grouped(live_files(context.load(snapshot, self.scan.predicate), self.scan.predicate))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Where nothing is left to read, Spark makes up a partition of its own.
+        # If there is nothing to read, Spark passes a partition of its own.
         return self.scan.batches(partition.adds if isinstance(partition, Splits) else ())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,7 +104,7 @@ class TableReader(DataSourceReader):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The result of one task."""
 
     adds: tuple[Add, ...]
     attempt: int
@@ -113,7 +112,7 @@ class Written(WriterCommitMessage):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Executors write splits, and what they report is committed once. Everything is checked before the first row."""
+    """Executors write splits, which the driver commits all at once. Options and schema are checked before the first row."""
 
     def __init__(self, options: SourceOptions, schema: pa.Schema, mode: str) -> None:
         self.options = options
@@ -128,23 +127,23 @@ class TableWriter(DataSourceArrowWriter):
         return Written(adds, attempt_number(), local_property(OVERWRITE_MODE))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the newest version, in a process of its own: what the splits were written for must still hold."""
+        """Commits on the newest version; runs in a separate process and checks that the table still fits the splits."""
         done = [message for message in messages if isinstance(message, Written)]
         adds = [add for message in done for add in message.adds]
         with uncommitted_splits_in_errors([add.path for add in adds]):
             prepared = self._prepare()
             if replace(prepared.task, mark=self.task.mark) != self.task:
-                raise ConcurrentConflict(f"the table at {self.options.path} was made anew while rows were written; nothing was committed")
+                raise ConcurrentConflict(f"the table at {self.options.path} was recreated while rows were written; nothing was committed")
         mode = self.options.partition_overwrite_mode or next((message.overwrite_mode for message in done), None)
         commit_write(overwriting(prepared, mode), adds)
         if any(message.attempt for message in done):
-            self._tell_leftovers({add.path for add in adds})
+            self._warn_of_leftovers({add.path for add in adds})
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes nothing: a commit may have landed, and tasks may still be writing. Purge takes what no version knows."""
-        self._tell_leftovers(set())
+        """Deletes nothing: a commit may have succeeded, and tasks may still be writing. Purge deletes splits that no version references."""
+        self._warn_of_leftovers(set())
 
-    def _tell_leftovers(self, committed: set[str]) -> None:
+    def _warn_of_leftovers(self, committed: set[str]) -> None:
         if left := find_uncommitted(open_store(self.task.store), self.task.mark, committed):
             logger.warning("%s", describe_uncommitted(left), extra={"event": "splits_left"})
 
@@ -159,21 +158,21 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def attempt_number() -> int:
-    """0 for the first attempt of the task that this is called in."""
+    """The attempt number of the current task; 0 for the first."""
     context = TaskContext.get()
     return 0 if context is None else int(context.attemptNumber())
 
 
 def local_property(key: str) -> str | None:
-    """A setting of the session that runs the task that this is called in; None where it was not set."""
+    """A setting of the session that runs the current task; None if it is not set."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(key)
 
 
 def overwriting(prepared: PreparedWrite, mode: str | None) -> PreparedWrite:
-    """With Spark's partition overwrite mode: `dynamic` replaces only the partitions that get rows.
+    """The write with Spark's partition overwrite mode: `dynamic` replaces only the partitions that get rows.
 
-    An explicit `replace_where` overrules it. As in Spark's own sources, it has no meaning for an append, nor for a table without partition
+    An explicit `replace_where` takes precedence. As in Spark's own sources, the mode does not affect appends or tables without partition
     columns.
     """
     task = prepared.task
@@ -182,5 +181,5 @@ def overwriting(prepared: PreparedWrite, mode: str | None) -> PreparedWrite:
 
 
 def sized(prepared: PreparedWrite, split_bytes: int | None) -> PreparedWrite:
-    """With another size at which splits roll over."""
+    """The write with another target size of its splits, if given."""
     return prepared if split_bytes is None else replace(prepared, task=replace(prepared.task, split_bytes=split_bytes))

@@ -139,7 +139,7 @@ def test_signed_addresses_never_reach_the_logged_command(address: str) -> None:
         lambda: job_arguments("t", {}, {"s3.endpoint": address}, "r"),
         lambda: public_settings({"spark.hadoop.x": address}),
     ):
-        with pytest.raises(ConfigError, match="holds a credential in its address") as refused:
+        with pytest.raises(ConfigError, match="contains a credential in its address") as refused:
             refuse()
         assert "hunter2" not in str(refused.value)
     with pytest.raises(ConfigError, match="user or password"):

@@ -1,4 +1,4 @@
-"""What a job decides before Spark starts: usage, options, table, source, and whether there is anything to do."""
+"""What a job checks before Spark starts: arguments, options, table, source, and whether there is anything to do."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def source(tmp_path: Path) -> Path:
 def run(job: Job, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
     """Exit code, report and stderr."""
     code = main(job, [str(argument) for argument in arguments])
-    told = capsys.readouterr()
-    report: dict[str, Any] = json.loads(told.out.splitlines()[-1])
-    return code, report, told.err
+    captured = capsys.readouterr()
+    report: dict[str, Any] = json.loads(captured.out.splitlines()[-1])
+    return code, report, captured.err
 
 
 WRITE = ["--source", "{source}"]
@@ -83,7 +83,7 @@ JOBS = (write.JOB, merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB)
         (checkpoint.JOB, ["--fast"], 2, "unrecognized arguments: --fast"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_errors_are_one_line_in_stderr_and_report(
     job: Job, arguments: list[str], code: int, message: str, table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [text.format(source=source) for text in arguments]
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("job", [merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB])
-def test_no_table_will_never_work(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_table_exits_with_78(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, stderr = run(job, capsys, "--table", tmp_path, "--report", tmp_path / "report.json")
     assert code == 78
     assert stderr == f"error: no transaction log found at {tmp_path}\n"
@@ -107,7 +107,7 @@ def test_no_table_will_never_work(job: Job, tmp_path: Path, capsys: pytest.Captu
     assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
-def test_a_table_argument_is_needed_and_a_report_is_written_all_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_written_even_without_the_table_argument(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, _ = run(purge.JOB, capsys, "--report", tmp_path / "report.json", "--dry-run")
     assert (code, report["table"], report["status"]) == (2, "", "failed")
     assert json.loads((tmp_path / "report.json").read_text("utf-8")) == report
@@ -142,7 +142,7 @@ def test_checkpoint_and_small_purges_run_without_spark(table: it.Table, capsys: 
 
 
 def test_health_runs_without_spark_and_is_a_report_with_the_document(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also of a damaged table: that it was looked at is the job's success, what was found is in the document."""
+    """Also for a damaged table: the job succeeds, and the document has the findings."""
     code, report, _ = run(health.JOB, capsys, "--table", table.path)
     assert (code, report["operation"], report["status"], report["base_version"]) == (0, "health", "success", 1)
     document = table.health()
@@ -154,7 +154,7 @@ def test_health_runs_without_spark_and_is_a_report_with_the_document(table: it.T
     assert report["warnings"][0].startswith("missing-split: 1 live split is missing")
 
 
-def test_what_stays_behind_is_in_the_report_of_a_job_that_failed(
+def test_the_report_of_a_failed_job_names_splits_left_behind(
     table: it.Table, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(name: str) -> Any:
@@ -168,10 +168,10 @@ def test_what_stays_behind_is_in_the_report_of_a_job_that_failed(
     assert report["warnings"] == ["1 split is not in any version and left to purge: 'x'"]
 
 
-def test_an_error_that_is_not_ours_is_one_line_too(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_is_one_line_after_its_trace(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, stderr = run(write.JOB, capsys, "--table", table.path, "--source", source)
     assert (code, report["error"]) == (1, "AssertionError: Spark was started")
-    assert "Traceback" in stderr, "what nobody foresaw is shown in full"
+    assert "Traceback" in stderr, "unexpected errors are shown with their trace"
     assert stderr.endswith("error: AssertionError: Spark was started\n")
 
 
@@ -192,7 +192,7 @@ def test_a_job_with_nothing_to_do_needs_neither_java_nor_pyspark(table: it.Table
         assert done.report["operation"] == job.removesuffix(".py")
 
 
-def test_without_java_a_job_that_needs_it_says_so(table: it.Table, source: Path, tmp_path: Path) -> None:
+def test_a_job_that_needs_java_reports_that_it_is_missing(table: it.Table, source: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     root = Path(write.__file__).parents[1]

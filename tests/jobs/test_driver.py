@@ -1,4 +1,4 @@
-"""The driver's Python process as a child of spark-submit's JVM: it dies with it, and its errors are not in the report's way."""
+"""The driver's Python process as a child of spark-submit's JVM: it dies with it, and its errors do not get into the report's stdout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 
 from tests.support.spark import ROOT
 
-# The JVM's part: starts the driver with its stderr sent to stdout, says who it is, and waits.
+# Acts as the JVM: starts the driver with stderr redirected to stdout, prints its first line, and waits.
 PARENT = """
     import subprocess, sys
     child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -33,7 +33,7 @@ def parent_of(call: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_a_driver_dies_with_its_parent_and_has_its_stderr() -> None:
+def test_a_driver_dies_with_its_parent_and_uses_its_stderr() -> None:
     with parent_of("job.die_with_parent(); job.redirect_stderr()") as parent:
         assert parent.stdout is not None
         assert parent.stderr is not None

@@ -1,4 +1,4 @@
-"""The four jobs by real spark-submit, from a folder that is not the checkout."""
+"""The four jobs run by a real spark-submit, from a folder outside the checkout."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.spark
 
 
 def checked(done: Done, report: Path) -> dict[str, object]:
-    """The report of a job that succeeded, the same on stdout and in its file."""
+    """The metrics of a successful job, whose report is the same on stdout and in the file."""
     assert done.code == 0, done.stderr
     assert json.loads(report.read_text("utf-8")) == done.report
     assert done.report["status"] == "success"
-    assert done.stdout.count("\n") == 1, "nothing but the report is on stdout"
+    assert done.stdout.count("\n") == 1, "stdout has only the report"
     return done.report["metrics"]
 
 
@@ -54,10 +54,12 @@ def test_write_merge_checkpoint_purge(tmp_path: Path) -> None:
     rows = it.open(table)
     assert sorted(rows.scan(columns=["id"]).read_all()["id"].to_pylist()) == list(range(250))
     assert rows.search("message:word207", columns=["id"])["id"].to_pylist() == [207]
-    assert {file.name for file in tmp_path.iterdir()} == {"rows", "table", "report.json"}, "nothing was left in the working folder"
+    assert {file.name for file in tmp_path.iterdir()} == {"rows", "table", "report.json"}, (
+        "the job leaves no other file in the working folder"
+    )
 
 
-def test_a_source_that_spark_cannot_read_is_one_line_and_leaves_no_table(tmp_path: Path) -> None:
+def test_an_unreadable_source_is_a_one_line_error_and_leaves_no_table(tmp_path: Path) -> None:
     (tmp_path / "half.parquet").write_bytes(b"PAR1 and then the power went")
     done = submit("write.py", "--table", tmp_path / "table", "--source", tmp_path / "half.parquet", cwd=tmp_path)
     assert done.code == 1
@@ -67,7 +69,7 @@ def test_a_source_that_spark_cannot_read_is_one_line_and_leaves_no_table(tmp_pat
     assert not (tmp_path / "table").exists()
 
 
-def test_exit_codes_come_through_spark_submit(tmp_path: Path) -> None:
+def test_spark_submit_returns_the_exit_code_of_the_job(tmp_path: Path) -> None:
     done = submit("merge_splits.py", "--table", tmp_path / "nothing", cwd=tmp_path)
     assert (done.code, done.report["status"]) == (78, "failed")
     assert "error: no transaction log found" in done.stderr

@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder, in a time zone that is not UTC, with retries of failed tasks."""
+"""One Spark session for all tests of this folder, in a time zone other than UTC, with retries of failed tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spark(shared_environment: Path, tmp_path_factory: pytest.TempPathFactory) ->
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .getOrCreate()
         )
-        # py4j logs at the very end, when pytest has closed the streams it would log to.
+        # py4j logs at exit, when pytest has already closed the streams.
         logging.getLogger("py4j").setLevel(logging.WARNING)
         yield session
         session.stop()

@@ -1,6 +1,6 @@
 """A DataFrame or view that is used more than once gives each query its own rows, whether Spark's filter pushdown is on or off.
 
-Spark 4.2 stores the filters that a Python reader takes with the relation, where later queries find them. So our reader takes none.
+Spark 4.2 stores the filters that a Python reader accepts with the relation, where they affect later queries. So our reader accepts none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_two_filters_of_one_frame_in_one_query(frame: Any) -> None:
     assert frame.exceptAll(frame.where("status = 3")).count() == ROWS - OF_STATUS_3
 
 
-def test_a_copy_written_from_a_frame_that_was_filtered_before_is_whole(frame: Any, tmp_path: Any) -> None:
+def test_a_copy_written_from_a_frame_that_was_filtered_before_is_complete(frame: Any, tmp_path: Any) -> None:
     assert frame.where("status = 3").count() == OF_STATUS_3
     by_source, by_function = str(tmp_path / "by_source"), str(tmp_path / "by_function")
     frame.write.format("indextables").mode("append").save(by_source)
@@ -65,8 +65,8 @@ def test_a_copy_written_from_a_frame_that_was_filtered_before_is_whole(frame: An
     assert (it.open(by_source).count(), it.open(by_function).count()) == (ROWS, ROWS)
 
 
-def test_our_own_where_still_filters_before_sparks(session: Any, table: it.Table) -> None:
-    """Damaged splits show which ones are opened: `where` prunes those that the filters of a query would read."""
+def test_the_where_option_prunes_splits(session: Any, table: it.Table) -> None:
+    """Damaged splits show which ones are opened: `where` prunes splits that a query with a filter reads."""
     table.append([{"id": ROWS, "status": 100}])
     for path in table.files("status < 7")["path"].to_pylist():
         with open(f"{table.path}/{path}", "r+b") as file:

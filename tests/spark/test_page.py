@@ -1,4 +1,4 @@
-"""The Python of docs/spark.md, in a real Spark."""
+"""The Python examples of docs/spark.md, run in a real Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_page_does_what_it_shows(spark: Any, tmp_path: Path) -> None:
     for block in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            # The session's processes have a folder of their own, which relative paths are relative to.
+            # Spark's processes resolve relative paths in another folder.
             exec(re.sub("""(["'])logs\\1""", rf"\1{tmp_path}/logs\1", block.text), names)
         if block.output is not None:
             assert says(block.output, printed.getvalue()), f"line {block.line} prints\n{printed.getvalue()}"

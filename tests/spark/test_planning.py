@@ -1,4 +1,4 @@
-"""What the data source decides before Spark has anything to do: options, columns, tasks. No session is started."""
+"""What the data source decides before a Spark job runs: options, columns, tasks. No session is started."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def table(tmp_path: Path) -> it.Table:
         ({"version": "x"}, "option version = 'x' is not a whole number"),
         ({"speed": "high"}, "unknown option 'speed'.*replace_where"),
         ({"merge.targetsize": "tiny"}, "option merge.targetSize = 'tiny' is not a size"),
-        ({"partitionby": "id"}, "option 'partition_by' has no meaning when reading a table"),
+        ({"partitionby": "id"}, "option 'partition_by' does not apply when reading a table"),
         ({"txn_app": "a"}, "txn_app and txn_version must be given together"),
     ],
 )
-def test_bad_options_for_reading_are_named(table: it.Table, options: dict[str, str], message: str) -> None:
+def test_errors_name_bad_options_for_reading(table: it.Table, options: dict[str, str], message: str) -> None:
     def plan() -> None:
         source = IndexTablesSource({"path": table.path, **options})
         source.reader(source.schema())
@@ -67,46 +67,46 @@ def test_bad_options_for_reading_are_named(table: it.Table, options: dict[str, s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"where": "id = 1"}, "option 'where' has no meaning when writing a table"),
+        ({"where": "id = 1"}, "option 'where' does not apply when writing a table"),
         ({"partition_by": "id"}, "the table is partitioned by Level, not by id"),
         ({"replacewhere": "id = 1"}, "partition columns only"),
         ({"indexing.typemap.nobody": "string"}, "nobody"),
         ({"indexing.typemap.level": "text"}, "'Level' is a partition column"),
     ],
 )
-def test_bad_options_for_writing_are_named(table: it.Table, options: dict[str, str], message: str) -> None:
+def test_errors_name_bad_options_for_writing(table: it.Table, options: dict[str, str], message: str) -> None:
     with pytest.raises(IndexTablesError, match=message):
         IndexTablesSource({"path": table.path, **options}).writer(struct_type(SCHEMA), overwrite=True)
     assert it.open(table.path).version == 1
 
 
-def test_a_path_is_needed() -> None:
+def test_a_missing_path_is_refused() -> None:
     with pytest.raises(ConfigError, match="option 'path' is missing"):
         SourceOptions.parse({"where": "id = 1"})
 
 
-def test_lower_cased_columns_of_the_typemap_are_found_again() -> None:
+def test_lower_cased_columns_of_the_typemap_are_matched() -> None:
     options = SourceOptions.parse({"path": "/t", "spark.indextables.indexing.typemap.level": "string", "stats.truncation.maxlength": "8"})
     assert options.config_for(SCHEMA) == {"indexing.typemap.Level": "string", "stats.truncation.maxLength": "8"}
     twice = pa.schema([("LEVEL", pa.string()), ("Level", pa.string())])
-    assert "indexing.typemap.level" in options.config_for(twice)  # which one is not for us to say
+    assert "indexing.typemap.level" in options.config_for(twice)  # ambiguous, so left as it is
 
 
-def test_a_not_null_schema_needs_a_not_null_table(table: it.Table) -> None:
+def test_a_not_null_schema_requires_a_not_null_table(table: it.Table) -> None:
     given = struct_type(pa.schema([pa.field("id", pa.int64(), nullable=False)]))
     with pytest.raises(IndexTablesError, match="'id' is not nullable in the schema but nullable in the table"):
         IndexTablesSource({"path": table.path}).reader(given)
 
 
-def test_a_reader_travels_without_its_snapshot_and_reads_what_it_was_planned_for(table: it.Table) -> None:
+def test_a_reader_is_sent_without_its_snapshot_and_reads_the_planned_splits(table: it.Table) -> None:
     source = IndexTablesSource({"path": table.path, "columns": "id"})
     reader = source.reader(source.schema())
     (splits,) = reader.partitions()
     table.overwrite([])
-    travelled = pickle.loads(pickle.dumps(reader))
-    assert travelled.planned_on is None
-    assert [batch.to_pydict() for batch in travelled.read(pickle.loads(pickle.dumps(splits)))] == [{"id": [0, 1, 2, 3]}]
-    assert list(travelled.read(InputPartition(None))) == []
+    received = pickle.loads(pickle.dumps(reader))
+    assert received.planned_on is None
+    assert [batch.to_pydict() for batch in received.read(pickle.loads(pickle.dumps(splits)))] == [{"id": [0, 1, 2, 3]}]
+    assert list(received.read(InputPartition(None))) == []
 
 
 def test_the_reader_takes_no_filters_from_spark(table: it.Table) -> None:
@@ -119,7 +119,7 @@ def split(number: int, size: int) -> Add:
     return Add(path=f"{number}", partition_values={}, size=size, modification_time=0, data_change=True)
 
 
-def test_tasks_get_files_by_weight() -> None:
+def test_splits_are_grouped_into_tasks_by_size() -> None:
     large = [split(n, TASK_BYTES) for n in range(3)]
     assert [len(group) for group in grouped(large)] == [1, 1, 1]
     small = [split(n, 100) for n in range(1000)]

@@ -1,4 +1,4 @@
-"""Tables in S3 through Spark: executors reach the same server with credentials of their own environment."""
+"""Tables in S3 through Spark: executors reach the same server with the credentials in their environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source against Python's own reading of the same table."""
+"""The data source, compared with reading the same table in Python."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def ids(frame: Any) -> list[int]:
     return sorted(row["id"] for row in frame.collect())
 
 
-def test_every_type_reads_as_in_python_whatever_the_sessions_zone(spark: Any, everything: it.Table) -> None:
+def test_every_type_reads_as_in_python_in_any_time_zone(spark: Any, everything: it.Table) -> None:
     frame = load(spark, everything.path)
     by_spark = frame.orderBy("id").toArrow().cast(TYPES)
     assert by_spark.to_pylist() == everything.scan().read_all().sort_by("id").to_pylist() == ROWS
-    # An instant by its number: independent of zones and of how Arrow is read back.
+    # The instant as a number does not depend on zones or on the conversion from Arrow.
     assert frame.selectExpr("unix_micros(at) as n").where("n = 1704069000123456").count() == 1
 
 
@@ -108,7 +108,7 @@ def test_a_written_frame_reads_back_equal(spark: Any, everything: it.Table, tmp_
     assert it.open(copy).scan().read_all().sort_by("id").to_pylist() == ROWS
 
 
-def test_options_choose_rows_columns_and_version(spark: Any, logs: it.Table) -> None:
+def test_options_select_rows_columns_and_version(spark: Any, logs: it.Table) -> None:
     assert ids(load(spark, logs.path)) == list(range(30))
     assert ids(load(spark, logs.path, version=1)) == list(range(10))
     assert ids(load(spark, logs.path, where="level = 'INFO' AND id > 20")) == [21, 24, 27]
@@ -119,14 +119,14 @@ def test_options_choose_rows_columns_and_version(spark: Any, logs: it.Table) -> 
     assert found.where("_score > 0").count() == 5
 
 
-def test_read_takes_the_same_as_arguments(spark: Any, logs: it.Table) -> None:
+def test_read_takes_the_options_as_arguments(spark: Any, logs: it.Table) -> None:
     frame = read(spark, logs.path, columns=["id"], where="id < 20", query="open", version=2)
     assert ids(frame) == list(range(0, 20, 2))
     with pytest.raises(TableNotFound, match="no transaction log"):
         read(spark, logs.path + "-missing")
 
 
-def test_a_given_schema_chooses_columns(spark: Any, logs: it.Table) -> None:
+def test_a_given_schema_selects_columns(spark: Any, logs: it.Table) -> None:
     reader = spark.read.format("indextables")
     assert ids(reader.schema("id long").load(logs.path)) == list(range(30))
     with pytest.raises(Exception, match="SchemaMismatch: the schema has a column 'nobody', which the table does not have"):
@@ -147,6 +147,6 @@ def test_a_table_without_rows(spark: Any, path: str) -> None:
     assert load(spark, path).schema.fieldNames() == TYPES.names
 
 
-def test_an_error_of_ours_is_in_sparks_exception(spark: Any, logs: it.Table) -> None:
+def test_sparks_exception_contains_our_error(spark: Any, logs: it.Table) -> None:
     with pytest.raises(Exception, match=r"indextables\.errors\.ConfigError: unknown option 'speed'"):
         load(spark, logs.path, speed="high")

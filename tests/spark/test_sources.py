@@ -1,4 +1,4 @@
-"""Files that jobs load: what fits comes in typed as the table, what does not is refused by name."""
+"""Source files of jobs: rows take the types of the table, and errors name what does not fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_text_formats_take_the_tables_types(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_text_formats_make_tables_of_what_all_rows_are(spark: Any, tmp_path: Path) -> None:
+def test_text_formats_infer_types_that_fit_all_rows(spark: Any, tmp_path: Path) -> None:
     csv, lines = tmp_path / "rows.csv", tmp_path / "rows.jsonl"
     csv.write_text("n,x,day,at\n1,0.5,2024-01-31,2024-01-01T00:00:00Z\n", "utf-8")
     lines.write_text(
@@ -78,7 +78,7 @@ def test_files_of_one_folder_may_differ_without_losing_columns(spark: Any, tmp_p
         ("more.json", b'{"id": 1}\n{"id": 2, "more": 1}\n', SchemaMismatch, "the data has a column 'more', which the table does not have"),
     ],
 )
-def test_what_does_not_fit_is_named(
+def test_errors_name_what_does_not_fit(
     spark: Any, tmp_path: Path, name: str, content: bytes | None, error: type[Exception], message: str
 ) -> None:
     source = tmp_path / name
@@ -112,7 +112,7 @@ def test_a_csv_file_without_a_header_or_with_another_delimiter_is_refused(
 
 @pytest.mark.spark
 def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Path) -> None:
-    """Spark takes the names of one file, and would drop the first line of the others."""
+    """Spark takes the column names of one file and would drop the first line of the others."""
     (tmp_path / "a.csv").write_text("id,text\n1,a\n2,b\n3,c\n", "utf-8")
     (tmp_path / "b.csv").write_text("4,d\n5,e\n", "utf-8")
     for table in (None, TABLE):
@@ -123,13 +123,13 @@ def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Pat
             open_frame(spark, str(tmp_path), "csv", table).collect()
 
 
-def test_formats_go_by_the_name() -> None:
+def test_formats_are_detected_by_suffix() -> None:
     cases = {"a.csv": "csv", "a.csv.gz": "csv", "a.JSONL": "json", "a.ndjson": "json", "a.parquet": "parquet", "folder/": "parquet"}
     assert {name: format_of(name, None) for name in cases} == cases
     assert format_of("a.csv", "json") == "json"
 
 
-def test_sources_are_looked_for_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a b.parquet").touch()
     assert check_source(f"file://{tmp_path}/a b.parquet") == str(tmp_path / "a b.parquet")
     assert check_source(f"{tmp_path}/*.parquet") == f"{tmp_path}/*.parquet"
@@ -141,7 +141,7 @@ def test_sources_are_looked_for_before_spark_starts(tmp_path: Path, monkeypatch:
             check_source(missing)
 
 
-def test_errors_come_back_from_the_text_of_sparks() -> None:
+def test_our_errors_are_recovered_from_the_text_of_sparks_exceptions() -> None:
     text = "Job aborted.\nTraceback:\n  x\nindextables.errors.SplitCorrupted: split 'a' is damaged\n\tat org.apache.spark"
     found = our_error(RuntimeError(text))
     assert isinstance(found, SplitCorrupted)

@@ -1,4 +1,4 @@
-"""Frames into tables: executors write, the driver commits once."""
+"""DataFrames written into tables: executors write splits, the driver commits once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMismatch, SplitCorrupted
-from indextables.operations import verbs
+from indextables.operations import Workload, in_threads, verbs
 from indextables.operations.merge.run import merge_splits
 from indextables.operations.write import prepare_write
 from indextables.rows.split_task import SplitTask
@@ -38,7 +38,7 @@ def splits_on_disk(path: str) -> set[str]:
     return {str(file.relative_to(path)) for file in Path(path).rglob("*.split")}
 
 
-def test_append_makes_the_table_and_each_task_writes_its_splits(spark: Any, path: str) -> None:
+def test_append_creates_the_table_and_each_task_writes_its_splits(spark: Any, path: str) -> None:
     report = write(frame(spark, 0, 20), path, partition_by=["level"])
     assert (report.operation, str(report.status), report.version) == ("append", "success", 1)
     assert (report.metrics["rows_written"], report.metrics["files_added"]) == (20, 4)
@@ -51,7 +51,7 @@ def test_append_makes_the_table_and_each_task_writes_its_splits(spark: Any, path
     assert splits_on_disk(path) == set(table.files()["path"].to_pylist())
 
 
-def test_overwrite_replaces_all_or_the_partitions_named(spark: Any, path: str) -> None:
+def test_overwrite_replaces_everything_or_the_matching_partitions(spark: Any, path: str) -> None:
     write(frame(spark, 0, 9), path, partition_by=["level"])
     replaced = frame(spark, 100, 110).where("level = 'INFO'")
     write(replaced, path, mode="overwrite", replace_where="level = 'INFO'")
@@ -76,7 +76,7 @@ def test_splits_roll_over_at_the_target_size(spark: Any, path: str) -> None:
     assert it.open(path).count() == 30_000
 
 
-def test_what_does_not_fit_leaves_the_table_as_it_was(spark: Any, path: str) -> None:
+def test_rows_that_do_not_fit_leave_the_table_unchanged(spark: Any, path: str) -> None:
     write(frame(spark, 0, 3), path)
     before = splits_on_disk(path)
     with pytest.raises(SchemaMismatch, match="the data has no column 'level'"):
@@ -96,8 +96,8 @@ def test_what_does_not_fit_leaves_the_table_as_it_was(spark: Any, path: str) -> 
     assert (it.open(path + "-narrow").version, splits_on_disk(path + "-narrow")) == (0, set())
 
 
-def test_the_data_source_writes_and_commits_once_although_a_task_failed(spark: Any, path: str, tmp_path: Path) -> None:
-    """The first attempt of one task fails after it has written everything; the second one counts."""
+def test_the_data_source_commits_once_although_a_task_failed(spark: Any, path: str, tmp_path: Path) -> None:
+    """The first attempt of one task fails after it has written everything; only the second one is committed."""
     from pyspark import TaskContext
 
     marks = str(tmp_path)
@@ -122,11 +122,11 @@ def test_the_data_source_writes_and_commits_once_although_a_task_failed(spark: A
     assert len(list(tmp_path.glob("failed-*"))) == 2
 
 
-def test_splits_of_attempts_that_failed_are_named(spark: Any, path: str) -> None:
-    """A task that is lost after it has published its splits is tried again: the rows are committed once, the report names the others."""
+def test_the_report_names_splits_of_failed_attempts(spark: Any, path: str) -> None:
+    """A task that fails after it has written its splits is retried: the rows are committed once, and the report names the other splits."""
     from pyspark import TaskContext
 
-    class Stumbling(SplitTask):
+    class FailingOnce(SplitTask):
         __slots__ = ()
 
         def write(self, batches: Any) -> Any:
@@ -139,45 +139,45 @@ def test_splits_of_attempts_that_failed_are_named(spark: Any, path: str) -> None
     before = splits_on_disk(path)
     prepared = prepare_write(verbs.Write(), TableContext.at(path))
     task = prepared.task
-    stumbling = Stumbling(**{name: getattr(task, name) for name in task.__dataclass_fields__})
-    report = distributed.run(frame(spark, 3, 23), replace(prepared, task=stumbling))
+    failing_once = FailingOnce(**{name: getattr(task, name) for name in task.__dataclass_fields__})
+    report = distributed.run(frame(spark, 3, 23), replace(prepared, task=failing_once))
     assert ids(path) == list(range(23))
     left = splits_on_disk(path) - before - set(it.open(path).files()["path"].to_pylist())
     assert len(left) == 2
     assert [text for text in report.warnings if all(name in text for name in left)] == report.warnings[-1:]
 
 
-def test_splits_of_tasks_that_succeeded_in_a_job_that_failed_are_named(spark: Any, path: str) -> None:
+def test_the_error_of_a_failed_write_names_splits_of_successful_tasks(spark: Any, path: str) -> None:
     it.create(path, pa.schema([("id", pa.int8())]))
 
-    def late(batches: Any) -> Any:
+    def delay(batches: Any) -> Any:
         for batch in batches:
             if batch.column("id")[0].as_py() > 100:
                 time.sleep(1)
             yield batch
 
     rows = spark.range(0, 256, 1, 2)
-    with pytest.raises(SchemaMismatch, match="128 is not a value of type int8") as told:
-        write(rows.mapInArrow(late, rows.schema), path)
+    with pytest.raises(SchemaMismatch, match="128 is not a value of type int8") as caught:
+        write(rows.mapInArrow(delay, rows.schema), path)
     (left,) = splits_on_disk(path)
-    assert left in str(told.value)
+    assert left in str(caught.value)
     assert it.open(path).version == 0
 
 
-def test_the_data_source_overwrites_and_refuses(spark: Any, path: str) -> None:
+def test_the_data_source_overwrites_and_refuses_rows_that_do_not_fit(spark: Any, path: str) -> None:
     write(frame(spark, 0, 9), path, partition_by=["level"])
     replaced = frame(spark, 100, 110).where("level = 'INFO'")
     replaced.write.format("indextables").mode("overwrite").option("replaceWhere", "level = 'INFO'").save(path)
     assert ids(path) == [1, 2, 4, 5, 7, 8, 102, 105, 108]
     with pytest.raises(Exception, match=r"indextables\.errors\.SchemaMismatch: the data has no column 'level'"):
         spark.range(3).write.format("indextables").mode("append").save(path)
-    for _ in range(2):  # field-notes 3d, A-02: the second one is done already
+    for _ in range(2):  # A-02: the second write is already committed
         once = frame(spark, 0, 3).write.format("indextables").mode("overwrite")
         once.option("txnAppId", "nightly").option("txnVersion", "7").save(path)
     assert (it.open(path).version, ids(path)) == (3, [0, 1, 2])
 
 
-def test_instants_do_not_move_with_the_sessions_zone(spark: Any, path: str) -> None:
+def test_instants_do_not_depend_on_the_sessions_time_zone(spark: Any, path: str) -> None:
     moment = spark.sql("SELECT 1L AS id, TIMESTAMP '2024-07-01 00:00:00 UTC' AS at, TIMESTAMP_NTZ '2024-07-01 00:00:00' AS local")
     write(moment, path)
     moment.write.format("indextables").mode("append").save(path)
@@ -206,21 +206,21 @@ def broken(item: int) -> int:
 
 
 def test_the_executor_keeps_order_and_the_type_of_errors(spark: Any) -> None:
-    assert SparkExecutor(lambda: spark, items_per_task=3)(str, range(10)) == [str(n) for n in range(10)]
+    assert SparkExecutor(lambda: spark, Workload(in_threads, items_per_task=3))(str, range(10)) == [str(n) for n in range(10)]
     with pytest.raises(SplitCorrupted, match=r"^split 4 is damaged$"):
-        SparkExecutor(lambda: spark)(broken, [4])
+        SparkExecutor(lambda: spark, Workload(in_threads))(broken, [4])
 
 
-def test_few_items_need_no_spark() -> None:
+def test_few_items_are_processed_without_spark() -> None:
     def no_session() -> Any:
         raise AssertionError("Spark was started")
 
-    assert SparkExecutor(no_session)(str, []) == []
-    assert SparkExecutor(no_session, fewest=3)(str, [1, 2]) == ["1", "2"]
+    assert SparkExecutor(no_session, Workload(in_threads))(str, []) == []
+    assert SparkExecutor(no_session, Workload(in_threads, spark_from=3))(str, [1, 2]) == ["1", "2"]
 
 
-def test_every_type_of_sparks_round_trips(spark: Any, path: str) -> None:
-    """Through Spark's write path and back: the schema goes by Spark's own JSON, nested types included."""
+def test_every_spark_type_round_trips(spark: Any, path: str) -> None:
+    """Including nested types, whose schema is passed as Spark's own JSON."""
     fields = (
         "id int, b byte, s short, l long, f float, d double, dec decimal(20,3), ok boolean, raw binary, day date, ts timestamp, "
         "local timestamp_ntz, tags array<string>, inner struct<x:int,y:array<struct<z:date>>>, m map<string,decimal(5,1)>, nothing void"
@@ -238,12 +238,12 @@ def test_every_type_of_sparks_round_trips(spark: Any, path: str) -> None:
 
 
 def test_executors_merge_in_batches(spark: Any, path: str) -> None:
-    """The same seam as threads: a commit for each batch, and the report sums them up."""
+    """As with threads: one commit per batch, and the report has the sums."""
     table = it.create(path, pa.schema([("id", pa.int64()), ("level", pa.string())]), partition_by=["level"])
     for start in (0, 9):
         table.append([{"id": n, "level": ("INFO", "WARN", "ERROR")[n % 3]} for n in range(start, start + 9)])
     context = TableContext.at(path, {"merge.batchSize": "2"})
-    executor = SparkExecutor(lambda: spark)
+    executor = SparkExecutor(lambda: spark, verbs.MergeSplits.workload)
     assert (executor.workers, executor.runs_locally) == (spark.sparkContext.defaultParallelism, False)
     report, _ = merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor)
     assert (str(report.status), report.version, report.metrics["commits"], report.metrics["groups"]) == ("success", 4, 2, 3)
@@ -251,10 +251,10 @@ def test_executors_merge_in_batches(spark: Any, path: str) -> None:
 
 
 def test_a_merge_and_a_purge_follow_a_write(spark: Any, path: str) -> None:
-    """The merge is done by executors; through the data source, by the process that commits."""
+    """Executors run the merge; with the data source, the process that commits runs it."""
     options = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSourceSplits": "4", "purgeOnWrite.enabled": "true"}
-    forgetful = {"purgeOnWrite.splitRetentionHours": "0", "purge.retentionCheckEnabled": "false"}
-    write(frame(spark, 0, 20), path, options={**options, **forgetful})
+    without_retention = {"purgeOnWrite.splitRetentionHours": "0", "purge.retentionCheckEnabled": "false"}
+    write(frame(spark, 0, 20), path, options={**options, **without_retention})
     report = write(frame(spark, 20, 40), path)
     assert (report.version, report.metrics["files_added"], report.warnings) == (2, 2, [])
     assert (report.metrics["merge_files_removed"], report.metrics["purge_files_deleted"]) == (4, 4)

@@ -1,13 +1,13 @@
-# Everything is run through these targets; each one installs by itself what it needs. Works with make 3.81 and a POSIX shell.
+# The project is run through these targets; each installs what it needs. Works with make 3.81 and a POSIX shell.
 
 EXTRAS ?= spark,airflow,dev
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-# A moved checkout or other pins need a new environment; an edited pyproject.toml only a look at what is there.
+# A moved checkout or changed pins need a new environment; an edited pyproject.toml only an update of the existing one.
 FINGERPRINT := $(CURDIR) $(EXTRAS) $(shell cksum < constraints.txt)
 UV_INSTALL := $(VENV)/bin/uv pip install --quiet --python $(PYTHON) --constraints constraints.txt --build-constraints constraints.txt
-# A file's tests stay together, for what they share; in their order, which has the long files first.
+# The tests of a file run in one process, since they share fixtures; files keep their order, which has the long ones first.
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -15,11 +15,11 @@ IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-help:  ## print these lines
+help:  ## print this list
 	@echo "IndexTables: make <target>"
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-install: $(STAMP)  ## make .venv with every pin of constraints.txt, a JDK if there is no Java 17+, and Spark's class archive (2 to 5 minutes)
+install: $(STAMP)  ## create .venv with the pins of constraints.txt, a JDK if there is no Java 17+, and Spark's class archive (2 to 5 minutes)
 	@echo "install: $(VENV) is ready"
 
 demo: $(STAMP)  ## write, maintain and search a table of logs under ./warehouse, with real Airflow and Spark
@@ -31,16 +31,16 @@ up: $(STAMP)  ## start Airflow with its UI on 127.0.0.1
 down: $(STAMP)  ## stop what `make up` started
 	@$(PYTHON) -m indextables.airflow.local.server down
 
-test: lint  ## lint, then every test but the slow ones, with the coverage gate; what .ci/run calls
+test: lint  ## lint, then all tests except the slow ones, with the coverage gate; what .ci/run calls
 	$(PYTHON) -m pytest $(IN_PARALLEL) --cov --cov-report=term-missing:skip-covered
 
-test-long: lint  ## the same with the tests marked slow
+test-long: lint  ## the same, including the tests marked slow
 	$(PYTHON) -m pytest $(IN_PARALLEL) -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
 
-scorecard: $(STAMP)  ## the tests of the promises R1 to R20 alone, with a row for each: what was run, and what came of it (about 12 minutes)
+scorecard: $(STAMP)  ## only the tests of the promises R1 to R20, with one row per promise: what ran and the result (about 12 minutes)
 	$(PYTHON) -m pytest $(IN_PARALLEL) -q -p tests.support.scorecard
 
-bench: $(STAMP)  ## CPU of log, splits and searches beside deltalake, tantivy and DuckDB, with PASS or FAIL for each promise (QUICK=1: a short form)
+bench: $(STAMP)  ## CPU of log, splits and searches compared with deltalake, tantivy and DuckDB, PASS or FAIL per promise (QUICK=1: short form)
 	$(PYTHON) -m tests.benchmarks.bench
 
 lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
@@ -51,17 +51,17 @@ lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
 	$(VENV)/bin/hadolint docker/Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
-constraints: $(STAMP)  ## pin in constraints.txt what pyproject.toml asks for (UPGRADE=1: the newest of everything)
+constraints: $(STAMP)  ## pin the dependencies of pyproject.toml in constraints.txt (UPGRADE=1: the newest versions)
 	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --python-version 3.11 --universal --generate-hashes $(if $(UPGRADE),--upgrade) \
 		--no-emit-index-url --no-emit-find-links --no-header --quiet -o constraints.txt
 
-clean:  ## stop Airflow and remove ./warehouse, .airflow, build output and caches; .venv stays (rm -rf .venv)
+clean:  ## stop Airflow and remove ./warehouse, .airflow, build output and caches; keeps .venv (rm -rf .venv)
 	@if [ -d .airflow ] && [ -x $(PYTHON) ]; then $(PYTHON) -m indextables.airflow.local.server down; fi
 	rm -rf warehouse .airflow dist build spark-warehouse metastore_db artifacts .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-# The stamp is older than what it depends on, or does not fit: made anew. It is written last, so a half-made .venv has none.
+# The stamp is rebuilt if it is older than its dependencies or has another fingerprint. It is written last: an incomplete .venv has none.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(FINGERPRINT))
 .PHONY: $(STAMP)
 endif
@@ -86,7 +86,7 @@ $(STAMP): pyproject.toml constraints.txt
 			$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r /dev/stdin; \
 	fi; \
 	rm -f $(STAMP); \
-	echo "install: packages, each checked against its hash in constraints.txt"; \
+	echo "install: packages, checked against the hashes in constraints.txt"; \
 	$(UV_INSTALL) -e '.[$(EXTRAS)]'; \
 	if ! $(PYTHON) -m indextables.environment java >/dev/null 2>&1; then \
 		echo "install: this machine has no Java 17 or newer, so one comes from PyPI"; \

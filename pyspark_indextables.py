@@ -1,4 +1,4 @@
-"""Found by Spark, which looks for `pyspark_*`: with it `format("indextables")` works in every session, without registration."""
+"""Registers `format("indextables")` in every Spark session: Spark imports modules named `pyspark_*` and uses their `DefaultSource`."""
 
 from indextables.spark.source import IndexTablesSource as DefaultSource
 

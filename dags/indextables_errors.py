@@ -1,4 +1,4 @@
-"""Shows what is wrong in tables.yaml as an import error in the Airflow UI; the DAGs of the valid tables are made beside this file."""
+"""Shows the problems in tables.yaml as an import error in the Airflow UI; indextables_tables.py builds the DAGs of the valid tables."""
 
 from __future__ import annotations
 

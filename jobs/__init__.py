@@ -1,1 +1,1 @@
-"""Programs for spark-submit: arguments in, one call, one JSON report out."""
+"""Programs for spark-submit, one per verb: each parses its arguments, runs the verb and prints a JSON report."""

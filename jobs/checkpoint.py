@@ -1,4 +1,4 @@
-"""spark-submit jobs/checkpoint.py --table T: the table's state in one file, for fast reading. The driver does it alone."""
+"""spark-submit jobs/checkpoint.py --table T: writes a checkpoint, in the driver alone."""
 
 from __future__ import annotations
 

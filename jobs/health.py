@@ -1,4 +1,4 @@
-"""spark-submit jobs/health.py --table T: what is wrong with a table, and its figures. Changes nothing, and needs no Spark to start."""
+"""spark-submit jobs/health.py --table T: reports the findings and figures of a table. Changes nothing and does not start Spark."""
 
 from __future__ import annotations
 

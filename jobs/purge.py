@@ -1,4 +1,4 @@
-"""spark-submit jobs/purge.py --table T: deletes what has been dead for long enough."""
+"""spark-submit jobs/purge.py --table T: deletes removed splits and old log files that are past their retention."""
 
 from __future__ import annotations
 

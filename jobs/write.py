@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(request: Write, context: TableContext, session: LazySession) -> Report:
-    """Checks everything that can be checked without Spark before Spark starts."""
+    """Checks the arguments, the table and the source before Spark starts."""
     from indextables.operations.write import commit_write, prepare_write
     from indextables.spark.sources import check_source, format_of, open_frame, readable
 

@@ -1,4 +1,4 @@
-"""Results that are kept beside the value they were made from, and no longer than it."""
+"""Memo: results that are kept as long as the value they were computed from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Key:
     pass
 
 
-def test_a_result_is_made_once_and_goes_with_its_key() -> None:
+def test_a_result_is_computed_once_and_dropped_with_its_key() -> None:
     memo: Memo[Key, list[int]] = Memo()
     key, made = Key(), list[int]()
 
@@ -33,7 +33,7 @@ def test_a_result_is_made_once_and_goes_with_its_key() -> None:
     assert len(memo._slots) == 0
 
 
-def test_a_failure_is_not_kept() -> None:
+def test_a_failed_computation_is_not_kept() -> None:
     memo: Memo[Key, int] = Memo()
     key = Key()
     with pytest.raises(ZeroDivisionError):
@@ -41,7 +41,7 @@ def test_a_failure_is_not_kept() -> None:
     assert memo.get(key, lambda _: 7) == 7
 
 
-def test_threads_wait_for_the_one_that_makes_it() -> None:
+def test_threads_wait_for_the_one_that_computes_the_result() -> None:
     memo: Memo[Key, object] = Memo()
     key, made = Key(), list[int]()
 
@@ -56,13 +56,13 @@ def test_threads_wait_for_the_one_that_makes_it() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_process_waits_for_no_lock_of_a_thread_that_it_does_not_have() -> None:
+def test_a_forked_process_does_not_wait_for_locks_of_its_parents_threads() -> None:
     memo: Memo[Key, int] = Memo()
-    key, started, over = Key(), threading.Event(), threading.Event()
+    key, started, finish = Key(), threading.Event(), threading.Event()
 
     def slow(_: Key) -> int:
         started.set()
-        over.wait(60)
+        finish.wait(60)
         return 1
 
     thread = threading.Thread(target=memo.get, args=(key, slow))
@@ -72,6 +72,6 @@ def test_a_forked_process_waits_for_no_lock_of_a_thread_that_it_does_not_have() 
     if child == 0:
         os._exit(memo.get(key, lambda _: 2))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-    over.set()
+    finish.set()
     thread.join()
     assert memo.peek(key) == 1

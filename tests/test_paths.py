@@ -1,4 +1,4 @@
-"""Hostile paths are refused when they are made (R13)."""
+"""Hostile paths are refused on construction (R13)."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def test_hostile_paths_are_refused(path: str) -> None:
         ("p=ü 100%/x.split", "p=ü 100%/x.split"),
     ],
 )
-def test_plain_paths_stay_literal(logged: str, relative: str) -> None:
+def test_plain_paths_are_taken_literally(logged: str, relative: str) -> None:
     assert ROOT.relative(logged) == relative
 
 
 @pytest.mark.parametrize(
     "value", ["a/b", "..", "../..", "a=b", "50%", "x:y", "ü", " ", "a\nb", "'quoted'", "[1]", "{x}", "a\\b", "*?", "^"]
 )
-def test_partition_values_make_safe_folders(value: str) -> None:
+def test_partition_values_give_safe_folder_names(value: str) -> None:
     path = split_path([partition_folder("p", value)], "0b0e0a00-0000-4000-8000-000000000001")
     assert check_relative(path) == path
     assert path.count("/") == 2
     assert is_our_split(path)
 
 
-def test_null_partitions_have_hives_name() -> None:
+def test_null_partitions_have_the_name_that_hive_uses() -> None:
     assert partition_folder("p", None) == "p=__HIVE_DEFAULT_PARTITION__"
 
 
@@ -67,11 +67,11 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_foreign_names_are_not_ours(name: str) -> None:
+def test_names_of_other_writers_are_not_our_splits(name: str) -> None:
     assert not is_our_split(name)
 
 
-def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_roots_are_absolute_and_bad_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert TableRoot.parse("t").path == os.path.join(tmp_path, "t")
     assert TableRoot.parse(Path("t")).path == TableRoot.parse("./t/").path
@@ -92,7 +92,7 @@ def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("hdfs://h:8020/t", "hdfs://h:8020/t"),
     ],
 )
-def test_one_store_has_one_name(given: str, shown: str) -> None:
+def test_addresses_of_the_same_store_are_normalised(given: str, shown: str) -> None:
     root = TableRoot.parse(given)
     assert str(root) == shown
     assert TableRoot.parse(str(root)) == root
@@ -109,6 +109,6 @@ def test_hostile_paths_are_refused_in_buckets_too(path: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, b"/t", "", "a\0b", ["t"]])
-def test_what_is_no_path(given: Any) -> None:
+def test_values_that_are_not_paths_are_refused(given: Any) -> None:
     with pytest.raises(InvalidArgument, match="is not a path"):
         TableRoot.parse(given)

@@ -1,4 +1,4 @@
-"""The cache that the threads of a process share."""
+"""ProcessCache, which the threads of a process share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from indextables.process_cache import ProcessCache
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_value_is_evicted_first() -> None:
     cache: ProcessCache[str, int] = ProcessCache(lambda: (3,))
     for number, key in enumerate("abc"):
         assert cache.put(key, number) == number
@@ -23,7 +23,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert (cache.get("b"), len(cache)) == (None, 3)
 
 
-def test_what_is_there_first_stays() -> None:
+def test_the_first_value_of_a_key_is_kept() -> None:
     cache: ProcessCache[str, list[int]] = ProcessCache(lambda: (5,), lambda value: (len(value),))
     first = cache.put("a", [1, 2, 3])
     assert cache.put("a", [4, 5]) is first
@@ -31,7 +31,7 @@ def test_what_is_there_first_stays() -> None:
     assert cache.values() == [[1, 2, 3], [6, 7]]
 
 
-def test_every_bound_holds_and_the_newest_stays() -> None:
+def test_every_bound_holds_and_the_newest_value_is_kept() -> None:
     bounds = [3, 10]
     cache: ProcessCache[str, int] = ProcessCache(lambda: tuple(bounds), lambda value: (1, value))
     for key, value in [("a", 4), ("b", 4), ("c", 4)]:
@@ -47,7 +47,7 @@ def test_every_bound_holds_and_the_newest_stays() -> None:
     assert cache.items() == [("h", 1)]
 
 
-def test_what_was_taken_out_does_not_count() -> None:
+def test_removed_values_do_not_count() -> None:
     cache: ProcessCache[str, int] = ProcessCache(lambda: (10,), lambda value: (value,))
     cache.put("a", 9)
     assert (cache.pop("a"), cache.pop("a")) == (9, None)
@@ -58,7 +58,7 @@ def test_what_was_taken_out_does_not_count() -> None:
     assert cache.values() == [5, 5]
 
 
-def test_a_value_is_made_once_and_not_kept_where_that_fails() -> None:
+def test_a_value_is_made_once_and_a_failure_is_not_kept() -> None:
     cache: ProcessCache[str, object] = ProcessCache()
 
     def fails() -> object:
@@ -79,15 +79,15 @@ def test_a_value_is_made_once_and_not_kept_where_that_fails() -> None:
     assert set(found) == set(made)
 
 
-def test_what_is_known_does_not_wait_for_what_is_made() -> None:
+def test_a_cached_value_does_not_wait_for_one_that_is_being_made() -> None:
     cache: ProcessCache[str, int] = ProcessCache()
     cache.put("known", 1)
     found = []
 
     def make() -> int:
-        asking = threading.Thread(target=lambda: found.append(cache.get_or_make("known", lambda: 2)))
-        asking.start()
-        asking.join(10)
+        reader = threading.Thread(target=lambda: found.append(cache.get_or_make("known", lambda: 2)))
+        reader.start()
+        reader.join(10)
         return 3
 
     assert (cache.get_or_make("new", make), found) == (3, [1])
@@ -103,7 +103,7 @@ def in_a_child(work: Callable[[], None]) -> None:
 
 
 class Resource:
-    """Notes when it is freed."""
+    """Counts how many instances were freed."""
 
     freed = 0
 
@@ -113,7 +113,7 @@ class Resource:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_of_a_fork_starts_empty_and_frees_nothing() -> None:
-    """Also while another thread holds the locks, or makes a value."""
+    """Even if another thread holds the locks or is making a value."""
     cache: ProcessCache[str, Resource] = ProcessCache(lambda: (1,))
     kept = cache.put("a", Resource())
     before = Resource.freed

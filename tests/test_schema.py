@@ -1,4 +1,4 @@
-"""Schemas: canonical types, the Spark spelling and back, and what is refused by name."""
+"""Schemas: canonical types, conversion to Spark's JSON and back, and errors that name the column."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ names = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]), min_
 
 
 @given(st.lists(st.tuples(names, st.sampled_from(TYPES), st.booleans()), min_size=1, max_size=8, unique_by=lambda f: f[0]))
-def test_every_canonical_schema_survives_the_spark_spelling(fields: list[tuple[str, pa.DataType, bool]]) -> None:
+def test_every_canonical_schema_round_trips_through_spark_json(fields: list[tuple[str, pa.DataType, bool]]) -> None:
     schema = pa.schema([pa.field(name, kind, nullable or kind == pa.null()) for name, kind, nullable in fields])
     assert canonical_schema(schema) == schema
     assert from_spark_json(to_spark_json(schema)) == schema
@@ -72,7 +72,7 @@ def test_every_canonical_schema_survives_the_spark_spelling(fields: list[tuple[s
         (pa.struct([pa.field("x", pa.date64(), nullable=False)]), pa.struct([("x", pa.date32())])),
     ],
 )
-def test_equal_data_has_one_stored_type(given_type: pa.DataType, stored: pa.DataType) -> None:
+def test_equivalent_types_are_stored_as_one_type(given_type: pa.DataType, stored: pa.DataType) -> None:
     assert canonical_type("c", given_type) == stored
 
 
@@ -83,21 +83,21 @@ DEEP = functools.reduce(lambda kind, _: pa.list_(kind), range(80), pa.int64())
     "kind",
     [pa.time64("us"), pa.duration("s"), pa.decimal256(40, 0), pa.decimal128(5, -2), pa.list_(pa.time32("s")), pa.month_day_nano_interval()],
 )
-def test_types_that_tables_do_not_hold_are_refused_with_the_column(kind: pa.DataType) -> None:
+def test_errors_name_the_column_of_an_unsupported_type(kind: pa.DataType) -> None:
     with pytest.raises(SchemaMismatch, match=r"column 'odd(\.element)?' has type"):
         canonical_schema(pa.schema([("odd", kind)]))
 
 
 @pytest.mark.parametrize(
-    ("kind", "named"),
+    ("kind", "message"),
     [
         (pa.struct([]), "empty or duplicate field names"),
         (pa.struct([("x", pa.int64()), ("x", pa.int64())]), "empty or duplicate field names"),
         (DEEP, "nested deeper than"),
     ],
 )
-def test_nested_types_that_could_not_be_read_back_are_refused(kind: pa.DataType, named: str) -> None:
-    with pytest.raises(SchemaMismatch, match=named):
+def test_nested_types_that_could_not_be_read_back_are_refused(kind: pa.DataType, message: str) -> None:
+    with pytest.raises(SchemaMismatch, match=message):
         canonical_schema(pa.schema([("odd", kind)]))
 
 
@@ -114,7 +114,7 @@ def test_unusable_column_names_are_refused_by_name(name: str) -> None:
     assert repr(name) in str(refused.value)
 
 
-def test_empty_and_doubled_schemas_are_refused() -> None:
+def test_empty_schemas_and_duplicate_columns_are_refused() -> None:
     with pytest.raises(SchemaMismatch, match="at least one column"):
         canonical_schema(pa.schema([]))
     with pytest.raises(SchemaMismatch, match="'b' appears more than once"):
@@ -124,13 +124,13 @@ def test_empty_and_doubled_schemas_are_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["", "no json", "[]", "7", '{"fields": 3}', '{"fields": [1]}', '{"fields": [{"type": "long"}]}', "[" * 100_000]
 )
-def test_a_schema_string_that_is_none_is_a_damaged_log(text: str) -> None:
+def test_a_malformed_schema_string_is_a_damaged_log(text: str) -> None:
     with pytest.raises(LogCorrupted, match="not a Spark schema"):
         from_spark_json(text)
 
 
 @pytest.mark.parametrize("word", [None, 3, ["long"], {"type": "array"}, {"type": "struct"}, {"type": "map", "keyType": "long"}])
-def test_a_type_that_is_none_is_a_damaged_log(word: object) -> None:
+def test_a_malformed_type_is_a_damaged_log(word: object) -> None:
     with pytest.raises(LogCorrupted, match="not a Spark schema"):
         from_spark_json(json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]}))
 
@@ -146,7 +146,7 @@ STRUCT = {"type": "struct", "fields": [{"name": "x", "type": "integer", "nullabl
         ({"type": "udt", "class": "x"}, pa.opaque(pa.null(), "udt", "spark")),
     ],
 )
-def test_types_that_tables_do_not_hold_are_shown_and_refused_by_name(word: object, arrow: pa.DataType) -> None:
+def test_unsupported_spark_types_are_shown_and_refused_by_name(word: object, arrow: pa.DataType) -> None:
     schema = from_spark_json(json.dumps({"type": "struct", "fields": [{"name": "odd", "type": word}]}))
     assert schema.field("odd").type == arrow
     for use in (canonical_schema, to_spark_json):
@@ -165,7 +165,7 @@ def test_types_that_tables_do_not_hold_are_shown_and_refused_by_name(word: objec
         ({"type": "map", "keyType": "string", "valueType": STRUCT}, pa.map_(pa.string(), pa.struct([("x", pa.int32())]))),
     ],
 )
-def test_what_spark_nests_is_read_and_written(word: object, arrow: pa.DataType) -> None:
+def test_nested_spark_types_are_read_and_written(word: object, arrow: pa.DataType) -> None:
     schema = from_spark_json(json.dumps({"type": "struct", "fields": [{"name": "a", "type": word}]}))
     assert schema.field("a").type == arrow
     assert from_spark_json(to_spark_json(schema)) == schema

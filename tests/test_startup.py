@@ -1,4 +1,4 @@
-"""Ctrl-C in the first moments of a process, while it imports: one line and exit code 130, in whatever way the process was started."""
+"""Ctrl-C while a process still imports its modules: one line and exit code 130, however the process was started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.tables import make
 
 ROOT = Path(__file__).parents[1]
 DELAYS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
-# Loaded by Python before the program. It says when the program starts to import what it needs, and waits until the test has heard it.
+# Loaded by Python before the program. Writes a byte to the test when the program starts to import its modules.
 ANNOUNCE = """\
 import os, sys
 
@@ -29,7 +29,7 @@ class Announce:
 
 sys.meta_path.insert(0, Announce())
 """
-# As installers write it for an entry point.
+# The script that installers write for an entry point.
 SCRIPT = "import sys\nfrom {module} import {function}\nif __name__ == '__main__':\n    sys.exit({function}())\n"
 
 
@@ -47,7 +47,7 @@ def console_script(folder: Path) -> str:
 
 
 def interrupted_after(delay: float, folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and stderr of a process that gets SIGINT so long after it began to import."""
+    """Exit code and stderr of a process that gets SIGINT `delay` seconds after it starts its imports."""
     (folder / "sitecustomize.py").write_text(ANNOUNCE, "utf-8")
     reader, writer = os.pipe()
     variables = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "ANNOUNCE": str(writer)}
@@ -55,7 +55,7 @@ def interrupted_after(delay: float, folder: Path, *arguments: str) -> tuple[int,
         [sys.executable, *arguments], env=variables, pass_fds=[writer], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         os.close(writer)
-        assert os.read(reader, 1) == b"!", "it ended before it imported anything"
+        assert os.read(reader, 1) == b"!", "the process ended before it imported anything"
         os.close(reader)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
@@ -71,7 +71,7 @@ def test_an_interrupt_during_imports_is_one_line(started: str, table: str, tmp_p
         "job": [str(ROOT / "jobs" / "health.py"), "--table", table],
     }[started]
     found = {delay: interrupted_after(delay, tmp_path, *command) for delay in DELAYS}
-    assert set(found.values()) <= {(130, "error: interrupted\n"), (0, "")}, found  # it may have been done before
+    assert set(found.values()) <= {(130, "error: interrupted\n"), (0, "")}, found  # it may have finished before
     assert found[0.0] == (130, "error: interrupted\n")
 
 
@@ -82,7 +82,7 @@ def test_every_job_handles_an_interrupt_before_its_imports(job: str, table: str,
 
 @pytest.mark.parametrize("arguments", [["-m", "indextables", "--version"], [str(ROOT / "jobs" / "health.py"), "--help"]])
 def test_an_ignored_interrupt_stays_ignored(arguments: list[str], tmp_path: Path) -> None:
-    """As in `nohup`, or in the background of a script."""
+    """As under `nohup`, or in the background of a script."""
     code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
     assert interrupted_after(0.0, tmp_path, "-c", code, sys.executable, *arguments) == (0, "")
 

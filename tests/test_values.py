@@ -1,4 +1,4 @@
-"""Values as the log spells them: exact there and back, and foreign spellings read or refused."""
+"""Values as text in the log: they round-trip exactly, and forms of other writers are read or refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pairs = st.one_of(
 
 
 @given(pairs)
-def test_what_is_written_is_read(pair: tuple[Scalar, pa.DataType]) -> None:
+def test_values_round_trip(pair: tuple[Scalar, pa.DataType]) -> None:
     value, kind = pair
     back = decode_value(encode_value(value, kind), kind)
     assert back == value
@@ -35,14 +35,14 @@ def test_what_is_written_is_read(pair: tuple[Scalar, pa.DataType]) -> None:
 
 
 @given(single)
-def test_a_single_float_comes_back_as_the_same_single_float(value: float) -> None:
+def test_single_precision_floats_round_trip(value: float) -> None:
     back = decode_value(encode_value(value, pa.float32()), pa.float32())
     assert isinstance(back, float)
     assert struct.pack("f", back) == struct.pack("f", value)
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "spelling"),
+    ("value", "kind", "text"),
     [
         (True, pa.bool_(), "true"),
         (False, pa.bool_(), "false"),
@@ -55,12 +55,12 @@ def test_a_single_float_comes_back_as_the_same_single_float(value: float) -> Non
         ("a b", pa.string(), "a b"),
     ],
 )
-def test_spellings(value: Scalar, kind: pa.DataType, spelling: str) -> None:
-    assert encode_value(value, kind) == spelling
+def test_text_of_values(value: Scalar, kind: pa.DataType, text: str) -> None:
+    assert encode_value(value, kind) == text
 
 
 @pytest.mark.parametrize(
-    ("spelling", "kind", "value"),
+    ("text", "kind", "value"),
     [
         ("TRUE", pa.bool_(), True),
         ("2024-01-31T01:02:03+01:00", ZONED, datetime(2024, 1, 31, 0, 2, 3, tzinfo=UTC)),
@@ -69,12 +69,12 @@ def test_spellings(value: Scalar, kind: pa.DataType, spelling: str) -> None:
         ("Infinity", pa.float64(), float("inf")),
     ],
 )
-def test_spellings_of_other_writers(spelling: str, kind: pa.DataType, value: Scalar) -> None:
-    assert decode_value(spelling, kind) == value
+def test_text_of_other_writers(text: str, kind: pa.DataType, value: Scalar) -> None:
+    assert decode_value(text, kind) == value
 
 
 @pytest.mark.parametrize(
-    ("spelling", "kind"),
+    ("text", "kind"),
     [
         ("yes", pa.bool_()),
         ("1.5", pa.int64()),
@@ -85,13 +85,13 @@ def test_spellings_of_other_writers(spelling: str, kind: pa.DataType, value: Sca
         ("x", pa.binary()),
     ],
 )
-def test_what_is_no_value_of_the_type_is_refused(spelling: str, kind: pa.DataType) -> None:
-    with pytest.raises(ValueError, match=re.escape(repr(spelling))):
-        decode_value(spelling, kind)
+def test_text_that_is_not_a_value_of_the_type_is_refused(text: str, kind: pa.DataType) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(text))):
+        decode_value(text, kind)
 
 
 @pytest.mark.parametrize("text", ["1612010112345", "20240101T000000", "1704067200000"])
-def test_digits_alone_are_no_timestamp(text: str) -> None:
-    """Other writers spell milliseconds, which would read as a day centuries ago."""
+def test_digits_alone_are_not_a_timestamp(text: str) -> None:
+    """Other writers write milliseconds, which would be misread as a date centuries ago."""
     with pytest.raises(ValueError, match=text):
         decode_value(text, LOCAL)

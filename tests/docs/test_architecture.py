@@ -1,4 +1,4 @@
-"""docs/architecture.md names packages and definitions that exist, and every package."""
+"""docs/architecture.md lists every package, and every definition it names exists."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def definitions() -> set[str]:
     return found
 
 
-def test_the_table_has_every_package() -> None:
+def test_the_table_lists_every_package() -> None:
     packages = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "indextables").glob("*/__init__.py")}
     named = set(re.findall(r"^\| `(indextables/\w+)` \|", PAGE, re.MULTILINE))
     assert named == packages
 
 
-def test_every_name_is_defined() -> None:
+def test_every_name_on_the_page_is_defined() -> None:
     known = definitions()
     named = set(re.findall(r"`((?:[a-z_]+\.)?(?:[A-Z][A-Za-z]+(?:\.[a-z_]+)?|[a-z]+_[a-z_]+|[A-Z]{3,}))`", PAGE))
     assert len(named) > 30
     assert not {name for name in named if name not in known and name != "no_action"}
 
 
-def test_every_file_exists() -> None:
+def test_every_file_on_the_page_exists() -> None:
     for name in re.findall(r"`((?:dags|jobs|tests|indextables)/[\w/.]+)`", PAGE):
         assert (ROOT / name).exists(), name

@@ -1,4 +1,4 @@
-"""Every command and every piece of Python in README and docs is run, or checked by name where a unit test cannot run it."""
+"""Every command and every Python block in README and docs is run, or at least checked where a unit test cannot run it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOKS_LIKE_A_COMMAND = re.compile(r"^(\$ |\.venv/|indextables |make |python |spa
 
 
 def run_shell(block: Block, folder: Path, page: Path, variables: dict[str, str]) -> str:
-    """The output of the commands, which bash runs as they stand."""
+    """The output of the commands, which bash runs unchanged."""
     bash = ["bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(bash, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{page.name}, line {block.line}: exit {done.returncode}\n{done.stdout}{done.stderr}"
@@ -43,7 +43,7 @@ def run_python(block: Block, names: dict[str, Any], page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -60,14 +60,14 @@ def test_the_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_is_of_a_known_kind(page: Path) -> None:
+def test_every_block_has_a_known_language(page: Path) -> None:
     for block in blocks_of(page):
         assert block.language in NEVER_RUN | RUN_ELSEWHERE.keys() | RUN_HERE, f"{page.name}, line {block.line}: {block.language!r}"
         if block.language == "":
             assert not LOOKS_LIKE_A_COMMAND.search(block.text), f"{page.name}, line {block.line}: commands belong in a `sh` block"
 
 
-def test_what_is_run_elsewhere_is_run_there() -> None:
+def test_blocks_that_run_elsewhere_have_a_test() -> None:
     for language, test in RUN_ELSEWHERE.items():
         assert f'"{language}"' in (ROOT / test).read_text("utf-8")
 
@@ -77,8 +77,8 @@ def test_what_is_run_elsewhere_is_run_there() -> None:
 
 def make_target(words: list[str], folder: Path) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    wanted = [word for word in words[1:] if "=" not in word]
-    assert set(wanted) <= targets, wanted
+    used = [word for word in words[1:] if "=" not in word]
+    assert set(used) <= targets, used
 
 
 def pip_install(words: list[str], folder: Path) -> None:
@@ -109,7 +109,7 @@ def exported(words: list[str], folder: Path) -> None:
 
 
 def job(words: list[str], folder: Path) -> None:
-    """The job takes these arguments: it ends for want of a table or a source, before it starts Spark."""
+    """The job accepts these arguments: it fails because there is no table or source, before it starts Spark."""
     place = next(number for number, word in enumerate(words) if word.startswith("jobs/"))
     settings = words[1:place]
     assert all(word in ("--master", "--py-files") for word in settings[::2])
@@ -118,7 +118,7 @@ def job(words: list[str], folder: Path) -> None:
 
 
 def remote(words: list[str], folder: Path) -> None:
-    """The terminal takes these arguments: it ends because no store answers."""
+    """The terminal accepts these arguments: it fails because no store answers."""
     assert any(word.startswith(("s3://", "gs://", "abfss://")) for word in words)
     variables = {**os.environ, **dict(word.split("=", 1) for word in words if re.match("[A-Z_]+=", word))}
     bare = [word for word in words if not re.match("[A-Z_]+=", word)]
@@ -151,7 +151,7 @@ NOT_RUN = [
 
 
 @pytest.mark.parametrize("command", [command for _, command in NOT_RUN], ids=[place for place, _ in NOT_RUN])
-def test_a_command_that_is_not_run_could_be(command: str, tmp_path: Path) -> None:
+def test_a_command_that_is_not_run_is_valid(command: str, tmp_path: Path) -> None:
     check = next((check for pattern, check in CHECKS.items() if re.match(pattern, command)), None)
     assert check is not None, f"nothing checks {command!r}; put it in a `sh` block, where it is run"
     check(shlex.split(command), tmp_path)
@@ -160,14 +160,14 @@ def test_a_command_that_is_not_run_could_be(command: str, tmp_path: Path) -> Non
 # ---- the reader of pages itself
 
 
-def test_what_a_page_shows_is_compared_line_by_line() -> None:
+def test_output_is_compared_line_by_line() -> None:
     assert says("a\nb … d\n…\ne\n", "\na  \nb c d\nx\ny\ne\n\n")
     assert says("…\ne", "e\n")
     assert not says("a\nb", "a\nc\n")
     assert not says("a\n", "a\nb\n")
 
 
-def test_blocks_have_the_output_that_follows_them(tmp_path: Path) -> None:
+def test_the_text_block_after_a_block_is_its_output(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```sh\necho 1  # one\n```\n```text\n1\n```\n\nwords\n\n```text\nx\n```\n```sh not-run\nmake a \\\n  B=1\n# no\n```\n")
     first, second, third = blocks_of(page)

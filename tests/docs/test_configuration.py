@@ -1,4 +1,4 @@
-"""docs/configuration.md has every option as the code has it."""
+"""docs/configuration.md matches the options in the code."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MAKERS = {"Finding", "finding", "_finding"}
 
 
 def codes_in(tree: ast.Module) -> Iterator[str]:
-    """The first argument of every call that makes a finding: a text, or the name of one."""
+    """The code of every finding: the first argument of the call that makes it, as a literal or a constant of the module."""
     texts = {
         target.id: node.value.value
         for node in tree.body

@@ -1,4 +1,4 @@
-"""docs/limits.md has the bounds that the code enforces."""
+"""docs/limits.md matches the bounds in the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = re.findall(r"^\| .+ \| ([\d,]+)(?: (MiB|GiB))? \| `([A-Z_]+)` \|$", PAGE,
 UNITS = {"": 1, "MiB": limits.MIB, "GiB": limits.GIB}
 
 
-def test_every_bound_is_that_of_the_code() -> None:
+def test_every_bound_matches_the_code() -> None:
     assert len(ROWS) >= 20
     shown = {name: int(number.replace(",", "")) * UNITS[unit] for number, unit, name in ROWS}
     assert shown == {name: getattr(limits, name) for name in shown}

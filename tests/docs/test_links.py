@@ -1,4 +1,4 @@
-"""Links between the documents lead somewhere, and pages keep their size."""
+"""Links between the documents have targets, and the README stays short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it of a heading."""
+    """The anchor that GitHub generates for a heading."""
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
@@ -37,19 +37,19 @@ def broken_links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     assert not broken_links(page)
 
 
-def test_a_link_that_leads_nowhere_is_noticed(tmp_path: Path) -> None:
+def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# The `one` page\n[a](page.md#the-one-page) [b](#nothing) [c](gone.md) [d](https://example.com)\n```\n[e](f)\n```\n")
     assert broken_links(page) == ["#nothing", "gone.md"]
 
 
-def test_the_readme_stays_a_front_page() -> None:
+def test_the_readme_has_at_most_150_lines() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
-def test_the_picture_is_well_formed() -> None:
+def test_the_picture_is_well_formed_svg() -> None:
     assert ElementTree.parse(ROOT / "docs" / "table.svg").getroot().tag.endswith("svg")

@@ -1,4 +1,4 @@
-"""docs/protocol.md is enough to read a table: a reader written from it alone agrees with ours in every format."""
+"""docs/protocol.md is sufficient to read a table: a reader written from it alone agrees with ours for every checkpoint format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
         ("tags", pa.list_(pa.string())),
     ]
 )
-# Options; and the format, the least number of files, and of tombstones that they lead to.
+# Options, and the expected format, minimum number of files and minimum number of tombstones.
 FORMATS: dict[str, tuple[dict[str, str], tuple[str | None, int, int]]] = {
     "avro": ({}, ("avro-state", 2, 1)),
     "avro manifest": ({"state.manifestFormat": "avro", "state.compression": "snappy"}, ("avro-state", 2, 1)),
@@ -55,7 +55,7 @@ def test_a_reader_written_from_the_page_agrees_with_ours(
         table.append(rows_from(40 * number, 40), txn=("loader", number))
     table.merge_splits("1M", where="day = '2026-01-02'")
     if expected[0]:
-        table.checkpoint()  # the next one continues it, with tombstones
+        table.checkpoint()  # the next one extends it with tombstones
     table.overwrite(rows_from(1, 1), where="day = '2026-01-02'")
     if expected[0]:
         table.checkpoint()

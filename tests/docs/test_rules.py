@@ -1,4 +1,4 @@
-"""Every rule that code or tests cite by its code is defined in docs/protocol.md, once."""
+"""Every rule whose code is cited in code or tests is defined in docs/protocol.md exactly once."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def cited() -> dict[str, list[str]]:
 
 
 def defined() -> Counter[str]:
-    """Codes that stand in a cell of a table which the next cell explains."""
+    """Codes in a table cell that is followed by an explanation."""
     text = (ROOT / "docs" / "protocol.md").read_text("utf-8")
     return Counter(hit[1] for hit in re.finditer(rf"\| ({CODE}) (?=\| \S)", text))
 
 
-def test_every_rule_that_is_cited_is_defined() -> None:
+def test_every_cited_rule_is_defined() -> None:
     known, used = defined(), cited()
     assert len(used) > 150
     assert not {code: files for code, files in used.items() if code not in known}
@@ -48,6 +48,6 @@ def test_no_rule_is_defined_twice() -> None:
     assert not [code for code, times in defined().items() if times > 1]
 
 
-def test_ranges_cite_all_that_is_between() -> None:
+def test_ranges_cite_every_code_in_between() -> None:
     assert cited_in("(CMP-01 … CMP-03, C-46)") == {"CMP-01", "CMP-02", "CMP-03", "C-46"}
     assert cited_in("CCH-06 … 07, UTF-16") == {"CCH-06", "CCH-07"}

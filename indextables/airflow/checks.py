@@ -57,7 +57,7 @@ class Fields:
             problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
 
     def take(self, key: str, check: Callable[[Any], T], default: T | None = None) -> T | None:
-        """The checked value of `key`; `default` where it is missing, null or wrong."""
+        """The checked value of `key`; `default` if it is missing, null or invalid."""
         self._taken.add(key)
         value = self._values.get(key)
         if value is None:

@@ -47,10 +47,10 @@ def build_all(dags: Path, environ: Mapping[str, str] | None = None) -> Built:
     problems = list(tables.problems)
     for table in tables.tables:
         try:
-            made = build(table)
-            for dag in made:
+            table_dags = build(table)
+            for dag in table_dags:
                 dag.validate()  # Airflow does this later, and would then refuse the whole file
-            built += made
+            built += table_dags
         except Exception as error:  # Airflow's checks, such as that of a cron expression, raise errors of any type
             problems.append(f"{tables.file}: table {table.name!r}: {type(error).__name__}: {error}")
     return Built(tuple(built), tuple(problems))

@@ -110,7 +110,7 @@ class IndexTablesJobOperator(SparkSubmitOperator):
             raise AirflowFailException(f"{self.job}: there is no Airflow connection {self._conn_id!r}") from None
         if not Path(self.application).is_file():
             raise AirflowFailException(f"{self.job}: there is no job file {self.application!r}")
-        self._hook = None  # the next try may be made by this same object
+        self._hook = None  # this object may also run the next try
         target = self._get_hook()._connection
         if target["deploy_mode"] == "cluster":
             raise AirflowFailException(

@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        pairs = bool(value) and all(isinstance(item, tuple) for item in value)  # a map, as Arrow gives it
+        pairs = bool(value) and all(isinstance(item, tuple) for item in value)  # Arrow converts a map to a list of pairs
         return {str(plain(key)): plain(item) for key, item in value} if pairs else [plain(item) for item in value]
     return value
 

@@ -90,7 +90,7 @@ class TableReader(DataSourceReader):
         )
 
     def partitions(self) -> Sequence[InputPartition]:
-        assert self.planned_on is not None, "partitions are planned where the reader was made"
+        assert self.planned_on is not None, "partitions are planned only by the reader that was not pickled"
         context, snapshot = self.planned_on
         return [Splits(adds) for adds in grouped(live_files(context.load(snapshot, self.scan.predicate), self.scan.predicate))]
 

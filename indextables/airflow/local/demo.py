@@ -147,7 +147,7 @@ def _dags(root: Path) -> dict[str, Any]:
     for dag_id in (WRITE, MAINTAIN):
         if dag_id not in bag.dags:
             errors = " ".join(str(text).strip().splitlines()[-1] for text in bag.import_errors.values())
-            message = f"dags/tables.yaml gives no DAG {dag_id!r}; the demo needs the original entry of the table {TABLE!r}. {errors}"
+            message = f"dags/tables.yaml defines no DAG {dag_id!r}; the demo needs the original entry of the table {TABLE!r}. {errors}"
             raise ConfigError(message.strip())
     return dict(bag.dags)
 

@@ -372,9 +372,7 @@ def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Pat
     make(tmp_path / "t", appends=1)
     code, out, _ = run(capsys, "repair", tmp_path / "t", tmp_path / "new")
     assert (code, out.splitlines()[-1]) == (0, f"  next: move the table's _transaction_log aside and put {tmp_path / 'new'} in its place")
-    assert "replace the table's _transaction_log folder with it" in " ".join(
-        run(capsys, "repair", "--help")[1].split()
-    )
+    assert "replace the table's _transaction_log folder with it" in " ".join(run(capsys, "repair", "--help")[1].split())
     code, out, _ = run(capsys, "health", tmp_path / "t")
     assert code == 0
     assert re.search(r"^state num manifests +0$", out, re.MULTILINE)

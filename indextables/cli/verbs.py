@@ -313,7 +313,7 @@ def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) 
 def _form(arguments: argparse.Namespace) -> str:
     form: str = terminal.output_format(arguments.format or ("json" if arguments.json else None), arguments.output)
     if arguments.json and form != "json":
-        raise InvalidArgument(f"--json excludes --format {form}; give one of the two")
+        raise InvalidArgument(f"--json and --format {form} cannot be combined")
     return form
 
 

@@ -280,7 +280,7 @@ def test_a_table_option_that_does_not_fit_its_column_is_a_finding_and_searches_g
 
 def test_writes_and_purges_refuse_a_bad_table_option_unless_the_call_overrides_it(tmp_path: Path) -> None:
     table = with_option(tmp_path / "t", "spark.indextables.logRetention.duration", "forever")
-    refused = r"table configuration logRetention\.duration = 'forever' is not .*; give logRetention\.duration as an option of this call"
+    refused = r"table configuration logRetention\.duration = 'forever' is not .*; pass logRetention\.duration as an option of this call"
     for call in (lambda: table.append(rows(100, 1)), table.merge_splits, table.purge):
         with pytest.raises(ConfigError, match=refused):
             call()

@@ -1,4 +1,4 @@
-"""Lines that match a pattern are taken undecoded: that must make no difference but in time (ACT-12, ACT-14, ERR-05)."""
+"""Adds that match a pattern are not decoded: results and errors must be the same as with decoding (ACT-12, ACT-14, ERR-05)."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def add(number: int, **more: Any) -> dict[str, Any]:
     return {"add": {**known, "modificationTime": 1_700_000_000_000, "dataChange": True, **bounds, "splitTags": ["t", "u"], **more}}
 
 
-def spelt(*actions: dict[str, Any]) -> bytes:
+def log_lines(*actions: dict[str, Any]) -> bytes:
     return "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in actions).encode()
 
 
 @pytest.fixture(autouse=True)
 def patterns(monkeypatch: pytest.MonkeyPatch) -> AddPatterns:
-    """Which learn at once."""
+    """Patterns that are learned from the first add."""
     fresh = AddPatterns(patience=1)
     monkeypatch.setattr(codec, "ADD_PATTERNS", fresh)
     return fresh
 
 
-def plainly(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+def without_patterns(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     with monkeypatch.context() as patch:
         patch.setattr(codec, "ADD_PATTERNS", AddPatterns(patience=10**9))
         try:
@@ -49,8 +49,8 @@ def plainly(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Outcome:
         return found.actions, found.unknown
 
 
-def quickly(data: bytes) -> tuple[Outcome, int]:
-    """And how many adds stayed in blocks."""
+def with_patterns(data: bytes) -> tuple[Outcome, int]:
+    """The outcome with patterns, and how many adds stayed in blocks."""
     try:
         found = decode_version(data, "version 7", 7)
     except LogCorrupted as error:
@@ -68,25 +68,25 @@ def quickly(data: bytes) -> tuple[Outcome, int]:
     return (actions, found.unknown), in_blocks
 
 
-def test_adds_of_one_shape_stay_as_they_are() -> None:
-    quickly(spelt(add(1)))
-    found, in_blocks = quickly(spelt({"commitInfo": {"id": "x"}}, *map(add, range(10))))
+def test_adds_that_match_a_pattern_stay_undecoded() -> None:
+    with_patterns(log_lines(add(1)))
+    found, in_blocks = with_patterns(log_lines({"commitInfo": {"id": "x"}}, *map(add, range(10))))
     assert in_blocks == 10
     assert isinstance(found, tuple)
     assert [getattr(action, "added_at_version", None) for action in found[0]] == [None] + [7] * 10
-    (block,) = decode_version(spelt(*map(add, range(4))), "v", 9).items
+    (block,) = decode_version(log_lines(*map(add, range(4))), "v", 9).items
     assert isinstance(block, AddBlock)
     assert (block.size, block.num_records, block.version) == (6, 28, 9)
     assert block.add("d=2/splits/s2.split").size == 2
 
 
 @pytest.mark.parametrize("text", [*REFUSED.values(), *ACCEPTED.values()], ids=[*REFUSED, *ACCEPTED])
-def test_hostile_lines_among_adds_that_match(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    quickly(spelt(add(1)))
+def test_hostile_lines_among_matching_adds(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_patterns(log_lines(add(1)))
     for good in ("", '{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}\n'):
-        quickly(good.encode())
-        data = spelt(add(1), add(2)) + text + b"\n" + spelt(add(3))
-        assert quickly(data)[0] == plainly(data, monkeypatch)
+        with_patterns(good.encode())
+        data = log_lines(add(1), add(2)) + text + b"\n" + log_lines(add(3))
+        assert with_patterns(data)[0] == without_patterns(data, monkeypatch)
 
 
 VALUES = [b"null", b"-1", b"01", b"1.0", b"1e3", b"true", b'"', b'"x"', b"{}", b"[]", b"9" * 18, b"9" * 19, b"2147483648", b"", b" "]
@@ -113,23 +113,28 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
             )
 
 
-def test_whatever_is_changed_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_and_decoder_agree_on_mutated_files(monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random_seed()
     chance = random.Random(seed)
-    shapes = [spelt(add(1)), spelt(add(1, stats='{"a":1}')), spelt(add(1, numRecords=None)), spelt({"add": {"size": 5, **add(1)["add"]}})]
+    shapes = [
+        log_lines(add(1)),
+        log_lines(add(1, stats='{"a":1}')),
+        log_lines(add(1, numRecords=None)),
+        log_lines({"add": {"size": 5, **add(1)["add"]}}),
+    ]
     tried = refused = in_blocks = 0
     for shape in shapes:
         for _ in range(8):
-            quickly(shape)
+            with_patterns(shape)
     for _ in range(6000):
         lines = [
             chance.choice([add(n), add(n), add(n, stats=chance.choice(["{}", '"\n', "é"])), {"remove": {"path": "x"}}]) for n in range(4)
         ]
-        data = spelt({"commitInfo": {"id": f"{tried}", "timestamp": 1, "metrics": {"n": 1}}}, *lines)
+        data = log_lines({"commitInfo": {"id": f"{tried}", "timestamp": 1, "metrics": {"n": 1}}}, *lines)
         for _ in range(chance.randint(0, 2)):
             data = mutated(data, chance)
-        expected = plainly(data, monkeypatch)
-        found, blocks = quickly(data)
+        expected = without_patterns(data, monkeypatch)
+        found, blocks = with_patterns(data)
         assert found == expected, (seed, data)
         tried += 1
         refused += isinstance(found, str)
@@ -140,13 +145,13 @@ def test_whatever_is_changed_both_ways_agree(monkeypatch: pytest.MonkeyPatch) ->
     assert in_blocks > 3000
 
 
-def test_several_shapes_keep_their_order() -> None:
+def test_adds_of_several_patterns_keep_their_order() -> None:
     one, two = add(1), add(2, stats='{"numRecords":7,"a":"\\""}')
     for action in (one, two, two):
-        quickly(spelt(action))
+        with_patterns(log_lines(action))
     others = [{"remove": {"path": "gone"}}, {"new": {}}]
-    data = spelt(add(3), two, add(4), *others, add(5, stats="x"), add(6, stats="\\"), {"txn": {"appId": "a", "version": 1}})
-    found, in_blocks = quickly(data)
+    data = log_lines(add(3), two, add(4), *others, add(5, stats="x"), add(6, stats="\\"), {"txn": {"appId": "a", "version": 1}})
+    found, in_blocks = with_patterns(data)
     assert isinstance(found, tuple)
     assert [getattr(action, "size", None) for action in found[0]] == [3, 2, 4, None, 5, 6, None]
     assert (found[1], in_blocks) == (1, 5)
@@ -164,11 +169,11 @@ def test_several_shapes_keep_their_order() -> None:
     ],
     ids=["path twice", "null partition", "whole address", "not plain", "long path", "long line"],
 )
-def test_what_needs_a_closer_look_gets_it(odd: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    quickly(spelt(add(9)))
-    data = spelt(*odd)
-    found, in_blocks = quickly(data)
-    assert found == plainly(data, monkeypatch)
+def test_unusual_adds_are_checked_in_full(odd: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    with_patterns(log_lines(add(9)))
+    data = log_lines(*odd)
+    found, in_blocks = with_patterns(data)
+    assert found == without_patterns(data, monkeypatch)
     assert in_blocks == (len(odd) if len(odd[0]["add"]["path"]) == limits.PATH_CHARACTERS - 1 else 0)
     quick, plain = (Replay(TableRoot("b/t", "s3").relative) for _ in range(2))
     quick.apply(7, decode_version(data, "v", 7).items)
@@ -178,11 +183,11 @@ def test_what_needs_a_closer_look_gets_it(odd: list[dict[str, Any]], monkeypatch
 
 
 def test_blocks_in_a_replay() -> None:
-    quickly(spelt(add(9)))
+    with_patterns(log_lines(add(9)))
     replay = Replay(TableRoot("/t").relative)
     for version in range(3):
-        replay.apply(version, decode_version(spelt(*(add(n) for n in range(version, version + 3))), "v", version).items)
-    replay.apply(3, decode_version(spelt({"remove": {"path": "d=1/splits/s1.split"}}, add(0)), "v", 3).items)
+        replay.apply(version, decode_version(log_lines(*(add(n) for n in range(version, version + 3))), "v", version).items)
+    replay.apply(3, decode_version(log_lines({"remove": {"path": "d=1/splits/s1.split"}}, add(0)), "v", 3).items)
     files = replay.files().complete
     assert [(found.size, found.added_at_version) for found in files.adds()] == [(2, 2), (3, 2), (4, 2), (0, 3)]
     assert (files.size, files.num_records, len(files)) == (9, 28, 4)
@@ -192,7 +197,7 @@ def test_blocks_in_a_replay() -> None:
 
 
 def test_only_compact_lines_of_plain_values_become_patterns() -> None:
-    line = spelt(add(1)).decode()[:-1]
+    line = log_lines(add(1)).decode()[:-1]
     assert pattern_of(line) is not None
     for odd in (
         line.replace(":", ": "),
@@ -206,9 +211,9 @@ def test_only_compact_lines_of_plain_values_become_patterns() -> None:
         assert pattern_of(odd) is None
 
 
-def test_learning_costs_little(patterns: AddPatterns) -> None:
-    """However many shapes there are: few patterns are kept, and each takes twice the patience of the one before."""
+def test_few_patterns_are_learned(patterns: AddPatterns) -> None:
+    """However many forms of adds occur, few patterns are kept, and each is learned only after twice as many adds as the one before."""
     for number in range(300):
-        quickly(spelt(add(1, **{f"new{number}": 1})))
+        with_patterns(log_lines(add(1, **{f"new{number}": 1})))
     assert len(patterns._patterns) == 4
     assert patterns._patience >= 128

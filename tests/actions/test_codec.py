@@ -1,4 +1,5 @@
-"""The wire: one key a line, unknown things ignored, malformed things refused by name (LOG-03, ACT-12, ACT-14, C-25, ERR-05)."""
+"""Encoding of actions: one key per line, unknown actions ignored, malformed lines refused by number (LOG-03, ACT-12, ACT-14, C-25,
+ERR-05)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def test_nulls_are_left_out_and_each_line_ends() -> None:
     assert lines[1] == {"remove": {"path": "b"}} or lines[1] == {"remove": {"path": "b", "dataChange": True}}
 
 
-def test_metadata_has_all_required_keys() -> None:
+def test_metadata_is_written_with_all_required_keys() -> None:
     document = json.loads(encode_action(Metadata(id="x", schema_string="{}")))["metaData"]
     assert set(document) == {"id", "format", "schemaString", "partitionColumns", "configuration"}
     assert document["format"] == {"provider": "indextables", "options": {}}
@@ -56,12 +57,12 @@ def test_unknown_actions_are_counted_and_unknown_fields_ignored() -> None:
         json.dumps({"add": ADD, "remove": {"path": "x"}}).encode(),
     ],
 )
-def test_malformed_lines_are_refused_by_place(line: bytes) -> None:
+def test_malformed_lines_are_refused_with_their_number(line: bytes) -> None:
     with pytest.raises(LogCorrupted, match="version 7, line 2"):
         decode_actions(b'{"remove": {"path": "y"}}\n' + line, "version 7")
 
 
-def test_commit_info_and_protocol_spelling() -> None:
+def test_commit_info_and_protocol_encoding() -> None:
     info = json.loads(encode_action(CommitInfo(id="u", timestamp=5, operation="append", read_version=3)))
     assert info == {"commitInfo": {"id": "u", "timestamp": 5, "operation": "append", "readVersion": 3}}
     protocol = json.loads(encode_action(Protocol(min_reader_version=2, min_writer_version=2)))

@@ -1,4 +1,4 @@
-"""Lines that no honest writer makes: each is refused with its place, or taken on purpose (ACT-12, ACT-14, ERR-05)."""
+"""Unusual and hostile lines: each is refused with its number, or accepted on purpose (ACT-12, ACT-14, ERR-05)."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_refused_with_its_place(text: bytes) -> None:
+def test_hostile_lines_are_refused_with_their_number(text: bytes) -> None:
     with pytest.raises(LogCorrupted, match=r"^version 7, line 3 "):
         decode_actions(GOOD.encode() + b"\n\n" + text + b"\n", "version 7")
 
 
 @pytest.mark.parametrize("removes", [[{"path": "a"}], [{"path": "a", "dataChange": True}, {"path": "a"}], [{"path": "a"}] * 2])
-def test_what_a_remove_leaves_out_makes_up_for_nothing(removes: list[dict[str, Any]]) -> None:
-    """Written again they say `dataChange`: as many quotes more as a key that is said twice."""
+def test_defaults_of_a_remove_do_not_hide_duplicate_keys(removes: list[dict[str, Any]]) -> None:
+    """Encoding adds `dataChange`: as many quotes as a duplicate key has."""
     text = "".join(json.dumps({"remove": remove}, separators=(",", ":")) + "\n" for remove in removes).encode()
     assert len(decode_actions(text + GOOD.encode(), "x").actions) == len(removes) + 1
     for twice in (line(',"size":2'), line(',"size":2,"size":3')):
@@ -123,7 +123,7 @@ def test_accepted(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"add":null,"new":{}}', b'{"new":null}'])
-def test_an_unknown_action_is_counted_whatever_is_null_beside_it(text: bytes) -> None:
+def test_an_unknown_action_next_to_a_null_is_counted(text: bytes) -> None:
     decoded = decode_actions(text, "version 7")
     assert (decoded.actions, decoded.unknown) == ([], 1)
 
@@ -142,7 +142,7 @@ def test_null_is_absent_in_every_optional_field() -> None:
         assert decode_actions(json.dumps({key: {**base[key], optional: None}}).encode(), "x").actions == absent
 
 
-def test_metadata_as_the_native_writer_may_leave_it() -> None:
+def test_metadata_of_the_native_writer_with_nulls() -> None:
     nothing = '"format":null,"partitionColumns":null,"configuration":null,"name":null,"createdTime":null'
     text = ('{"metaData":{"id":"a","schemaString":"{}",' + nothing + "}}").encode()
     (action,) = decode_actions(text, "x").actions
@@ -196,12 +196,12 @@ FULL = [
 ]
 
 
-def test_every_field_comes_back() -> None:
+def test_every_field_round_trips() -> None:
     decoded = decode_actions(encode_actions(FULL), "x")
     assert (decoded.actions, decoded.unknown) == (FULL, 0)
 
 
-def test_a_remove_always_says_whether_data_changed() -> None:
+def test_a_remove_always_has_data_change() -> None:
     assert b'"dataChange":true' in encode_actions([Remove(path="a")])
 
 
@@ -221,8 +221,8 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
         max_size=6,
     )
 )
-def test_no_key_said_twice_slips_through(pairs: list[tuple[str, Any]]) -> None:
-    """The quick way to tell agrees with the plain one, whatever stands in the texts."""
+def test_duplicate_keys_are_always_found(pairs: list[tuple[str, Any]]) -> None:
+    """Counting quotes agrees with parsing the text, whatever the values are."""
     inside = "".join(f",{json.dumps(key)}:{json.dumps(value, ensure_ascii=False)}" for key, value in pairs)
     keys = [*json.loads(GOOD)["add"], *(key for key, _ in pairs)]
     text = GOOD[:-2] + inside + "}}"

@@ -1,4 +1,4 @@
-"""What is derived from a segment's columns: made once, kept while there is room, and taken row by row without making the whole table."""
+"""Values derived from a segment's columns are computed once and cached within a bound; rows are taken without building the whole table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def adds(count: int, start: int = 0) -> list[tuple[str, Source]]:
     ]
 
 
-def test_what_is_derived_is_made_once() -> None:
+def test_derived_values_are_computed_once() -> None:
     segment = Segment(adds(10))
     made: list[int] = []
 
@@ -34,7 +34,7 @@ def test_what_is_derived_is_made_once() -> None:
     assert segment.nbytes == before + 80
 
 
-def test_what_was_not_used_for_long_makes_room() -> None:
+def test_least_recently_used_derived_values_are_dropped() -> None:
     segment = Segment(adds(10))
     half = np.zeros(DERIVED_BYTES * 10 // 2, np.int8)
     made: list[str] = []
@@ -44,11 +44,11 @@ def test_what_was_not_used_for_long_makes_room() -> None:
 
     for name in "abacab":
         get(name)
-    assert made == ["a", "b", "c", "b"]  # b made room for c, and c for b: a was used in between
+    assert made == ["a", "b", "c", "b"]  # c evicted b, then b evicted c: a was used in between
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 3), st.sets(st.integers(0, 4)), st.sets(st.integers(0, 20)))
-def test_taken_rows_are_those_of_the_table(sizes: list[int], recent: int, dead: set[int], wanted: set[int]) -> None:
+def test_take_returns_rows_of_the_table(sizes: list[int], recent: int, dead: set[int], wanted: set[int]) -> None:
     parts, start = [], 0
     for size in sizes:
         chunks = [Segment(adds(1, start)).rows, *([Segment(adds(size - 1, start + 1)).rows] if size > 1 else [])]

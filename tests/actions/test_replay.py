@@ -53,15 +53,15 @@ def test_replay_equals_a_dict(log: list[list[object]]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(LOGS)
-def test_actions_survive_their_spelling(log: list[list[object]]) -> None:
+def test_actions_round_trip(log: list[list[object]]) -> None:
     for actions in log:
         decoded = decode_actions(encode_actions(actions), "test")
         assert decoded.actions == actions
         assert decoded.unknown == 0
 
 
-def test_all_skips_of_a_path_are_one() -> None:
-    """SKP-02 … SKP-04: the highest count, the latest time to retry, and the last reason."""
+def test_skips_of_a_path_are_combined() -> None:
+    """SKP-02 … SKP-04: the highest count, the latest retry time, and the last reason."""
     replay = Replay(lambda path: path)
     first = Skip(path="a", skip_timestamp=1, reason="first", retry_after=50, skip_count=3)
     replay.apply(1, [first, Skip(path="b", skip_timestamp=1, reason="other")])

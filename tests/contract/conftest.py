@@ -1,4 +1,4 @@
-"""Servers and stores that the contract is held against."""
+"""Servers and stores for the contract tests."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KINDS = ("local", "memory", "ministack", "fsspec", "seaweedfs", *CLOUDS)
 
 @pytest.fixture(params=KINDS)
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
-    """An empty place in a store of every kind."""
+    """An empty location in a store of every kind."""
     match request.param:
         case "local":
             return spec_of(str(tmp_path / "t"))

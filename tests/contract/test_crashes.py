@@ -1,4 +1,4 @@
-"""R4 where tables lie: on local disk, where a process may also end between the steps of a single storage call, and on a real S3 server."""
+"""R4 on local disk, where a process may also crash between the steps of one storage call, and on a real S3 server."""
 
 from __future__ import annotations
 

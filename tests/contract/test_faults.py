@@ -1,4 +1,4 @@
-"""Faults on a real connection: lost answers, refusals, resets, cut and slow bodies, silence (R3, R5 for the log's verbs)."""
+"""Faults on a real connection: lost answers, refusals, resets, truncated and slow bodies, silence (R3 and R5 for the log)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def store(proxy: FaultProxy, mini: Server) -> Store:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_put_with_a_fault_is_made_once_or_known_to_exist(store: Store, proxy: FaultProxy, depth: int) -> None:
-    """Every fault, alone and followed by every other: ours is recognised, another's is respected."""
+def test_a_create_with_faults_happens_once_or_reports_that_the_file_exists(store: Store, proxy: FaultProxy, depth: int) -> None:
+    """Every fault, alone and followed by every other: our own file is recognised, another writer's is kept."""
     cases = list(itertools.product((*LOST, *NOT_APPLIED), repeat=depth))
     for number, faults in enumerate(cases):
         for fault in faults:
@@ -43,14 +43,14 @@ def test_a_put_with_a_fault_is_made_once_or_known_to_exist(store: Store, proxy: 
     assert len(cases) == 9**depth
 
 
-def test_a_put_that_was_carried_out_and_hangs_is_ours(store: Store, proxy: FaultProxy) -> None:
+def test_a_create_whose_answer_hangs_is_recognised(store: Store, proxy: FaultProxy) -> None:
     proxy.rule("apply_hang", method="PUT")
     assert store.create("log/hung", b"ours")
     assert [r.method for r in proxy.log] == ["PUT", "GET"]
 
 
-def test_an_outcome_that_cannot_be_known_is_told_so(store: Store, proxy: FaultProxy, mini: Server) -> None:
-    """The put landed, and nothing is answered any more; nothing is deleted either."""
+def test_an_unknown_outcome_is_reported(store: Store, proxy: FaultProxy, mini: Server) -> None:
+    """The put was carried out, and the store no longer answers; nothing is deleted."""
     proxy.rule("apply_reset", method="PUT", path="log/lost")
     proxy.rule("503", path="log/lost", times=1000)
     with pytest.raises(CommitUnknown, match=r"'log/lost' may have been written or not.*nothing was cleaned up"):
@@ -67,7 +67,7 @@ def test_a_refusal_after_a_lost_answer_is_unknown_too(store: Store, proxy: Fault
         store.create("log/x", b"ours")
 
 
-def test_a_plain_refusal_is_told_at_once(store: Store, proxy: FaultProxy) -> None:
+def test_a_refusal_is_reported_at_once(store: Store, proxy: FaultProxy) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.create("x", b""), lambda: store.replace("x", b""), lambda: store.read("x"), lambda: list(store.list("x")),
         lambda: store.delete("x"), lambda: store.read_range("x", 0, 1),
@@ -83,7 +83,7 @@ def test_a_plain_refusal_is_told_at_once(store: Store, proxy: FaultProxy) -> Non
 
 
 @pytest.mark.parametrize("fault", ["503", "500", "429", "reset", "truncate", "slow", "apply_close"])
-def test_reads_outlast_a_burst(store: Store, proxy: FaultProxy, fault: str) -> None:
+def test_reads_survive_a_burst_of_faults(store: Store, proxy: FaultProxy, fault: str) -> None:
     data = bytes(range(256)) * 8
     store.replace("log/data", data)
     calls: list[tuple[Callable[[], object], object]] = [
@@ -100,7 +100,7 @@ def test_reads_outlast_a_burst(store: Store, proxy: FaultProxy, fault: str) -> N
 
 
 @pytest.mark.parametrize("silence", ["hang", "503", "slow"])
-def test_a_store_that_does_not_answer_is_given_up_in_time(store: Store, proxy: FaultProxy, silence: str) -> None:
+def test_a_silent_store_times_out(store: Store, proxy: FaultProxy, silence: str) -> None:
     store.replace("log/data", b"x" * 4096)
     calls: dict[str, Callable[[], object]] = {
         "read": lambda: store.read("log/data"),
@@ -120,8 +120,8 @@ def test_a_store_that_does_not_answer_is_given_up_in_time(store: Store, proxy: F
         assert time.monotonic() - began < TIMEOUT + 1
 
 
-def test_a_server_that_is_not_there(mini: Server) -> None:
-    """Nothing was sent, so a create is a plain failure, and may be tried again."""
+def test_an_unreachable_server(mini: Server) -> None:
+    """Nothing was sent, so a create is a plain failure and retryable."""
     store = open_store(spec_of(mini.place(), **options("http://127.0.0.1:9", "1s")))
     with pytest.raises(StorageError):
         store.read("warm")  # what reading botocore takes is not counted
@@ -142,7 +142,7 @@ def test_a_missing_bucket_is_named(mini: Server) -> None:
         store.create("x", b"")
 
 
-def test_an_unknown_commit_leaves_its_splits(proxy: FaultProxy, mini: Server) -> None:
+def test_an_unknown_commit_keeps_its_splits(proxy: FaultProxy, mini: Server) -> None:
     place = mini.place()
     table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
     proxy.clear()
@@ -156,7 +156,7 @@ def test_an_unknown_commit_leaves_its_splits(proxy: FaultProxy, mini: Server) ->
 
 
 def test_a_store_that_fails_right_after_a_commit_makes_it_unknown(proxy: FaultProxy, mini: Server) -> None:
-    """The version is there. A plain failure, which may be tried again, would double the rows."""
+    """The version exists. A retryable error would duplicate the rows."""
     place = mini.place()
     table = it.create(place, SCHEMA, options=options(proxy.url, "1s"))
     proxy.clear()
@@ -169,8 +169,8 @@ def test_a_store_that_fails_right_after_a_commit_makes_it_unknown(proxy: FaultPr
     assert ids(it.open(place, options=mini.options)) == [0, 1, 2, 3, 4]
 
 
-def test_connections_that_idled_are_not_used_again(store: Store, proxy: FaultProxy) -> None:
-    """The server drops its side after 5 s, and a gateway does not say so: a request on each of sixteen such would be lost in turn."""
+def test_idle_connections_are_not_reused(store: Store, proxy: FaultProxy) -> None:
+    """The server closes idle connections after 5 s, and a gateway hides that: sixteen of them would fail one request each."""
     names = [f"log/{number}" for number in range(16)]
     for name in names:
         store.create(name, b"x")

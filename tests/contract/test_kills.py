@@ -1,4 +1,4 @@
-"""R2: eight writer processes are killed at random and restarted: nothing is lost, doubled, left out or torn."""
+"""R2: eight writer processes are killed at random and restarted: no commit is lost, duplicated, skipped or torn."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.support.seeds import random_seed
 from tests.support.tables import SCHEMA
 
 
-def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tuple[int, int]:
-    """The commits and kills it came to, when all of them were found to be right."""
+def kill_and_check(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tuple[int, int]:
+    """Runs the writers, checks every commit, and returns the numbers of commits and kills."""
     options = {"s3.endpoint": spec.endpoint, "s3.region": spec.region}
     it.create(str(spec.root), SCHEMA, options=options)
     writers = KilledWriters(spec, folder, seed=random_seed())
@@ -38,16 +38,16 @@ def hold_massacre(spec: StoreSpec, folder: Path, commits: int, kills: int) -> tu
 
 
 def in_tables(specs: Iterable[StoreSpec], folder: Path, commits: int, kills: int) -> tuple[int, int]:
-    """In several tables: a writer lists the log for every commit and starts by replaying it, so one log of them all would measure that."""
+    """Uses several tables: writers list and replay the log, which would dominate the time with a single long log."""
     sums = (0, 0)
     for number, spec in enumerate(specs):
         notes = folder / f"notes-{number}"
         notes.mkdir()
-        made, killed = hold_massacre(spec, notes, commits, kills)
+        made, killed = kill_and_check(spec, notes, commits, kills)
         sums = sums[0] + made, sums[1] + killed
         if spec.root.scheme == "file":
             left = [file for file in (folder / f"t{number}" / "_transaction_log").iterdir() if file.name.startswith(".tmp-")]
-            assert len(left) <= killed  # what the dead were about to write; no reader took it for anything
+            assert len(left) <= killed  # unfinished files of killed writers, which readers ignored
     return sums
 
 
@@ -67,14 +67,14 @@ def test_writers_killed_on_local_disk(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_writers_killed_on_ministack(mini: Server, tmp_path: Path) -> None:
-    """Most of its time is the writers' own CPU: a client of S3 takes 0.1 s of it to start, and each version that it reads is a request."""
+    """Most of the time is CPU of the writers: an S3 client takes 0.1 s to start, and each version that it reads is a request."""
     commits, kills = in_tables(on_server(mini, 4), tmp_path, commits=250, kills=13)
     assert commits >= 1000
     assert kills >= 50
 
 
 def test_writers_killed_on_seaweedfs(weed: Server, tmp_path: Path) -> None:
-    """A shorter round: losers of a race for a version wait for a lock that is polled once a second."""
+    """A shorter run: writers that lose a race wait for a lock that is polled once a second."""
     commits, kills = in_tables(on_server(weed, 1), tmp_path, commits=24, kills=10)
     assert commits >= 24
     assert kills >= 10

@@ -1,4 +1,4 @@
-"""Which stores are taken: those that create atomically, others for a single writer only, none without its package."""
+"""Which stores are accepted: those with an atomic create, others for a single writer only, none without its package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import non_atomic_store
 
 
 @pytest.mark.parametrize("place", ["plain://tmp/x", "hdfs://host/t", "ftp://host/t", "http://host/t", "webhdfs://host/t"])
-def test_other_kinds_are_refused_unless_there_is_one_writer(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stores_without_atomic_create_need_a_single_writer(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     non_atomic_store.register()
     with pytest.raises(ConfigError, match=r"cannot create files atomically.*storage\.singleWriter=true"):
         open_store(spec_of(place))
@@ -46,7 +46,7 @@ def test_a_missing_package_is_named_in_one_line(
         assert words in line
 
 
-def test_a_scheme_that_nobody_knows_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scheme_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match="nosuch:// is not a store that fsspec supports"):
         open_store(spec_of("nosuch://x/t"))
     assert main(["describe", "nosuch://x/t"]) == 78

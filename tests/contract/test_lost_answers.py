@@ -1,4 +1,4 @@
-"""R3: a lost answer, a conflict or a refusal at every write of every operation, one fault deep and more: right, or told to be unknown."""
+"""R3: one or more faults (lost answer, conflict, refusal) at every write of every operation: correct, or reported as unknown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Operation:
     name: str
     run: Run
     after: tuple[int, int]  # version and rows
-    writes: int  # requests that change something; each is struck
+    writes: int  # requests that change something; each gets the faults
     method: str = "PUT"
     base: str = "appended"
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ OPERATIONS = [
 
 
 class Bases:
-    """Tables to begin with, copied for every case."""
+    """Initial tables, copied for every case."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -110,7 +110,7 @@ def state(place: str, server: Server) -> tuple[int, int] | None:
 
 
 def strike(operation: Operation, faults: tuple[str, ...], number: int, proxy: FaultProxy, bases: Bases) -> str:
-    """One case, held to what is promised; gives how it ended."""
+    """Runs and checks one case; returns its outcome."""
     place, settings = bases.copy(operation.base), {**options(proxy.url, "20s"), **FOR_ALL_AGES, **operation.settings}
     before = {"nothing": None, "appended": (2, 6), "replaced": (2, 2)}[operation.base]
     proxy.clear()
@@ -127,10 +127,10 @@ def strike(operation: Operation, faults: tuple[str, ...], number: int, proxy: Fa
     assert [r.action for r in proxy.log if r.action != "pass"][:1] == [faults[0]], case
     proxy.clear()
     found = state(place, bases.server)
-    # Where the protocol was raised first, that commit stands whatever becomes of the checkpoint.
+    # If the protocol was upgraded first, that commit stays whatever happens to the checkpoint.
     half_way = [operation.after] if operation.settings == AS_STATE else []
     assert found in {"right": [operation.after], "refused": [before, *half_way], "unknown": [before, operation.after]}[outcome], case
-    if outcome == "refused":  # nothing stands in the way of the next attempt
+    if outcome == "refused":  # the next attempt succeeds
         operation.run(place, settings)
         assert state(place, bases.server) == operation.after, case
     return outcome
@@ -167,7 +167,7 @@ def test_every_write_of_every_operation(depth: int, faults: tuple[str, ...], pro
 
 
 def test_every_write_of_commits_on_seaweedfs(weed: Server) -> None:
-    """A shorter round, on a server that decides by a lock."""
+    """A shorter run, on a server that decides races by a lock."""
     with FaultProxy((weed.host, weed.port)).running() as proxy:
         open_store(spec_of(weed.place(), **options(proxy.url))).create("proved", b"")
         strike_all(1, ("apply_reset", "409", "412"), proxy, Bases(weed), [op for op in OPERATIONS if op.name in ("append", "commit")])

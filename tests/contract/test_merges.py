@@ -1,6 +1,6 @@
-"""Merges by several processes at once, against overwrites, and killed: rows are those that were written, once each.
+"""Merges by several processes at once, with concurrent overwrites, and killed: no row is lost or duplicated.
 
-Field-notes 7 no. 2 and 3, and stories 7 and 9 of field-notes 6. On local disk and on an S3 server.
+On local disk and on an S3 server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DAYS = 3
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
-    """Where a table may be made, and the options to reach it."""
+    """A location for a new table, and the options to reach it."""
     if request.param == "local":
         return str(tmp_path / "t"), {}
     server: Server = request.getfixturevalue("mini")
@@ -40,8 +40,8 @@ def filled(place: str, options: dict[str, str], appends: int = 2, each: int = 40
     return table
 
 
-def test_two_mergers_at_once_never_double_rows(place: tuple[str, dict[str, str]]) -> None:
-    """Field-notes 7 no. 2 and story 9: of the same sources one merge becomes part of the table, and the other one's is dropped."""
+def test_concurrent_mergers_never_duplicate_rows(place: tuple[str, dict[str, str]]) -> None:
+    """If two merges have the same sources, one is committed and the other one's result is dropped."""
     path, options = place
     outcomes = []
     for number in range(2):
@@ -65,8 +65,8 @@ def test_two_mergers_at_once_never_double_rows(place: tuple[str, dict[str, str]]
     assert ["ConcurrentConflict", "success"] in outcomes, "they met at least once"
 
 
-def test_an_overwrite_during_a_merge_never_brings_rows_back(place: tuple[str, dict[str, str]]) -> None:
-    """Field-notes 7 no. 3: whatever the moment, the table holds what the overwrite wrote."""
+def test_an_overwrite_during_a_merge_never_restores_rows(place: tuple[str, dict[str, str]]) -> None:
+    """Whenever the overwrite happens, the table contains what it wrote."""
     path, options = place
     seed = random_seed()
     chance = random.Random(seed)
@@ -86,7 +86,7 @@ def test_an_overwrite_during_a_merge_never_brings_rows_back(place: tuple[str, di
 
 
 def test_appends_during_merges_are_kept(place: tuple[str, dict[str, str]]) -> None:
-    """Story 7: a commit that is tried again is built on the newer base, so another writer's files do not vanish."""
+    """A retried commit is based on the newer version, so another writer's files are kept."""
     path, options = place
     table = filled(path, {**options, "checkpoint.interval": "3"})
     merger = MergerProcess(path, {**options, "merge.batchSize": "1"})
@@ -100,7 +100,7 @@ def test_appends_during_merges_are_kept(place: tuple[str, dict[str, str]]) -> No
     assert fresh.version >= 2 + 6 + DAYS
 
 
-def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, str]]) -> None:
+def test_a_killed_merger_does_not_change_rows(place: tuple[str, dict[str, str]]) -> None:
     """SIGKILL at random moments of a merge of three batches: rows and answers stay, and the next merge goes on with what is left.
 
     The last is killed right after its first commit.
@@ -133,8 +133,8 @@ def test_a_killed_merger_leaves_rows_as_they_were(place: tuple[str, dict[str, st
     assert table.verify(deep=True) == []
 
 
-def test_sources_that_the_cache_lets_go_are_merged_all_the_same(mini: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group may have more bytes than the cache of splits: each that is fetched drives out those that are held by another name."""
+def test_sources_evicted_from_the_cache_are_still_merged(mini: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group may be larger than the cache of splits: each fetched split evicts others, which the merge holds under another name."""
     path, options = mini.place(), mini.options
     filled(path, options, appends=4)
     driven_out = []

@@ -1,4 +1,4 @@
-"""Issue 6.5: of a cold split in S3 a search fetches what it uses; the bytes are counted where they pass, between client and server."""
+"""A search fetches only the bytes of an uncached split in S3 that it uses; a proxy between client and server counts them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BYTES_PER_ROW = 138
 
 
 def log_lines(rows: int) -> pa.Table:
-    """Log lines of about 120 characters, with numbers that hardly repeat."""
+    """Log lines of about 120 characters, with mostly distinct numbers."""
     draw = np.random.default_rng(random_seed(SEED))
     words = np.array([f"word{n:04}" for n in range(4000)])
     chosen = words[np.minimum(draw.zipf(1.3, (rows, 12)) - 1, 3999)]
@@ -53,7 +53,7 @@ def log_lines(rows: int) -> pa.Table:
 
 @pytest.fixture(params=[25, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=lambda size: f"{size}MB")
 def place(request: pytest.FixtureRequest, mini: Server) -> str:
-    """A table with one split of about so many million bytes."""
+    """A table with one split of about the given number of million bytes."""
     where = mini.place()
     settings = {**mini.options, "indexing.typemap.level": "string", "indexing.typemap.host": "string"}
     table = it.create(where, SCHEMA, options=settings)
@@ -63,7 +63,7 @@ def place(request: pytest.FixtureRequest, mini: Server) -> str:
     return where
 
 
-def test_a_search_fetches_what_it_uses(
+def test_a_search_fetches_only_what_it_uses(
     place: str, mini: Server, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = it.open(place, options=mini.options)
@@ -71,7 +71,7 @@ def test_a_search_fetches_what_it_uses(
     remote = it.open(place, options=options(proxy.url))
 
     def cold(text: str, **arguments: object) -> tuple[pa.Table, float]:
-        """The answer, and the part of the split that passed; `arguments` are those of a search."""
+        """The answer of a search, and the share of the split's bytes that was fetched."""
         monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / uuid.uuid4().hex))
         for known in (cache._readers, view._views, live_view._PLACES):
             known.clear()
@@ -81,7 +81,7 @@ def test_a_search_fetches_what_it_uses(
         print(f"{text}: {sum(r.answered for r in fetched) / size:.2%} of {size} bytes in {len(fetched)} requests")
         return found, sum(request.answered for request in fetched) / size
 
-    small = size < 90_000_000  # where the ten rows, in as many blocks, weigh more
+    small = size < 90_000_000  # then the ten rows, in ten blocks, are a larger share
     cases = {
         "level:ERROR": 0.05,  # the bar: a keyword
         "host:host-0042": 0.05,
@@ -108,7 +108,7 @@ def _settings(spec: StoreSpec) -> dict[str, str]:
     return {"s3.endpoint": spec.endpoint, "s3.region": spec.region, "storage.singleWriter": str(spec.single_writer).lower()}
 
 
-def test_every_door_reads_in_parts_in_every_store(spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_interface_reads_in_parts_in_every_store(spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limits, "WHOLE_BYTES", 0)
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
     table = it.create(str(spec.root), tables.SCHEMA, partition_by=["date"], options=_settings(spec))
@@ -133,8 +133,8 @@ def test_every_door_reads_in_parts_in_every_store(spec: StoreSpec, monkeypatch: 
     same(lambda t: sorted(t.search("timeout", limit=5000).column("id").to_pylist()))
 
 
-def test_a_split_that_is_gone(mini: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same errors as where splits are fetched whole: a missing split, or a version whose splits were purged."""
+def test_a_missing_split(mini: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same errors as for splits that are fetched whole: a missing split, or a version whose splits were purged."""
     monkeypatch.setattr(limits, "WHOLE_BYTES", 0)
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / "cache"))
     time = tables.FakeTime()

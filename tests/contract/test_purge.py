@@ -25,7 +25,7 @@ def keys(server: Server, place: str) -> set[str]:
 
 
 def test_r10_on_s3(mini: Server, tmp_path: Path) -> None:
-    """What is listed is compared with the model after every purge; times are the table's, everything else is the server's."""
+    """The listing is compared with the model after every purge; times come from the test, everything else from the server."""
     seed = random_seed(SEED)
     deleted = read = 0
     for number in range(HISTORIES):
@@ -44,7 +44,7 @@ def test_r10_on_s3(mini: Server, tmp_path: Path) -> None:
 
 
 def test_more_dead_splits_than_a_page_of_keys(mini: Server) -> None:
-    """failure story 1: a listing that stops at 1,000 keys would miss the rest, or take what is live for dead."""
+    """A listing that stops at 1,000 keys would miss the rest, or delete live splits."""
     place, time = mini.place(), FakeTime()
     table = it.create(place, SCHEMA, options=mini.options, clock=time.clock())
     table.append(rows(0, 5))

@@ -1,4 +1,4 @@
-"""R1: sixteen processes race for keys; exactly one wins each. And the probe that finds out whether a server can do that."""
+"""R1: sixteen processes race for keys, and exactly one wins each. Also the probe that tests whether a server guarantees that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RACES += [(cloud, {"google": 500, "azure": 100}[cloud], 1) for cloud in CLOUDS]
 
 
 def hold_race(spec: StoreSpec, keys: int, lanes: int = 1) -> None:
-    """Exactly one of sixteen wins each of `keys` keys, its bytes are there, and nothing else is."""
+    """Races sixteen processes for `keys` keys: exactly one wins each, its bytes are stored, and no other files exist."""
     seed = random_seed()
     store = open_store(spec)
     if spec.root.scheme == "memory":
@@ -64,7 +64,7 @@ def test_one_of_sixteen_wins_each_key(kind: str, keys: int, lanes: int, request:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("kind", "keys", "lanes"), [(kind, 10 * keys, lanes) for kind, keys, lanes in RACES])
-def test_longer_races(kind: str, keys: int, lanes: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_one_of_sixteen_wins_each_key_for_long(kind: str, keys: int, lanes: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     hold_race(place_of(kind, request, tmp_path), keys, lanes)
 
 
@@ -79,7 +79,7 @@ def test_more_keys_than_a_page(mini: Server) -> None:
     assert [entry.path for entry in store.list("log", after=names[99])] == names[100:]
 
 
-def test_the_probe_leaves_nothing(mini: Server) -> None:
+def test_the_probe_deletes_its_files(mini: Server) -> None:
     store = open_store(spec_of(mini.place(), **mini.options))
     assert isinstance(store, RemoteStore)
     finding = probe(store)
@@ -89,7 +89,7 @@ def test_the_probe_leaves_nothing(mini: Server) -> None:
 
 
 def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini: Server, shared_environment: Path) -> None:
-    """The negative control: the same server without the header. Nothing is written, and nothing is believed the next time."""
+    """Negative control: the same server without the header. Nothing is written, and the result is not remembered."""
     import indextables as it
 
     place = mini.place()
@@ -108,7 +108,7 @@ def test_a_server_that_ignores_the_condition_is_refused(proxy: FaultProxy, mini:
     assert it.open(place, options=settings).doctor() == []
 
 
-def test_a_proved_store_is_believed_by_the_next_process(proxy: FaultProxy, mini: Server, shared_environment: Path) -> None:
+def test_the_next_process_trusts_a_probed_store(proxy: FaultProxy, mini: Server, shared_environment: Path) -> None:
     settings = options(proxy.url)
     open_store(spec_of(mini.place(), **settings)).create("x", b"1")
     assert len(list((shared_environment / "stores").glob("*.json"))) >= 1

@@ -1,4 +1,4 @@
-"""R19: canary secrets never show, whatever goes wrong."""
+"""R19: canary secrets never appear in output, whatever fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _canaries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(error: BaseException) -> str:
-    """All that a program may print of an error: itself, its repr, the whole trace with causes."""
+    """Everything a program may print of an error: its message, its repr, the trace with all causes."""
     return "\n".join([str(error), repr(error), *traceback.format_exception(error)])
 
 
@@ -72,7 +72,7 @@ def test_options_that_look_like_credentials_are_refused_by_name(key: str) -> Non
 @pytest.mark.parametrize(
     "endpoint", ["http://canaryuser:canarypass@canaryhost", "http://canaryhost/?x=canaryquery", "ftp://canaryhost", "canaryhost"]
 )
-def test_a_bad_endpoint_is_refused_without_its_value(endpoint: str) -> None:
+def test_an_invalid_endpoint_is_not_repeated(endpoint: str) -> None:
     with pytest.raises(ConfigError, match=r"option s3\.endpoint is not an address") as caught:
         it.open("s3://bucket/t", options={"s3.endpoint": endpoint})
     assert not any(canary in str(caught.value) + repr(caught.value) for canary in CANARIES)
@@ -80,7 +80,7 @@ def test_a_bad_endpoint_is_refused_without_its_value(endpoint: str) -> None:
 
 @pytest.mark.usefixtures("_canaries")
 def test_no_fault_shows_a_secret(proxy: FaultProxy, mini: Server) -> None:
-    """Every error of every verb, with every logger at its loudest."""
+    """Every error of every verb, with all loggers at the lowest level."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     root = logging.getLogger()
@@ -126,7 +126,7 @@ def test_a_config_and_a_table_do_not_show_the_endpoint(mini: Server) -> None:
 
 
 def cloud_canaries(kind: str, cloud: Cloud, proxy: FaultProxy, tmp_path: Path) -> tuple[dict[str, str], list[str]]:
-    """The environment of a store reached through the proxy, with every kind of credential its library looks for; and what must not show."""
+    """The environment for a store behind the proxy, with every credential its library uses, and the strings that must not appear."""
     if kind == "google":
         key = tmp_path / "canaryfile.json"
         key.write_text(

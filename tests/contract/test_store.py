@@ -1,4 +1,4 @@
-"""One contract for every store."""
+"""The guarantees of `Store`, tested for every implementation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indextables.errors import SplitCorrupted
 from indextables.storage import Store, StoreSpec, open_store
 
 
-def test_create_leaves_the_old_bytes_and_replace_does_not(store: Store) -> None:
+def test_create_keeps_the_old_bytes_and_replace_does_not(store: Store) -> None:
     assert store.create("log/a", b"1")
     assert not store.create("log/a", b"2")
     assert store.read("log/a") == b"1"
@@ -27,7 +27,7 @@ def test_create_leaves_the_old_bytes_and_replace_does_not(store: Store) -> None:
     assert store.read("log/empty") == b""
 
 
-def test_what_is_missing(store: Store) -> None:
+def test_missing_files(store: Store) -> None:
     for read in (lambda: store.read("no"), lambda: store.read_range("no", 0, 3), lambda: store.local_path("no", 3)):
         with pytest.raises(FileNotFoundError, match="no"):
             read()
@@ -45,7 +45,7 @@ def test_ranges(store: Store) -> None:
         assert store.read_range("x", start, end) == data[start:end]
 
 
-def test_listings_are_fresh_and_in_order(store: Store) -> None:
+def test_listings_are_current_and_ordered(store: Store) -> None:
     names = [f"log/{number:020d}.json" for number in (3, 1, 2, 10)]
     for number, name in enumerate(names):
         assert name not in [entry.path for entry in store.list("log")]
@@ -63,7 +63,7 @@ def test_listings_are_fresh_and_in_order(store: Store) -> None:
     assert [entry.path for entry in store.list("log")] == sorted(names[1:])
 
 
-def test_a_fresh_copy_has_the_bytes_of_the_store_whatever_is_cached(store: Store) -> None:
+def test_a_fresh_copy_bypasses_the_cache(store: Store) -> None:
     store.replace("splits/a.split", b"before")
     assert store.local_path("splits/a.split", 6).read_bytes() == b"before"
     store.replace("splits/a.split", b"after!")
@@ -74,7 +74,7 @@ def test_a_fresh_copy_has_the_bytes_of_the_store_whatever_is_cached(store: Store
         pass
 
 
-def test_uploads_move_and_local_paths_hold_the_bytes(store: Store, tmp_path: Path) -> None:
+def test_uploads_move_files_and_local_paths_have_their_bytes(store: Store, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"split" * 100)
     modified = store.upload(source, "d=1/splits/a.split")
@@ -91,8 +91,8 @@ def test_uploads_move_and_local_paths_hold_the_bytes(store: Store, tmp_path: Pat
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # how the libraries of Google and Azure send it
-def test_large_files_go_by_parts(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of the smallest size S3 takes; the length is no multiple of it, then is one."""
+def test_large_files_are_transferred_in_parts(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the smallest part size that S3 accepts; the length is first not a multiple of it, then is one."""
     monkeypatch.setattr(limits, "PART_BYTES", 5 * limits.MIB)
     for size in (11 * limits.MIB + 7, 10 * limits.MIB):
         data = bytes(bytearray(range(251)) * (size // 251 + 1))[:size]
@@ -121,7 +121,7 @@ def test_one_winner_among_threads(store: Store) -> None:
         assert store.read(f"log/{key}") == f"writer {won[0]}".encode()
 
 
-def test_specs_travel(spec: StoreSpec) -> None:
+def test_specs_can_be_pickled(spec: StoreSpec) -> None:
     again = pickle.loads(pickle.dumps(spec))
     assert again == spec
     assert open_store(again) is open_store(spec)

@@ -1,4 +1,4 @@
-"""Whole tables in every store, through every door."""
+"""Whole tables in every store, through every interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.s3 import Server, options
 from tests.support.tables import SCHEMA, FakeTime, ids, rows
 
 
-def test_a_table_lives_in_every_store(spec: StoreSpec) -> None:
+def test_a_table_in_every_store(spec: StoreSpec) -> None:
     settings = {"s3.endpoint": spec.endpoint, "s3.region": spec.region, "storage.singleWriter": str(spec.single_writer).lower()}
     place, time = str(spec.root), FakeTime()
     time.ms = _now_ms()
@@ -74,7 +74,7 @@ def test_the_terminal_and_another_name_of_the_scheme(
     assert main(["describe", mini.place()]) == 78
 
 
-def test_a_child_of_a_fork_uses_a_table_that_was_opened_before(mini: Server) -> None:
+def test_a_forked_child_uses_a_table_opened_before(mini: Server) -> None:
     place = mini.place()
     table = it.create(place, SCHEMA, options=mini.options)
     table.append(rows(0, 5))
@@ -92,7 +92,7 @@ def test_a_child_of_a_fork_uses_a_table_that_was_opened_before(mini: Server) -> 
 
 
 def test_requests_of_an_append_and_of_a_cold_open(proxy: FaultProxy, mini: Server) -> None:
-    """The store's own share of an operation: no request that only asks whether something is there."""
+    """The number of requests of an operation: none only asks whether something exists."""
     place, settings = mini.place(), options(proxy.url)
     table = it.create(place, SCHEMA, options=settings)
     table.append(rows(0, 5))
@@ -109,9 +109,9 @@ def test_requests_of_an_append_and_of_a_cold_open(proxy: FaultProxy, mini: Serve
     assert append["HEAD"] == append["DELETE"] == append["POST"] == 0
     assert append["LIST"] <= 2
     assert append["GET"] <= 1
-    # Three versions, and the pointer, which is not there yet.
+    # Three versions, and the pointer, which does not exist yet.
     assert opened == {"GET": 4, "HEAD": 0, "LIST": 1, "PUT": 0, "POST": 0, "DELETE": 0}
-    assert again == {**opened, "GET": 1}  # the newest version, which tells that the log is still the same
+    assert again == {**opened, "GET": 1}  # the newest version, which shows that the log is still the same
     proxy.clear()
     assert ids(it.open(place, options=settings)) == list(range(10))
     assert ids(it.open(place, options=settings)) == list(range(10))

@@ -1,7 +1,7 @@
-"""R5 on a real connection: what a store may do to any request of a verb, reads and listings too; R3's are those of the writes alone.
+"""R5 on a real connection: every request of a verb, reads and listings included, may fail. R3 covers the writes alone.
 
-A fault that strikes once is got over. One that stays is told as an error of ours, with the table as it was, or as CommitUnknown, and
-then nothing was cleaned up.
+A single fault is retried. A permanent one is reported as one of our errors and leaves the table unchanged, or as CommitUnknown, and then
+nothing was cleaned up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Round:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def run(self, place: str, timeout: str) -> str:
-        """How it ended, by what its caller is told."""
+        """Runs the verb; returns the outcome as its caller sees it."""
         settings = {**options(self.proxy.url, timeout), **FOR_ALL_AGES}
         try:
             report = self.operation.run(place, settings)
@@ -44,7 +44,7 @@ class Round:
         return "right" if getattr(report, "status", "success") == "success" else "partial"
 
     def clean(self) -> list[Request]:
-        """The requests of one that nothing befalls."""
+        """The requests of a run without faults."""
         place = self.bases.copy(self.operation.base)
         self.proxy.clear()
         assert self.run(place, "20s") == "right"
@@ -60,12 +60,12 @@ class Round:
         return outcome
 
     def strike_for_good(self, fault: str, number: int) -> str:
-        """All requests from this one on. A machine with much to do may not come that far in time, and is given more of it."""
+        """Every request fails from this one on. A busy machine may not get that far in time, and is given more."""
         outcomes = (self.one(fault, number, 10_000, timeout) for timeout in ("500ms", "3s", "20s"))
         return next(outcome for outcome in outcomes if outcome is not None)
 
     def one(self, fault: str, number: int, times: int, timeout: str) -> str | None:
-        """None: the fault struck nothing."""
+        """The outcome; None if the fault hit no request."""
         place = self.bases.copy(self.operation.base)
         self.proxy.clear()
         self.proxy.rule(fault, skip=number, times=times)
@@ -87,7 +87,7 @@ class Round:
         assert found in {"right": [after], "refused": [before]}.get(outcome, [before, after]), (case, found)
         if outcome == "right":
             assert self.count_splits(place) == self.splits, case
-        elif found == before:  # nothing stands in the way of the next attempt
+        elif found == before:  # the next attempt succeeds
             assert self.run(place, "20s") == "right", case
             assert state(place, self.bases.server) == after, case
 
@@ -116,7 +116,7 @@ def strike_all(name: str, proxy: FaultProxy, bases: Bases, *, all_faults: bool) 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_r5_a_fault_at_every_request_on_a_real_connection(name: str, proxy: FaultProxy, bases: Bases) -> None:
-    """One fault or another at each request, and a store that is away for good from each write on."""
+    """A fault at each request, and a store that stays unreachable from each write on."""
     strike_all(name, proxy, bases, all_faults=False)
 
 

@@ -1,4 +1,4 @@
-"""The cache of logs: what is kept, what is looked at again, and what must never be answered wrongly (CCH-01 … 07, OPT-01, OPT-03, C-36)."""
+"""The cache of logs: what is cached, what is read again, and that no answer is stale (CCH-01 … 07, OPT-01, OPT-03, C-36)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def store() -> MemoryStore:
     return made
 
 
-def test_opening_again_reads_only_what_tells_the_log_apart(store: MemoryStore) -> None:
+def test_reopening_reads_only_the_anchor(store: MemoryStore) -> None:
     assert paths(TransactionLog(store)) == ["f1", "f2", "f3", "f4", "f5"]
     store.reads.clear()
     again = TransactionLog(store)
@@ -82,7 +82,7 @@ def test_hit_rates(store: MemoryStore) -> None:
     assert TransactionLog(store, Reading(cache_ms=0)).cache_stats() == {}
 
 
-def test_staleness_is_asked_for(store: MemoryStore) -> None:
+def test_stale_listings_are_used_only_on_request(store: MemoryStore) -> None:
     time = FakeTime()
     log = TransactionLog(store, clock=time.clock())
     load_snapshot(log)
@@ -98,7 +98,7 @@ def test_staleness_is_asked_for(store: MemoryStore) -> None:
     assert load_snapshot(log, max_staleness_ms=5000).version == 7
 
 
-def test_nothing_lives_longer_than_its_time(store: MemoryStore) -> None:
+def test_entries_expire(store: MemoryStore) -> None:
     time = FakeTime()
     log = TransactionLog(store, Reading(cache_ms=1000), time.clock())
     load_snapshot(log)
@@ -112,14 +112,14 @@ def test_nothing_lives_longer_than_its_time(store: MemoryStore) -> None:
     assert load_snapshot(log, max_staleness_ms=10**9).version == 6
 
 
-def test_what_is_invalidated_is_read_again(store: MemoryStore) -> None:
+def test_invalidated_entries_are_read_again(store: MemoryStore) -> None:
     log = TransactionLog(store)
     for kind, reread in (("versions", 7), ("protocol", 1), ("metadata", 1), (None, 7)):
         load_snapshot(log)
         log.invalidate_cache(kind)
         store.reads.clear()
         load_snapshot(log)
-        # Without protocol or metadata the state is made anew, from versions that are still known.
+        # Without protocol or metadata the state is replayed, from versions that are still cached.
         assert len(store.reads) == reread, kind
     log.close()
     store.reads.clear()
@@ -129,8 +129,8 @@ def test_what_is_invalidated_is_read_again(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("versions", [0, 3, 5, 8])
 @pytest.mark.parametrize("use", ["new handle", "old handle", "old version"])
-def test_a_table_made_again_in_its_place_is_noticed(store: MemoryStore, versions: int, use: str) -> None:
-    """Every file of the new one has the size and time of the old one's: only the bytes differ."""
+def test_a_recreated_table_is_detected(store: MemoryStore, versions: int, use: str) -> None:
+    """Every file of the new table has the size and time of the old one: only the bytes differ."""
     log = TransactionLog(store)
     old = load_snapshot(log)
     create(store, "y")
@@ -144,14 +144,14 @@ def test_a_table_made_again_in_its_place_is_noticed(store: MemoryStore, versions
     assert load(log, found).files.paths() == [f"g{version}" for version in range(1, versions + 1)]
 
 
-def test_a_changed_file_makes_all_be_read_again(store: MemoryStore) -> None:
+def test_a_changed_file_invalidates_everything(store: MemoryStore) -> None:
     log = TransactionLog(store)
     load_snapshot(log)
     append(store, 2, "longer")
     assert "longer" in paths(log)
 
 
-def test_tables_of_the_api_made_again(tmp_path: Path) -> None:
+def test_recreated_tables_through_the_api(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=2)
     shutil.rmtree(tmp_path / "t")
     again = make(tmp_path / "t", appends=2, each=3)
@@ -160,7 +160,7 @@ def test_tables_of_the_api_made_again(tmp_path: Path) -> None:
     assert table.count() == 6
 
 
-def test_own_commits_are_seen_at_once_and_by_every_handle(tmp_path: Path) -> None:
+def test_own_commits_are_visible_to_every_handle_at_once(tmp_path: Path) -> None:
     first = make(tmp_path / "t", appends=1)
     second = it.open(tmp_path / "t")
     first.append(rows(100, 5))
@@ -171,8 +171,8 @@ def test_own_commits_are_seen_at_once_and_by_every_handle(tmp_path: Path) -> Non
         second.refresh(max_staleness=-1)
 
 
-def test_the_door_of_the_log(tmp_path: Path) -> None:
-    """`table.log` as interface.md has it (CCH-05, CCH-06)."""
+def test_the_public_log_interface(tmp_path: Path) -> None:
+    """The methods of `table.log` (CCH-05, CCH-06)."""
     table = make(tmp_path / "t", appends=2)
     log = it.open(tmp_path / "t").log
     assert set(log.cache_stats()) == RATES
@@ -192,8 +192,8 @@ def test_the_door_of_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
-def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int) -> None:
-    """However long the log is; and what it then knows of the whole log is as good as a listing of everything."""
+def test_a_refresh_lists_only_new_versions(store: MemoryStore, cache_ms: int) -> None:
+    """Whatever the length of the log; the combined listing equals a listing of everything."""
     most = opening.MAX_RECHECKED
     for version in range(6, most + 6):
         append(store, version, f"f{version}")
@@ -222,8 +222,8 @@ def test_a_refresh_lists_only_the_end(store: MemoryStore, cache_ms: int) -> None
 
 @pytest.mark.parametrize("cache_ms", [0, 300_000])
 @pytest.mark.parametrize("lost", [0, 2, 4])
-def test_an_open_handle_sees_a_version_go_missing(store: MemoryStore, cache_ms: int, lost: int) -> None:
-    """C-27: it holds what the version said, and goes on to nothing that a new reader could not see."""
+def test_an_open_handle_detects_a_missing_version(store: MemoryStore, cache_ms: int, lost: int) -> None:
+    """C-27: it still has the version's contents, but does not advance to anything that a new reader could not see."""
     log = TransactionLog(store, Reading(cache_ms=cache_ms))
     snapshot = load_snapshot(log)
     kept = store.files[names.version_path(lost)]
@@ -240,8 +240,8 @@ def test_an_open_handle_sees_a_version_go_missing(store: MemoryStore, cache_ms: 
     assert advance(log, snapshot).version == snapshot.version
 
 
-def test_versions_are_kept_only_beside_something_that_tells_the_log(store: MemoryStore) -> None:
-    """C-36: a table that was made again at once has files of the same size and time; no state was kept, only versions."""
+def test_versions_are_cached_only_with_an_anchor(store: MemoryStore) -> None:
+    """C-36: a table that was recreated at once has files of the same size and time; only versions were cached, no state."""
     store.files[names.checkpoint_path(3)] = b"broken"
     assert load_snapshot(TransactionLog(store)).warnings
     create(store, "z")
@@ -251,7 +251,7 @@ def test_versions_are_kept_only_beside_something_that_tells_the_log(store: Memor
     assert load_snapshot(TransactionLog(store), 0).metadata.id == "y"
 
 
-def test_switches(tmp_path: Path) -> None:
+def test_caching_can_be_disabled(tmp_path: Path) -> None:
     make(tmp_path / "t")
     on = TableContext.at(tmp_path / "t").log
     assert (on.reading.parallelism, on.reading.timeout_seconds, on.reading.cache_ms) == (4, 30, 300_000)
@@ -285,7 +285,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(cache.cache_of(stores[4].spec)._versions) <= 4
 
 
-def test_a_version_that_does_not_arrive_is_given_up(store: MemoryStore) -> None:
+def test_reading_a_version_times_out(store: MemoryStore) -> None:
     release = threading.Event()
     read = store.read
 
@@ -300,7 +300,7 @@ def test_a_version_that_does_not_arrive_is_given_up(store: MemoryStore) -> None:
     release.set()
 
 
-def test_threads_share_it(store: MemoryStore) -> None:
+def test_threads_share_the_cache(store: MemoryStore) -> None:
     wrong: list[object] = []
 
     def look() -> None:
@@ -331,7 +331,7 @@ def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
         assert pool.apply_async(_child, (str(tmp_path / "t"),)).get(60) == 2
 
 
-def test_the_clock_is_the_callers(tmp_path: Path) -> None:
+def test_the_caller_sets_the_clock(tmp_path: Path) -> None:
     time = FakeTime()
     context = TableContext.at(make(tmp_path / "t").path, None, time.clock())
     assert isinstance(context.log.clock, Clock)

@@ -1,4 +1,4 @@
-"""The bytes of log files: plain, gzip, Scala's prefix; damage and bombs (LOG-09, C-37)."""
+"""The bytes of log files: plain, gzip, the prefix of Scala writers; damage and decompression bombs (LOG-09, C-37)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TEXT = b'{"remove":{"path":"splits/a.split"}}\n' * 5
 
 
 @pytest.mark.parametrize("data", [TEXT, pack(TEXT, compress=True), b"\x01\x01" + pack(TEXT, compress=True)], ids=["plain", "gzip", "scala"])
-def test_compression_is_told_by_the_header(data: bytes) -> None:
+def test_compression_is_detected_by_the_header(data: bytes) -> None:
     assert unpack(data, "v") == TEXT
 
 
-def test_equal_texts_are_equal_bytes() -> None:
+def test_equal_texts_give_equal_bytes() -> None:
     assert pack(TEXT, compress=True) == pack(TEXT, compress=True)
     assert pack(TEXT, compress=False) == TEXT
 
 
-def test_several_members_are_read() -> None:
+def test_several_gzip_members_are_read() -> None:
     assert unpack(gzip.compress(TEXT) + gzip.compress(TEXT), "v") == TEXT * 2
 
 
-def test_every_flip_and_cut_of_a_version_file_is_noticed() -> None:
+def test_every_bit_flip_and_truncation_of_a_version_file_is_detected() -> None:
     data = pack(TEXT, compress=True)
     wrong = tried = 0
     for position in range(len(data)):

@@ -1,4 +1,4 @@
-"""Names in the log folder, and gaps (LOG-02, LOG-07, RD-06)."""
+"""File names in the log folder, and gaps between versions (LOG-02, LOG-07, RD-06)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_names_have_twenty_digits() -> None:
     assert checkpoint_path(42) == "_transaction_log/00000000000000000042.checkpoint.json"
 
 
-def test_listing_takes_only_full_names() -> None:
+def test_only_full_names_are_listed() -> None:
     good = ["00000000000000000000.json", "00000000000000000003.json", "00000000000000000003.checkpoint.json", "_last_checkpoint"]
     foreign = [
         ".00000000000000000001.json.crc",

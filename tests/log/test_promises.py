@@ -1,4 +1,4 @@
-"""What the seeds promise of the log, id by id, where no other test names it. Each is shown through the public door."""
+"""Rules of the log that no other test names, one by one, through the public interface."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.logs import SCHEMA_STRING, add, lines, log_folder, metadata, 
 from tests.support.tables import SCHEMA, ids, make, rows, tree
 
 
-def spelled(path: Path) -> list[dict[str, Any]]:
+def raw_lines(path: Path) -> list[dict[str, Any]]:
     data = path.read_bytes()
     text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     return [json.loads(line) for line in text.decode().splitlines()]
@@ -37,15 +37,15 @@ def foreign(path: Path, *versions: bytes) -> Path:
 
 
 def test_the_worked_sequence(tmp_path: Path) -> None:
-    """LOG-01, LOG-05, LOG-06, LOG-12, CKP-13: 0 is protocol and metadata, 1 the first adds, then a merge, a checkpoint, and on."""
+    """LOG-01, LOG-05, LOG-06, LOG-12, CKP-13: version 0 has protocol and metadata, 1 the first adds; then a merge and a checkpoint."""
     table = make(tmp_path / "t", appends=2, partition_by=[])
     table.merge_splits()
     log = tmp_path / "t" / "_transaction_log"
-    assert [next(iter(line)) for line in spelled(log / f"{0:020d}.json")] == ["protocol", "metaData"]
-    assert [next(iter(line)) for line in spelled(log / f"{1:020d}.json")] == ["commitInfo", "metaData", "add"], (
+    assert [next(iter(line)) for line in raw_lines(log / f"{0:020d}.json")] == ["protocol", "metaData"]
+    assert [next(iter(line)) for line in raw_lines(log / f"{1:020d}.json")] == ["commitInfo", "metaData", "add"], (
         "the first mapping comes along"
     )
-    assert [next(iter(line)) for line in spelled(log / f"{3:020d}.json")] == ["commitInfo", "remove", "remove", "add"], "LOG-10"
+    assert [next(iter(line)) for line in raw_lines(log / f"{3:020d}.json")] == ["commitInfo", "remove", "remove", "add"], "LOG-10"
     while table.version < 11:
         table.append(rows(100 + table.version, 1))
     assert TableContext.at(tmp_path / "t").log.look().bases == (10,)
@@ -53,8 +53,8 @@ def test_the_worked_sequence(tmp_path: Path) -> None:
     assert it.open(tmp_path / "t").count() == 28
 
 
-def test_a_version_is_written_once(tmp_path: Path) -> None:
-    """LOG-04, CON-01, CON-06: the second writer of a number gets nothing, and the old bytes stay."""
+def test_a_version_is_never_overwritten(tmp_path: Path) -> None:
+    """LOG-04, CON-01, CON-06: the second writer of a version fails, and the old bytes stay."""
     make(tmp_path / "t", appends=1)
     log = TableContext.at(tmp_path / "t").log
     before = tree(tmp_path / "t")
@@ -84,19 +84,19 @@ def test_a_missing_folder_has_no_versions(tmp_path: Path) -> None:
         "date=2024-01-01/part-00000-3f.split",
     ],
 )
-def test_every_layout_of_data_is_read(tmp_path: Path, path: str) -> None:
+def test_every_layout_of_paths_is_read(tmp_path: Path, path: str) -> None:
     """LOG-13, C-22: relative, or absolute below the table."""
     here = foreign(tmp_path / "t", lines(protocol(), metadata()), lines(add(path)), lines(add(f"{tmp_path}/t/x/{path}")))
     assert paths(it.open(here)) == sorted([path, f"x/{path}"])
 
 
-def test_creating(tmp_path: Path) -> None:
-    """INI-02, INI-04, INI-05, PRT-07, ACT-03: what version 0 says, and that a second creator does no damage."""
+def test_creating_a_table(tmp_path: Path) -> None:
+    """INI-02, INI-04, INI-05, PRT-07, ACT-03: the contents of version 0, and that a second creator does no damage."""
     with pytest.raises(it.SchemaMismatch, match="partition columns a, b not found in schema"):
         it.create(tmp_path / "t", SCHEMA, partition_by=["a", "date", "b"])
     assert not (tmp_path / "t").exists()
     make(tmp_path / "t")
-    first, second = spelled(tmp_path / "t" / "_transaction_log" / f"{0:020d}.json")
+    first, second = raw_lines(tmp_path / "t" / "_transaction_log" / f"{0:020d}.json")
     assert first["protocol"]["minReaderVersion"] == first["protocol"]["minWriterVersion"]
     said = second["metaData"]
     assert uuid.UUID(said["id"]).version == 4
@@ -110,8 +110,8 @@ def test_creating(tmp_path: Path) -> None:
     assert tree(tmp_path / "t") == before
 
 
-def test_every_field_of_every_action_survives(tmp_path: Path) -> None:
-    """ACT-01, ACT-02, ACT-05, ACT-06, ACT-07, ACT-08, ACT-09, ACT-10, ACT-13: written by hand, committed, read back as it was."""
+def test_every_field_of_every_action_round_trips(tmp_path: Path) -> None:
+    """ACT-01, ACT-02, ACT-05, ACT-06, ACT-07, ACT-08, ACT-09, ACT-10, ACT-13: committed as plain JSON, read back unchanged."""
     every = {
         "path": "a.split", "partitionValues": {}, "size": 5, "modificationTime": 7, "dataChange": True, "numRecords": 2,
         "stats": '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":9}}', "tags": {"k": "v"},
@@ -143,14 +143,14 @@ def test_every_field_of_every_action_survives(tmp_path: Path) -> None:
     assert read.files().column("num_records").to_pylist() == [2]
 
 
-def test_stats_as_a_json_text_are_no_obstacle(tmp_path: Path) -> None:
+def test_stats_as_json_text_are_accepted(tmp_path: Path) -> None:
     """ACT-15."""
     stats = json.dumps({"numRecords": 1, "minValues": {"id": 1}, "maxValues": {"id": 9}})
     here = foreign(tmp_path / "t", lines(protocol(), metadata()), lines(add("a.split", stats=stats)))
     assert it.open(here).files("id = 5").num_rows == 1
 
 
-def test_a_remove_is_logical(tmp_path: Path) -> None:
+def test_a_removed_file_stays_until_purge(tmp_path: Path) -> None:
     """ACT-11, LOG-14, CON-10: the file stays until purge, and every retained version can be rebuilt."""
     table = make(tmp_path / "t", appends=2, partition_by=[])
     splits = set((tmp_path / "t" / "splits").iterdir())
@@ -159,15 +159,15 @@ def test_a_remove_is_logical(tmp_path: Path) -> None:
     assert [it.open(tmp_path / "t", version).count() for version in range(4)] == [0, 10, 20, 3]
 
 
-def test_the_protocol_is_looked_at_before_anything_else(tmp_path: Path) -> None:
-    """PRT-02, PRT-03, PRT-04, ERR-06: no byte of data is touched, and none is there."""
+def test_the_protocol_is_checked_first(tmp_path: Path) -> None:
+    """PRT-02, PRT-03, PRT-04, ERR-06: no data is read, and there is none."""
     here = foreign(tmp_path / "t", lines(protocol(9, 9), metadata()), lines(add("missing.split")))
     with pytest.raises(it.ProtocolUnsupported, match="9") as caught:
         it.open(here)
     assert caught.value.exit_code == 78
 
 
-def test_the_message_of_a_lost_race_keeps_the_seeds_words(tmp_path: Path) -> None:
+def test_the_message_of_a_write_conflict(tmp_path: Path) -> None:
     """CON-02, CON-03, CON-04, ERR-03, A-08."""
     make(tmp_path / "t")
     context = TableContext.at(tmp_path / "t", {"transaction.retry.maxAttempts": "1"}, Clock(sleep=lambda _: None))
@@ -180,8 +180,8 @@ def test_the_message_of_a_lost_race_keeps_the_seeds_words(tmp_path: Path) -> Non
         transact(context.log, base, "append", lambda _: Draft(make_adds), config=context.config, clock=context.clock)
 
 
-def test_counters_never_go_back(tmp_path: Path) -> None:
-    """CON-05, CON-12: a handle that knows an old version commits after the newest."""
+def test_version_numbers_never_decrease(tmp_path: Path) -> None:
+    """CON-05, CON-12: a handle at an old version commits after the newest."""
     make(tmp_path / "t")
     old = it.open(tmp_path / "t")
     other = it.open(tmp_path / "t")
@@ -190,7 +190,7 @@ def test_counters_never_go_back(tmp_path: Path) -> None:
 
 
 def test_a_reader_keeps_its_version(tmp_path: Path) -> None:
-    """CON-07, RD-10: nothing of later commits shows in a handle until it is refreshed."""
+    """CON-07, RD-10: a handle shows no later commits until it is refreshed."""
     table = make(tmp_path / "t", appends=1)
     reader = it.open(tmp_path / "t")
     table.overwrite(rows(70, 2))
@@ -198,8 +198,8 @@ def test_a_reader_keeps_its_version(tmp_path: Path) -> None:
     assert ids(reader.refresh()) == [70, 71]
 
 
-def test_only_what_came_after_the_checkpoint_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """RD-02, RD-03, RD-04, RD-05, ERR-04: versions before it may be gone; a broken one is told, and the log read instead."""
+def test_only_versions_after_the_checkpoint_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """RD-02, RD-03, RD-04, RD-05, ERR-04: older versions may be deleted; a damaged checkpoint is logged and the log read instead."""
     table = make(tmp_path / "t", appends=3, partition_by=[], **{"state.format": "json"})
     table.checkpoint()
     table.append(rows(30, 5))
@@ -239,7 +239,7 @@ def test_a_missing_version_recovers_when_it_is_put_back(tmp_path: Path) -> None:
 
 
 def test_cache_rules(tmp_path: Path) -> None:
-    """CCH-02 … CCH-07, OPT-01, OPT-04, OBS-06: statistics, manual invalidation, switched off, closed and opened again."""
+    """CCH-02 … CCH-07, OPT-01, OPT-04, OBS-06: statistics, manual invalidation, disabling, closing and reopening."""
     table = make(tmp_path / "t", appends=3)
     it.open(tmp_path / "t")
     rates = table.log.cache_stats()
@@ -256,14 +256,14 @@ def test_cache_rules(tmp_path: Path) -> None:
         assert off.files().equals(table.files())
 
 
-def test_the_schema_of_a_foreign_table_is_sparks(tmp_path: Path) -> None:
+def test_minimal_metadata_of_a_foreign_table(tmp_path: Path) -> None:
     """ACT-03: metaData with only what Appendix A requires."""
     here = foreign(tmp_path / "t", lines(protocol(), {"metaData": {"id": "x", "schemaString": SCHEMA_STRING}}))
     assert it.open(here).schema == pa.schema([("id", pa.int64())])
 
 
-def test_initialise_twice_writes_once(tmp_path: Path) -> None:
-    """INI-03, A-08: the log's own initialise returns without writing where version 0 is; `it.create` says that there is a table."""
+def test_initialising_twice_writes_once(tmp_path: Path) -> None:
+    """INI-03, A-08: initialising a log that has version 0 writes nothing; `it.create` raises TableExists."""
     context = TableContext.at(tmp_path / "t")
     assert initialise(context, new_metadata(context, SCHEMA, [], {}))
     before = tree(tmp_path)

@@ -1,4 +1,4 @@
-"""What is refused, in which words, and at which place."""
+"""Errors of predicates: the message and the position."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REFUSED = [
     ("n = 5L", 4, "'5L' is not a number"),
     ("n = 1.2.3", 4, "'1.2.3' is not a number"),
     ("n = 1e99999999999999999999", 4, "is out of range"),
-    # what SQL has and a predicate does not
+    # SQL that predicates do not support
     ("lower(level) = 'a'", 0, "functions are not supported, found lower("),
     ("n + 1 = 2", 2, "found + 1; arithmetic is not supported"),
     ("n + x = 2", 2, "unexpected '+': arithmetic is not supported"),
@@ -108,7 +108,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "position", "message"), REFUSED, ids=[text[:40] or "empty" for text, _, _ in REFUSED])
-def test_refuses_with_the_place_and_the_reason(text: str, position: int, message: str) -> None:
+def test_errors_state_position_and_reason(text: str, position: int, message: str) -> None:
     with pytest.raises(InvalidPredicate) as caught:
         parse_predicate(text, SCHEMA)
     assert message in str(caught.value)
@@ -117,7 +117,7 @@ def test_refuses_with_the_place_and_the_reason(text: str, position: int, message
     assert len(str(caught.value)) < 300
 
 
-def test_columns_that_are_not_allowed_are_named_with_the_purpose() -> None:
+def test_disallowed_columns_are_named_with_the_purpose() -> None:
     with pytest.raises(InvalidPredicate, match="column 'n' cannot be used in overwrite; usable: day, level"):
         parse_predicate("day = '2024-01-01' AND n = 1", SCHEMA, allowed=["level", "day"], purpose="overwrite")
     with pytest.raises(InvalidPredicate, match="cannot be used in this predicate; usable: none"):
@@ -144,7 +144,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", [5, b"ok", ["ok"]])
-def test_what_is_no_text_is_no_predicate(text: Any) -> None:
+def test_a_predicate_must_be_a_text(text: Any) -> None:
     with pytest.raises(InvalidPredicate, match="a predicate is a text, not "):
         parse_predicate(text, SCHEMA)
 

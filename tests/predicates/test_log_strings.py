@@ -1,4 +1,4 @@
-"""Keys of the log's spellings: a text has one exactly where `decode_value` reads it, and keys compare as the values do."""
+"""Keys of strings of the log: exactly the strings that `decode_value` accepts have one, and keys compare as the values do."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_keys_are_ranks_of_values(name: str, data: st.DataObject) -> None:
             assert (key < other_key) == (order_key(value) < order_key(other)), (value, other)
 
 
-def test_every_strange_text_is_read_as_one_by_one() -> None:
-    """All at once, so that one which is no date after all takes the others to the slow way, where nothing else changes."""
+def test_unusual_strings_are_parsed_as_decode_value_does() -> None:
+    """Parsed together, so that one string that only looks like a date sends all of them to the slow path, with the same result."""
     asked = 0
     for field in SCHEMA:
         if pa.types.is_string(field.type):
@@ -60,7 +60,7 @@ def test_every_strange_text_is_read_as_one_by_one() -> None:
     assert asked == 10 * (len(STRANGE) + 1)
 
 
-def test_texts_that_repeat_are_kept_once() -> None:
+def test_repeated_strings_are_stored_once() -> None:
     often = keys_of(pa.array(["b", "a", None, "b"] * 100), pa.string())
     seldom = keys_of(pa.array([str(n) for n in range(400)]), pa.string())
     assert isinstance(often, Texts)
@@ -73,7 +73,7 @@ def test_texts_that_repeat_are_kept_once() -> None:
     assert often.above("b", or_equal=True).tolist() == [True, False, False, True] * 100
 
 
-def test_dates_are_lifted_to_their_midnight() -> None:
+def test_dates_compare_with_timestamps_as_midnight() -> None:
     days = keys_of(pa.array(["1969-12-31", "0001-01-01", "9999-12-31"]), pa.date32())
     midnights = keys_of(pa.array(["1969-12-31T00:00:00", "0001-01-01", "9999-12-31 00:00:00Z"]), UTC_TIMESTAMP)
     found = lifted(days, pa.date32(), UTC_TIMESTAMP)

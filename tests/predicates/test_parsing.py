@@ -1,4 +1,4 @@
-"""Parsing: every text is a predicate as a whole, or is refused at the first place where it stops being one."""
+"""Parsing: every text is a predicate, or is refused at the first position where it is not."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def refusal(text: str) -> InvalidPredicate | None:
     return None
 
 
-def test_any_text_is_a_predicate_or_refused_at_a_place(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    """6,000 random texts, of the words of SQL or of predicates only; nothing is logged or printed."""
+def test_any_text_is_a_predicate_or_refused_with_a_position(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    """6,000 random texts of words of SQL or of predicates; nothing is logged or printed."""
     seed = random_seed()
     draw = random.Random(seed)
     capfd.readouterr()  # drop the line with the seed
@@ -69,8 +69,8 @@ def test_any_text_is_a_predicate_or_refused_at_a_place(caplog: pytest.LogCapture
     assert capfd.readouterr() == ("", "")
 
 
-def test_no_text_takes_much_of_the_stack() -> None:
-    """However deep it is nested, and whatever is repeated."""
+def test_parsing_uses_little_stack() -> None:
+    """Whatever the nesting depth and whatever is repeated."""
     seed = random_seed()
     draw = random.Random(seed)
     repeated = [
@@ -86,7 +86,7 @@ def test_no_text_takes_much_of_the_stack() -> None:
     repeated += [[draw.choice([*OURS, "NOT", "BETWEEN", "IN ("]) for _ in range(draw.randrange(1, 6))] for _ in range(2_000)]
     valid = ["ok" + " AND NOT ok" * 5_000, "n = 1" + " OR n = 1 AND ok" * 3_000, "NOT " * PREDICATE_DEPTH + "ok"]
     valid += ["(" * PREDICATE_DEPTH + "ok" + ")" * PREDICATE_DEPTH, "(ok AND " * PREDICATE_DEPTH + "ok" + ")" * PREDICATE_DEPTH]
-    bound("ok AND (NOT n IN (1))")  # what is imported and cached at first is so now
+    bound("ok AND (NOT n IN (1))")  # imports and caches are warm after this
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 100)
     try:
@@ -164,7 +164,7 @@ def test_no_text_takes_much_of_the_stack() -> None:
         ("n ıs NULL", 2, "ıs"),
     ],
 )
-def test_other_sql_is_refused_where_it_stands(text: str, position: int, named: str) -> None:
+def test_other_sql_is_refused_at_its_position(text: str, position: int, named: str) -> None:
     error = refusal(text)
     assert error is not None
     assert (error.position, named in str(error)) == (position, True), str(error)
@@ -177,7 +177,7 @@ def test_the_first_of_several_errors_is_reported() -> None:
     assert "there is no column 'lvl'" in str(error)
 
 
-def test_words_that_are_sqls_but_no_predicates_are_names() -> None:
+def test_sql_keywords_without_a_meaning_in_predicates_are_names() -> None:
     names = ["case", "if", "any", "select", "interval", "symmetric", "at", "values", "json", "end", "left", "row"]
     for name in names:
         assert bound(f"{name} = 1 AND {name.upper()} BETWEEN {name} AND {name}") == bound(
@@ -185,7 +185,7 @@ def test_words_that_are_sqls_but_no_predicates_are_names() -> None:
         )
 
 
-def test_strings_and_numbers_are_as_written() -> None:
+def test_strings_and_numbers_keep_their_value() -> None:
     text = "".join(chr(n) for n in (*range(0xD800), *range(0xE000, 0xFFFF), *range(0x1F000, 0x1F700)) if chr(n) != "'")
     assert bound(f"s = '{text}'''") == Compare("=", "s", text + "'")
     assert bound(r"s = '\n\'") == Compare("=", "s", r"\n" + "\\")
@@ -196,14 +196,14 @@ def test_strings_and_numbers_are_as_written() -> None:
     assert error.position == 4 + 3 + 50 + 5
 
 
-def test_and_binds_tighter_than_or_and_not_tighter_than_both() -> None:
+def test_operator_precedence() -> None:
     ok, one = Flag("ok"), Compare("=", "n", 1)
     assert bound("ok OR ok AND n = 1 OR NOT ok AND NOT NOT n = 1") == Or((ok, And((ok, one)), And((Not(ok), Not(Not(one))))))
     assert bound("(ok OR ok) AND (n = 1 AND ok)") == And((Or((ok, ok)), And((one, ok))))
     assert bound("ok\u3000aNd\x1cok") == And((ok, ok))
 
 
-def test_every_white_space_separates_words() -> None:
+def test_any_whitespace_separates_words() -> None:
     spaces = [chr(n) for n in range(0x3001) if chr(n).isspace()]
     assert len(spaces) > 20
     for space in spaces:
@@ -227,7 +227,7 @@ def test_every_white_space_separates_words() -> None:
         ("ok) AND nosuch", 2, "expected AND, OR or the end, found )"),
     ],
 )
-def test_the_message_says_what_was_expected_and_found(text: str, position: int, message: str) -> None:
+def test_messages_state_what_was_expected_and_found(text: str, position: int, message: str) -> None:
     error = refusal(text)
     assert error is not None
     assert (error.position, str(error).partition(" (at")[0].splitlines()[0]) == (position, message)

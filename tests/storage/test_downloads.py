@@ -1,4 +1,4 @@
-"""The cache of remote splits: whole or not there, bounded, the least recently used go first."""
+"""The cache of remote splits: complete files only, bounded, least recently used evicted first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def writing(data: bytes, calls: list[str]) -> object:
     return fetch
 
 
-def test_fetched_once_and_told_apart_by_place_and_size(tmp_path: Path) -> None:
+def test_a_file_is_fetched_once_per_location_and_size(tmp_path: Path) -> None:
     calls: list[str] = []
     here, there = Downloads(tmp_path, "here"), Downloads(tmp_path, "there")
     first = here.get("a.split", 3, writing(b"abc", calls))
@@ -40,7 +40,7 @@ def test_fetched_once_and_told_apart_by_place_and_size(tmp_path: Path) -> None:
     assert (calls, first.read_bytes(), first.stat().st_mtime_ns) == (["a.split"] * 2, b"abc", changed)
 
 
-def test_what_is_not_whole_is_not_there(tmp_path: Path) -> None:
+def test_an_incomplete_file_is_not_cached(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, "x")
     with pytest.raises(SplitCorrupted, match="has 2 bytes and the log says 3"):
         downloads.get("a", 3, writing(b"ab", []))
@@ -50,7 +50,7 @@ def test_what_is_not_whole_is_not_there(tmp_path: Path) -> None:
     assert downloads.get("a", 3, writing(b"abc", [])).read_bytes() == b"abc"
 
 
-def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_files_are_evicted_first(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, "x", max_bytes=250)
     now = time.time()
     files = {}
@@ -67,8 +67,8 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert not stray.exists()
 
 
-def test_many_processes_and_threads_fetch_the_same(tmp_path: Path) -> None:
-    """Whoever asks gets a whole file, also while others fetch it or drop it; nothing is left half."""
+def test_processes_and_threads_may_fetch_the_same_file(tmp_path: Path) -> None:
+    """Every reader gets a complete file, even while others fetch or evict it; no partial file is left."""
     data = random.Random(random_seed()).randbytes(300_000)
     source = tmp_path / "source"
     source.write_bytes(data)
@@ -110,7 +110,7 @@ def test_partial_files(tmp_path: Path) -> None:
     again = downloads.partial("a.split", len(data), 190_000, read)
     assert again is not None
     assert (again.inode, os.pread(again.descriptor, 4096, 8192)) == (file.inode, data[8192:12_288])
-    # It counts with what it takes on the disk, goes with the others, and still serves who has it open.
+    # It counts with its allocated size, is evicted like the others, and still works for readers that have it open.
     os.utime(file.local, (0, 0))
     small = downloads.get("b.split", 50_000, writing(b"b" * 50_000, []))
     assert file.local.exists()
@@ -119,7 +119,7 @@ def test_partial_files(tmp_path: Path) -> None:
     assert small.exists()  # young
     file.write(0, memoryview(b"still"))
     assert os.pread(again.descriptor, 5, 0) == b"still"
-    # Once all of it is here there is no other.
+    # Once the whole file is cached, the partial one is deleted.
     sparse = downloads.partial("a.split", len(data), 190_000, read)
     assert sparse is not None
     downloads.get("a.split", len(data), writing(data, []))
@@ -127,7 +127,7 @@ def test_partial_files(tmp_path: Path) -> None:
     assert downloads.partial("a.split", len(data), 190_000, read) is None
 
 
-def test_a_partial_file_that_grows_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_growing_partial_file_evicts_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CACHE_CHECK_BYTES", 50_000)
     downloads = Downloads(tmp_path, "x", max_bytes=100_000)
     old = downloads.get("old", 40_000, writing(b"x" * 40_000, []))
@@ -159,9 +159,9 @@ def test_a_partial_file_that_cannot_be_cached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("most", "all_kept"), [("1M", False), ("1G", True)])
-def test_the_size_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, all_kept: bool) -> None:
-    """Issue 6.5; rows are read all the same."""
-    monkeypatch.setattr(limits, "CACHE_GRACE_SECONDS", -60)  # else what was just used stays
+def test_the_cache_size_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, all_kept: bool) -> None:
+    """Rows are read whatever the cache size."""
+    monkeypatch.setattr(limits, "CACHE_GRACE_SECONDS", -60)  # otherwise files used just now stay
     monkeypatch.setenv("INDEXTABLES_CACHE_MAX_SIZE", "2G")
     place = f"memory://{uuid.uuid4().hex}"
     table = it.create(place, pa.schema([("x", pa.binary())]), options={"cache.maxSize": most})

@@ -1,4 +1,4 @@
-"""What the errors of each store's library mean. The classes are shaped as theirs are, so that none of them need be installed."""
+"""Classification of the errors of each store's library. The classes imitate those libraries, so that none has to be installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HttpError(Exception):
 
 
 class TransferEncodingError(Exception):
-    """aiohttp's, of an answer that was cut: the code is not the store's."""
+    """aiohttp's error for a truncated answer; its code is not the store's."""
 
     code = 400
 
@@ -43,7 +43,7 @@ class DefaultCredentialsError(Exception):
 
 
 def behind(error: BaseException, cause: BaseException) -> BaseException:
-    """As adlfs raises what it translates: from within the handler of the other."""
+    """`error` raised while `cause` is handled, as adlfs does."""
     error.__context__ = cause
     return error
 
@@ -80,15 +80,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("error", "kind", "words"), CASES)
-def test_what_an_error_means(error: BaseException, kind: FaultKind, words: str) -> None:
+def test_errors_are_classified(error: BaseException, kind: FaultKind, words: str) -> None:
     fault = fault_of(error)
     assert fault.kind is kind
     assert words in fault.sentence
     assert "canary" not in fault.sentence
 
 
-def test_libraries_are_silent_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
-    """R19: their warnings name addresses."""
+def test_client_libraries_are_silent_unless_enabled(caplog: pytest.LogCaptureFixture) -> None:
+    """R19: their warnings contain addresses."""
     asked, other = logging.getLogger("canary.asked"), logging.getLogger("canary.other")
     asked.setLevel(logging.DEBUG)
     silence_loggers(["canary.asked", "canary.other"])

@@ -22,7 +22,7 @@ def race(root: str, keys: int, writer: int) -> list[int]:
 
 
 def test_one_winner_per_key(tmp_path: Path) -> None:
-    """R1, as far as the road goes: 8 processes race for 100 keys."""
+    """R1: 8 processes race for 100 keys."""
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         wins = pool.starmap(race, [(str(tmp_path), 100, writer) for writer in range(8)])
     assert sorted(key for won in wins for key in won) == list(range(100))
@@ -32,7 +32,7 @@ def test_one_winner_per_key(tmp_path: Path) -> None:
     assert {entry.path for entry in store.list("log")} == {f"log/{key}" for key in range(100)}
 
 
-def test_create_leaves_the_old_bytes(tmp_path: Path) -> None:
+def test_create_keeps_the_old_bytes(tmp_path: Path) -> None:
     store = LocalStore(TableRoot(str(tmp_path)))
     assert store.create("a/b", b"1")
     assert not store.create("a/b", b"2")
@@ -42,7 +42,7 @@ def test_create_leaves_the_old_bytes(tmp_path: Path) -> None:
     assert [entry.path for entry in store.list("")] == ["a/b"]
 
 
-def test_upload_moves_also_across_file_systems(tmp_path: Path) -> None:
+def test_upload_moves_files_across_file_systems(tmp_path: Path) -> None:
     store = LocalStore(TableRoot(str(tmp_path / "table")))
     near = tmp_path / "near"
     near.write_bytes(b"near")
@@ -57,7 +57,7 @@ def test_upload_moves_also_across_file_systems(tmp_path: Path) -> None:
     assert {entry.path for entry in store.list("x")} == {"x/near", "x/far"}
 
 
-def test_links_are_neither_listed_nor_followed(tmp_path: Path) -> None:
+def test_symbolic_links_are_neither_listed_nor_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("s")
@@ -74,8 +74,8 @@ def test_links_are_neither_listed_nor_followed(tmp_path: Path) -> None:
     assert store.local_path("real", 1) == table / "real"
 
 
-def test_new_folders_are_synced_as_the_files_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file whose folder is lost with the machine would be an acknowledged commit that is gone."""
+def test_new_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a crash lost the folder of a file, an acknowledged commit would be lost."""
     synced: set[str] = set()
     real = os.fsync
 
@@ -98,7 +98,7 @@ def test_new_folders_are_synced_as_the_files_in_them(tmp_path: Path, monkeypatch
     assert {str(folder) for folder in made} <= synced
 
 
-def test_missing_and_forbidden(tmp_path: Path) -> None:
+def test_missing_and_forbidden_files(tmp_path: Path) -> None:
     store = LocalStore(TableRoot(str(tmp_path)))
     with pytest.raises(FileNotFoundError):
         store.read("nothing")
@@ -109,7 +109,7 @@ def test_missing_and_forbidden(tmp_path: Path) -> None:
         store.create("file/below", b"x")
 
 
-def test_listings_after_a_name_go_into_folders(tmp_path: Path) -> None:
+def test_listings_after_a_name_include_folders(tmp_path: Path) -> None:
     store = LocalStore(TableRoot(str(tmp_path)))
     names = ["log/1.json", "log/2.json", "log/2/x", "log/2/y", "log/state-3/a", "log/state-3/b/c", "log/state-4"]
     for name in names:
@@ -120,8 +120,8 @@ def test_listings_after_a_name_go_into_folders(tmp_path: Path) -> None:
         assert [entry.path for entry in store.list("log", after)] == [name for name in found if name > after], after
 
 
-def test_what_will_never_work_is_refused(tmp_path: Path) -> None:
-    """Exit code 78 and not 75: trying again changes nothing."""
+def test_permanent_errors_are_not_retryable(tmp_path: Path) -> None:
+    """Exit code 78, not 75: a retry will not help."""
     (tmp_path / "file").write_text("x")
     for root in (tmp_path / "file", tmp_path / ("n" * 300)):
         with pytest.raises(StorageRefused) as caught:
@@ -130,7 +130,7 @@ def test_what_will_never_work_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
-def test_a_file_system_without_hard_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def link(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -140,7 +140,7 @@ def test_a_file_system_without_hard_links_is_told(tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fsync(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -161,8 +161,8 @@ def in_a_child(work: Callable[[], None]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_locks_that_a_thread_held_do_not_stop_a_fork() -> None:
-    """A fork copies the lock and not the thread that would let it go."""
+def test_locks_held_by_a_thread_do_not_block_a_forked_child() -> None:
+    """A fork copies the lock but not the thread that would release it."""
     store = open_store(StoreSpec.of(TableRoot.parse("memory://fork/t"), Config.of()))
     store.create("a", b"1")
 

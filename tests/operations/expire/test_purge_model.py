@@ -241,6 +241,6 @@ def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkp
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(21600)
 def test_r10_for_long(tmp_path: Path) -> None:
     rounds(tmp_path, 50_000, SEED + 1_000_000, steps=60)  # the number of histories that R10 requires

@@ -124,7 +124,8 @@ def test_the_tables_file_and_the_dag_form_have_the_options_of_the_maintenance(tm
 
 def test_the_data_source_has_the_options_of_a_write() -> None:
     job = {one.name_in(Interface.JOB) for one in verbs.Write.options(Interface.JOB)}
-    assert set(WRITING) - {"target_split_size"} == job - {"source", "format", "mode"}
+    only_in_spark = {"target_split_size", "partition_overwrite_mode"}
+    assert set(WRITING) - only_in_spark == job - {"source", "format", "mode"}
 
 
 def test_defaults_that_a_table_can_set_name_a_key() -> None:

@@ -17,7 +17,7 @@ from indextables.state.checkpoints import any_format as formats
 from indextables.state.checkpoints.contents import Format
 from indextables.table.loading import load
 from indextables.table.opening import load_snapshot
-from tests.support.checkpoints import LATER, OPTIONS, begin, commit, log_of, told, write_checkpoint
+from tests.support.checkpoints import LATER, OPTIONS, begin, commit, log_of, snapshot_content, write_checkpoint
 from tests.support.loading import read_all
 from tests.support.logs import add, remove, skip
 from tests.support.memory_store import MemoryStore
@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
     """R8: 7 kinds of damage to every file. The answer is the same; with a truncated log it may be an error instead."""
     whole = checkpointed(kind)
     first, last = log_of(whole).listing().bases
-    expected = told(read_all(log_of(whole)))
+    expected = snapshot_content(read_all(log_of(whole)))
     older_files = base_files(whole, first)
     cases = refused = 0
     for (number, path), how, truncation in product(enumerate(base_files(whole, last)), DAMAGES, ("nothing", "before the first", "all")):
@@ -82,7 +82,7 @@ def test_a_damaged_checkpoint_never_changes_an_answer(kind: Format) -> None:
         cases += 1
         if truncation != "all":
             snapshot = read_all(log_of(store))
-            assert told(snapshot) == expected, (path, how, truncation)
+            assert snapshot_content(snapshot) == expected, (path, how, truncation)
             assert snapshot.checkpoint == first, (path, how, truncation)
             continue
         with pytest.raises(LogCorrupted, match=r"does not reach back to a valid base|is missing"):
@@ -107,7 +107,7 @@ def test_the_next_checkpoint_replaces_a_damaged_one(kind: Format) -> None:
         for number in range(version + 1):
             store.delete(names.version_path(number))
         found = read_all(log_of(store))
-        assert (found.checkpoint, told(found)) == (version, told(read_all(log_of(whole))))
+        assert (found.checkpoint, snapshot_content(found)) == (version, snapshot_content(read_all(log_of(whole))))
         repaired += 1
     assert repaired == len(base_files(whole, version)) * len(damages)
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # A program that purges does not load the search: each family of verbs is a package of its own, entered through what it exports.
 FAMILIES = "indextables.operations"
-# The interfaces are entered module by module, so that nobody pays for pyspark or Airflow before using it. Only these are entered.
+# The interfaces are entered module by module, so that pyspark and Airflow load only when used. Only these may be imported.
 ENTRY_MODULES = {
     "indextables.airflow": {"factory"},
     "indextables.cli": {"display", "main"},

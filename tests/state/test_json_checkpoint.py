@@ -29,7 +29,7 @@ from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.options import StateOptions
 from indextables.table.loading import totals
 from indextables.table.opening import load_snapshot
-from tests.support.checkpoints import LATER, begin, commit, log_of, told, write_checkpoint
+from tests.support.checkpoints import LATER, begin, commit, log_of, snapshot_content, write_checkpoint
 from tests.support.loading import read_all
 from tests.support.logs import add, metadata, paths, protocol, skip
 from tests.support.memory_store import MemoryStore
@@ -67,11 +67,11 @@ def test_any_number_of_batches_gives_a_valid_checkpoint(files: int) -> None:
     store = table(max(files, 1)) if files else MemoryStore()
     if not files:
         begin(store)
-    expected = told(read_all(log_of(store)))
+    expected = snapshot_content(read_all(log_of(store)))
     write_checkpoint(store, Format.JSON)
     store.delete(names.version_path(0))
     store.delete(names.version_path(1))
-    assert told(read_all(log_of(store))) == expected
+    assert snapshot_content(read_all(log_of(store))) == expected
 
 
 def test_parts_above_the_threshold(tmp_path: Path) -> None:

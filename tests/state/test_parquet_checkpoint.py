@@ -19,7 +19,7 @@ from indextables.log import names
 from indextables.state.checkpoints import any_format as formats
 from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.seal import sealed
-from tests.support.checkpoints import begin, commit, log_of, told, write_checkpoint
+from tests.support.checkpoints import begin, commit, log_of, snapshot_content, write_checkpoint
 from tests.support.loading import loaded, read_all
 from tests.support.logs import SCHEMA_STRING, add, log_folder, metadata, paths, protocol
 from tests.support.memory_store import MemoryStore
@@ -100,7 +100,7 @@ def test_parts_by_size(compression: str) -> None:
     store = MemoryStore()
     begin(store)
     commit(store, 1, *(add(f"f{number}", stats="x" * number) for number in range(40)))
-    expected = told(read_all(log_of(store)))
+    expected = snapshot_content(read_all(log_of(store)))
     write_checkpoint(store, Format.PARQUET, **{"checkpoint.maxFileSize": 3000, "checkpoint.compression": compression})
     described = json.loads(store.files[names.parquet_metadata_path(1)])
     parts = [path for path in store.files if path.endswith(".parquet")]
@@ -108,7 +108,7 @@ def test_parts_by_size(compression: str) -> None:
     assert len(parts) >= 2
     assert json.loads(store.files[names.pointer_path()])["parts"] == len(parts)
     store.delete(names.version_path(1))
-    assert told(read_all(log_of(store))) == expected
+    assert snapshot_content(read_all(log_of(store))) == expected
 
 
 @pytest.mark.parametrize("most", [16_000, 40_000, 200_000])

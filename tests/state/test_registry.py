@@ -86,8 +86,8 @@ def test_different_mappings_have_different_hashes(one: str, other: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "NaN", '{"a":NaN}', "\ud800"])
 def test_invalid_json_has_no_hash_and_is_not_replaced(text: str) -> None:
     assert schema_hash(text) is None
-    told, refers = deduplicated([one_add("a", text)], Metadata(id="x", schema_string="{}"))
-    assert (told, refers) == ([one_add("a", text)], False)
+    added, refers = deduplicated([one_add("a", text)], Metadata(id="x", schema_string="{}"))
+    assert (added, refers) == ([one_add("a", text)], False)
 
 
 def one_add(path: str, text: str | None, ref: str | None = None) -> Add:

@@ -96,7 +96,7 @@ def begin(store: MemoryStore) -> None:
     commit(store, 0, protocol(), metadata())
 
 
-def told(snapshot: LoadedSnapshot) -> dict[str, Any]:
+def snapshot_content(snapshot: LoadedSnapshot) -> dict[str, Any]:
     """The full content of a snapshot. Doc mappings are replaced by their hash, since a checkpoint may replace a text by a reference."""
     adds = [msgspec.to_builtins(found) for found in snapshot.adds()]
     for found in adds:

@@ -11,7 +11,7 @@ import pytest
 from indextables.actions import edit, segments
 from indextables.log import names
 from indextables.state.checkpoints.contents import Format
-from tests.support.checkpoints import EVERY_FORMAT, begin, commit, log_of, random_actions, told, write_checkpoint
+from tests.support.checkpoints import EVERY_FORMAT, begin, commit, log_of, random_actions, snapshot_content, write_checkpoint
 from tests.support.loading import read_all
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import random_seed
@@ -57,7 +57,9 @@ def test_checkpoint_and_tail_equal_the_log(kind: Format, small: bool, monkeypatc
         log, plain = log_of(store), log_of(alone(store))
         for version in log.listing().versions:
             found = read_all(log, version)
-            assert unordered(told(found), kind) == unordered(told(read_all(plain, version)), kind), f"seed {seed}, version {version}"
+            assert unordered(snapshot_content(found), kind) == unordered(snapshot_content(read_all(plain, version)), kind), (
+                f"seed {seed}, version {version}"
+            )
             compared += 1
             based += found.checkpoint is not None
     print(f"R7, {kind}: {compared} snapshots of {TABLES} tables, {based} from a checkpoint, seeds from {first}")

@@ -59,12 +59,12 @@ def test_a_commit_that_fails_names_its_splits(tmp_path: Path, failure: Exception
     options = {"transaction.retry.maxAttempts": "2", "transaction.retry.baseDelayMs": "1"}
     table = make(tmp_path / "t", appends=2)
     before = splits(tmp_path / "t")
-    with intercepting(tmp_path / "t", no_commit(failure)), pytest.raises(raised, match=words) as told:
+    with intercepting(tmp_path / "t", no_commit(failure)), pytest.raises(raised, match=words) as caught:
         it.open(tmp_path / "t", options=options).append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert len(left) == 2
-    assert all(repr(path) in str(told.value) for path in left)
-    assert type(told.value) is raised, "the type of the error does not change, so that callers can decide to retry"
+    assert all(repr(path) in str(caught.value) for path in left)
+    assert type(caught.value) is raised, "the type of the error does not change, so that callers can decide to retry"
     check_that_purge_deletes(tmp_path / "t", left)
     assert ids(table) == list(range(20))
 
@@ -81,11 +81,11 @@ def test_a_store_that_fails_between_two_splits(tmp_path: Path) -> None:
             done.append(call.path)
         return perform()
 
-    with intercepting(tmp_path / "t", full), pytest.raises(it.StorageError, match="no space left") as told:
+    with intercepting(tmp_path / "t", full), pytest.raises(it.StorageError, match="no space left") as caught:
         it.open(tmp_path / "t").append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert left == set(done)
-    assert f"1 split is not in any version and left to purge: {done[0]!r}" in str(told.value)
+    assert f"1 split is not in any version and left to purge: {done[0]!r}" in str(caught.value)
     check_that_purge_deletes(tmp_path / "t", left)
     assert (table.refresh().version, ids(table)) == (1, list(range(10)))
 
@@ -106,9 +106,9 @@ def test_an_attempt_whose_txn_was_committed_meanwhile_names_its_splits(tmp_path:
 
 def test_an_interrupted_write_logs_its_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make(tmp_path / "t", appends=1)
-    with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as told:
+    with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as caught:
         it.open(tmp_path / "t").append(rows(100, 4))
-    assert told.value.__notes__[0].startswith("2 splits are not in any version and left to purge: ")
+    assert caught.value.__notes__[0].startswith("2 splits are not in any version and left to purge: ")
     assert caplog.records[-1].event == "splits_left"
 
 

@@ -221,6 +221,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "level", ["merge-splits", "{t}", "--where", "level = 'x'"]),
     (2, "'soon'", ["purge", "{t}", "--older-than", "soon"]),
     (2, "purge.retentionCheckEnabled=false", ["purge", "{t}", "--older-than", "23h"]),
+    (1, "embedded null byte", ["create", "{new}", "--schema", "\0"]),
     (2, "--schema and --like cannot be combined", ["create", "{new}", "--schema", "x", "--like", "y"]),
     (2, "data.xyz", ["append", "{t}", "{tmp}/data.xyz"]),
     (1, "no file", ["append", "{t}", "{tmp}/nosuch.parquet"]),

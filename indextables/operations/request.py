@@ -58,14 +58,15 @@ def _check_names(name: str, value: Any) -> None:
         raise InvalidArgument(f"{name} {value!r} is not a list of column names")
 
 
-def integer(minimum: int, maximum: int = 2**31 - 1) -> ValueType:
+def integer(minimum: int, maximum: int | None = 2**31 - 1) -> ValueType:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             raise InvalidArgument(f"{name} {value!r} is not a whole number of at least {minimum}")
-        if value > maximum:
+        if maximum is not None and value > maximum:
             raise InvalidArgument(f"{name} {value!r} is more than {maximum}")
 
-    return ValueType("N", check, int, form={"type": "integer", "minimum": minimum, "maximum": maximum})
+    bounds = {"minimum": minimum} if maximum is None else {"minimum": minimum, "maximum": maximum}
+    return ValueType("N", check, int, form={"type": "integer", **bounds})
 
 
 def choice(*words: str) -> ValueType:

@@ -285,9 +285,9 @@ class Search(Request):
     query: str = option(QUERY, 'Such as "connection AND refused" or "message:(timeout OR refused)".', required=True, is_positional=True)
     columns: Sequence[str] | None = option(COLUMNS, "Only these columns.")
     where: str | None = option(PREDICATE, _WHERE)
-    limit: int = option(integer(1), "Maximum number of rows.", 10)
+    limit: int = option(integer(1, None), "Maximum number of rows.", 10)
     order_by: str | None = option(COLUMN, 'Order by this column instead of the score; "ts desc" for descending order.')
-    offset: int = option(integer(0), "Number of rows to skip.", 0)
+    offset: int = option(integer(0, None), "Number of rows to skip.", 0)
     snippets: Sequence[str] | None = option(COLUMNS, "Show the best passage of these columns with the matching words marked.")
 
 

@@ -48,7 +48,7 @@ def schema_file(path: str) -> pa.Schema:
     """Reads a Spark schema in JSON, as in the log and from `df.schema.json()`."""
     try:
         text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not text, or a path with a null byte
         why = error.strerror if isinstance(error, OSError) else error
         raise SourceUnreadable(f"{path!r} cannot be read: {why}; --schema takes a file with Spark's JSON (df.schema.json())") from error
     try:

@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 
 from indextables.cli.main import main
+from indextables.cli.verbs import VERBS as TERMINAL_VERBS
 from tests.support.seeds import random_seed
 from tests.support.tables import make, rows
 
 EXAMPLES = 2000
 CODES = {0, 1, 2, 75, 78}
-VERBS = (
-    *("create", "append", "overwrite", "files", "history", "changes", "describe", "search", "scan", "count", "aggregate", "explain"),
-    *("merge-splits", "checkpoint", "purge", "drop-partitions", "truncate-history", "repair", "doctor", "health", "verify", "config"),
-    *("sql", "log", "drop"),
-)
+VERBS = [verb.name for verb in TERMINAL_VERBS]
 VALUES = (
     *("", " ", "-", "--", "0", "-1", "1", "999999999999999999999", "1e9", "nan", "7d", "1x", "100M", "9e99G", "true", "id", "text"),
     *("id = 1", "id = ", "id = 1 OR", "nope = 1", "date = '2026-01-05'", "((((", "')--", "a AND b", "a AND", "text:(", "*", "id:[1 TO 2]"),

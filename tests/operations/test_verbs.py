@@ -14,7 +14,7 @@ from indextables.airflow.factory import build
 from indextables.airflow.tables import load, maintain_options
 from indextables.cli.arguments import parse
 from indextables.cli.verbs import VERBS
-from indextables.commands.parse import parse_command
+from indextables.commands.parse import is_command, parse_command
 from indextables.config import KEYS
 from indextables.errors import InvalidArgument
 from indextables.operations import verbs
@@ -100,6 +100,7 @@ def test_a_command_line_without_options_is_the_request_with_its_defaults(request
 
 @pytest.mark.parametrize("request_type", [one for one in REQUESTS if Interface.SQL in one.interfaces], ids=lambda one: one.__name__)
 def test_sql_has_a_clause_for_each_option(request_type: type[Request]) -> None:
+    assert is_command(COMMANDS[request_type]), "Spark passes a text that is no command of ours to its own SQL"
     request = parse_command(COMMANDS[request_type]).request
     assert isinstance(request, request_type)
     set_by_clauses = {one.name for one in request_type.all_options() if getattr(request, one.name) != one.default}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+HOUR_MS = 3_600_000
 UNKNOWN_MS = 2**62  # stands for an unknown time: later than any other, so that the file is never taken for old
 
 

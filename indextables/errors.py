@@ -2,9 +2,10 @@
 
 IndexTablesError
 ├── InvalidArgument         a value given by the caller is malformed (size, duration, limit, column …)
-│   ├── InvalidPredicate    `where` does not parse, or names a column that is unknown or not allowed
-│   ├── InvalidQuery        `query` does not parse, or names an unknown field
-│   └── InvalidCommand      a SQL command does not parse, or is not supported
+│   └── PointedError        a text given by the caller is malformed, at a position if known
+│       ├── InvalidPredicate    `where` does not parse, or names a column that is unknown or not allowed
+│       ├── InvalidQuery        `query` does not parse, or names an unknown field
+│       └── InvalidCommand      a SQL command does not parse, or is not supported
 ├── ConfigError             an option key is unknown, or its value is invalid
 ├── TableNotFound           there is no table at that path
 ├── TableExists             there is already a table at that path

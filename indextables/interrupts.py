@@ -104,12 +104,12 @@ def defer_interrupts() -> Iterator[list[int]]:
         if isinstance(handler, _Handler):
             handler.was_called = bool(waiting)
     if waiting:
-        with after_commit(committed[-1] if committed else None):
+        with naming_commit(committed[-1] if committed else None):
             handler(signal.SIGINT, waiting[0])
 
 
 @contextmanager
-def after_commit(version: int | None) -> Iterator[None]:
+def naming_commit(version: int | None) -> Iterator[None]:
     """Turns an interrupt of the block into InterruptedAfterCommit, which names the version that was committed before, if any."""
     try:
         yield

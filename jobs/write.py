@@ -29,17 +29,17 @@ def run(request: Write, context: TableContext, session: LazySession) -> Report:
     if known is not None:
         prepared = prepare_write(request, context, known=known)
         if prepared.is_done:
-            return commit_write(prepared, [])[0]
+            return commit_write(prepared, [])[0]  # commits nothing: reports no_action with the version of the first attempt
     source = check_source(request.source or "")
 
-    from indextables.spark.distributed import run
+    from indextables.spark.distributed import write_prepared
     from indextables.spark.schema import arrow_schema, nullable
 
     frame = open_frame(session(), source, format_of(source, request.format), known.schema if known else None)
     schema = nullable(arrow_schema(frame.schema))
     prepared = prepare_write(request, context, schema, known=known, table_options=context.config.options)
     with readable(source):
-        return run(frame, prepared)
+        return write_prepared(frame, prepared)
 
 
 JOB = Job(Write, run)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from indextables.airflow.command import plain_text, public_key, scalar
+from indextables.airflow.command import checked_option_key, plain_text, scalar
 from indextables.config import checked_options, parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.limits import PATH_CHARACTERS
@@ -168,15 +168,6 @@ def between(low: int, high: int) -> Callable[[Any], int]:
     return check
 
 
-def one_of(*words: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise Problem(f"{value!r} is not one of {', '.join(words)}")
-        return value
-
-    return check
-
-
 def columns(value: Any) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(column, str) and column for column in value):
         raise Problem(f"{value!r} is not a list of column names")
@@ -205,7 +196,7 @@ def spark_conf(value: Any) -> dict[str, str]:
 
 
 def options(value: Any) -> dict[str, str]:
-    given = {public_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
+    given = {checked_option_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
     checked_options(given)  # reports unknown or bad options before a job starts
     return given
 

@@ -13,11 +13,16 @@ from urllib.parse import unquote
 
 from indextables.config import is_secret
 from indextables.errors import ConfigError, InvalidArgument
+from indextables.operations.request import FLAG, Interface
+from indextables.operations.verbs import MAINTENANCE, Health, Write
 from indextables.paths import check_no_user
 
 Value = str | int | float | bool | Sequence[str] | None
 
-FLAGS = frozenset({"dry-run"})  # arguments without a value
+_JOBS = (Write, *MAINTENANCE, Health)
+FLAGS = frozenset(  # arguments without a value
+    one.flag(Interface.JOB).removeprefix("--") for verb in _JOBS for one in verb.options(Interface.JOB) if one.type is FLAG
+)
 _RESERVED = frozenset({"table", "report", "option"})  # set by `job_arguments` itself
 _JOB = re.compile(r"[a-z][a-z0-9_]*")
 _ARGUMENT = re.compile(r"[a-z][a-z0-9-]*")
@@ -52,7 +57,7 @@ def plain_text(name: str, value: str) -> str:
     return value
 
 
-def public_key(key: str) -> str:
+def checked_option_key(key: str) -> str:
     """`key` if it is a well-formed option key that does not name a credential."""
     if not isinstance(key, str) or not _OPTION.fullmatch(key):
         raise ConfigError(f"option {key!r} is not a key such as merge.targetSize")
@@ -61,7 +66,7 @@ def public_key(key: str) -> str:
     return key
 
 
-def public_settings(conf: Mapping[str, object]) -> None:
+def refuse_secret_settings(conf: Mapping[str, object]) -> None:
     """ConfigError for a Spark setting that names or contains a credential, since Airflow logs the command line with its `--conf`."""
     for key, value in conf.items():
         if is_secret(key):
@@ -96,7 +101,7 @@ def job_arguments(
     for name, value in arguments.items():
         argv += _argument(name, value)
     for key, option in options.items():
-        argv.append(f"--option={public_key(key)}={plain_text(key, scalar(option))}")
+        argv.append(f"--option={checked_option_key(key)}={plain_text(key, scalar(option))}")
     return [*argv, f"--report={report}"]
 
 

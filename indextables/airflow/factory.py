@@ -91,8 +91,8 @@ def _maintain_dag(table: Table) -> DAG:
     dag = _dag(table, "maintain", schedule=[table_asset(table)], doc_md=texts.maintain_doc(table), params=_maintain_params(table))
     # none_failed: a step that was skipped because there was nothing to do does not stop the next one, a failed step does.
     first, *others = MAINTENANCE
-    steps = [_task(dag, table, verb.verb(), _arguments(verb), trigger_rule="none_failed") for verb in others]
-    chain(_task(dag, table, first.verb(), _arguments(first)), *steps)
+    steps = [_task(dag, table, verb.verb_name(), _arguments(verb), trigger_rule="none_failed") for verb in others]
+    chain(_task(dag, table, first.verb_name(), _arguments(first)), *steps)
     return dag
 
 
@@ -160,7 +160,7 @@ def _arguments(verb: type[Request]) -> dict[str, Value]:
 def _maintain_params(table: Table) -> dict[str, Param]:
     """A field for each option of the steps; all of them share one `dry_run`."""
     params = {
-        option.name: _param(option, table.maintain.get(option.name), verb.verb())
+        option.name: _param(option, table.maintain.get(option.name), verb.verb_name())
         for verb in MAINTENANCE
         for option in verb.options(Interface.AIRFLOW)
         if option.type is not FLAG

@@ -16,15 +16,17 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from indextables.airflow.command import Value, job_arguments, job_name, public_settings
+from indextables.airflow.command import Value, job_arguments, job_name, refuse_secret_settings
 from indextables.airflow.hook import JobSubmitHook
+from indextables.airflow.tables import resolved
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
+from indextables.operations.report import Status
 
 NEVER_WORKS = frozenset({2, 78})  # usage and configuration: a retry would fail in the same way
 REPORT_BYTES = 64 * 1024 * 1024
 PLAN_ENTRIES = 1000  # entries of a dry run's plan that go into the XCom; the task log has all of them
-_STATUSES = frozenset({"success", "no_action", "partial", "failed"})
+_STATUSES = frozenset(Status)
 _DEFAULT_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
@@ -80,7 +82,7 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         with tempfile.TemporaryDirectory(prefix="indextables-") as folder:
             self._report = Path(folder) / "report.json"
             try:
-                public_settings(self.conf or {})
+                refuse_secret_settings(self.conf or {})
                 self.application_args = job_arguments(*self._absolute(), self.options, self._report)
             except IndexTablesError as error:
                 raise AirflowFailException(f"{self.job}: {error}") from None
@@ -139,8 +141,8 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         arguments = dict(self.arguments)
         source = arguments.get("source")
         if isinstance(source, str) and source:
-            arguments["source"] = _resolve(self.base_dir, source)
-        return (_resolve(self.base_dir, self.table) if self.table else self.table), arguments
+            arguments["source"] = resolved(self.base_dir, source)
+        return (resolved(self.base_dir, self.table) if self.table else self.table), arguments
 
     def _failure(self, error: AirflowException) -> AirflowException:
         process = self._hook._submit_sp if self._hook else None
@@ -208,7 +210,3 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         for process_left in remaining:
             with contextlib.suppress(psutil.Error):
                 process_left.kill()
-
-
-def _resolve(base: str, path: str) -> str:
-    return path if "://" in path else str(Path(base) / path)

@@ -171,7 +171,7 @@ def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table |
     fields.report_unknown()
     if problems:
         return None, problems
-    return Table(name, _resolve(root, path), root, description, *common, write, maintain, conn_id, conf, options), []
+    return Table(name, resolved(root, path), root, description, *common, write, maintain, conn_id, conf, options), []
 
 
 def _with_defaults(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,5 +236,6 @@ def _spark(value: Any, place: str, problems: list[str]) -> tuple[str, dict[str, 
     return conn_id, conf
 
 
-def _resolve(root: Path, path: str) -> str:
-    return path if "://" in path else str(root / path)
+def resolved(root: str | Path, path: str) -> str:
+    """An address as it is, and a path below the root unless it is absolute."""
+    return path if "://" in path else str(Path(root) / path)

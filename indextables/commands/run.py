@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.commands import results
 from indextables.commands.model import Command
 from indextables.commands.parse import parse_command
@@ -26,8 +28,6 @@ from indextables.operations.merge import merge_splits
 from indextables.operations.repair import repair
 from indextables.state import Format, read_pointer
 from indextables.table import TableContext
-
-_MIB = 1024 * 1024
 
 
 def sql(text: str, options: Mapping[str, Any] | None = None) -> pa.Table:
@@ -78,8 +78,8 @@ class Runner:
             # After a partial purge the number found is not known: only the files deleted were counted.
             "orphaned_files_found": None if command_status(report) == "PARTIAL_SUCCESS" else counts["files_deleted"],
             "orphaned_files_deleted": done["files_deleted"],
-            "size_mb_deleted": done["bytes_deleted"] / _MIB,
-            "retention_hours": parse_duration(request.older_than) // 3_600_000,
+            "size_mb_deleted": done["bytes_deleted"] / limits.MIB,
+            "retention_hours": parse_duration(request.older_than) // HOUR_MS,
             "tx_log_files_deleted": done["versions_deleted"] + done["checkpoints_deleted"],
             "expired_states_found": counts["states_deleted"],
             "expired_states_deleted": done["states_deleted"],

@@ -29,7 +29,7 @@ CHUNK = 64  # maximum number of versions per task: starting a task costs as much
 class Reading:
     """Settings for reading logs."""
 
-    parallelism: int = 4
+    parallelism: int = 4  # version files read in parallel
     timeout_seconds: float = 30
     cache_ms: int = 300_000  # time to live of cached contents; 0: no cache
     manifests: int = 8  # manifests read in parallel
@@ -46,7 +46,7 @@ class Reading:
             manifests=int(config.get("state.read.parallelism")) if optimized else 1,
         )
 
-    def from_store(self) -> Reading:
+    def uncached(self) -> Reading:
         """The same settings without any cache, so that damage in the store is found."""
         return replace(self, cache_ms=0, decoded_manifests=False)
 
@@ -64,9 +64,9 @@ class TransactionLog:
         self.generation: int | None = None  # of the cache at the last listing; None: not listed yet, so the cache is not used
         self._confirmed: tuple[names.LogListing, Anchor] | None = None  # an anchor that was found unchanged, and at which listing
 
-    def from_store(self) -> TransactionLog:
+    def uncached(self) -> TransactionLog:
         """The same log, read from the store without any cache."""
-        return TransactionLog(self.store, self.reading.from_store(), self.clock)
+        return TransactionLog(self.store, self.reading.uncached(), self.clock)
 
     def listing(self, max_staleness_ms: int = 0, version: int | None = None) -> names.LogListing:
         """A fresh listing, or this process's last one if it is not older than `max_staleness_ms`. A missing folder is an empty listing.
@@ -93,7 +93,7 @@ class TransactionLog:
         return listing
 
     @property
-    def is_new(self) -> bool:
+    def has_no_listing(self) -> bool:
         """Whether this process has no cached listing of the log."""
         cache = self.cache()
         return cache is None or cache.last_listing is None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.errors import StorageError, StorageRefused
 from indextables.log import TransactionLog
+from indextables.logs import logger
 from indextables.operations.executor import Executor, in_many_threads
 from indextables.state import Deletion, FileKind, Inventory
 from indextables.storage import StoreSpec, open_store
@@ -16,7 +16,6 @@ from indextables.table import TableContext
 
 PAUSE_SECONDS = 0.1  # before the first retry; doubled for each further one
 RETRY_SECONDS = 10  # no retry starts after this time
-logger = logging.getLogger("indextables")
 
 
 @dataclass(frozen=True, slots=True)

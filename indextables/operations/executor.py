@@ -62,7 +62,7 @@ class Workload:
     spark_from: int = 1  # minimum number of items for Spark; fewer are processed in threads
 
 
-IN_THREADS = Workload(in_threads)
+THREADS_ONLY = Workload(in_threads)
 DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # threads delete 5,000 files before Spark has started
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -23,14 +23,14 @@ class Report:
     status: Status
     table: str
     base_version: int | None
-    version: int | None  # the version committed, if any
+    version: int | None  # the version committed, or for a repeated txn the version of the first attempt, if known; None: none
     dry_run: bool
     started_at: str
     duration_ms: int
     metrics: Mapping[str, int]
     warnings: Sequence[str] = ()
     error: str | None = None
-    plan: Sequence[Mapping[str, Any]] | None = field(default=None)  # the planned steps of a dry run
+    plan: Sequence[Mapping[str, Any]] | None = None  # the planned steps of a dry run
     health: Mapping[str, Any] | None = None  # the health document, in reports of the health job
 
     def to_dict(self) -> dict[str, Any]:

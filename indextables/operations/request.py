@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 from indextables import limits
 from indextables.config import DURATION_PATTERN, SIZE_PATTERN, default_of, parse_duration, parse_size
 from indextables.errors import InvalidArgument
-from indextables.operations.executor import IN_THREADS, Workload
+from indextables.operations.executor import THREADS_ONLY, Workload
 
 
 class Interface(Flag):
@@ -25,7 +25,6 @@ class Interface(Flag):
     JOB = auto()
     SQL = auto()
     AIRFLOW = auto()
-    COMMAND_LINES = TERMINAL | JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class ValueType:
 
 def _check_size(name: str, value: Any) -> None:
     if parse_size(value) < limits.TARGET_SIZE_FLOOR:
-        raise InvalidArgument(f"{name} {value!r} is below the minimum of 1M")
+        raise InvalidArgument(f"{name} {value!r} is below the minimum of {limits.TARGET_SIZE_FLOOR // limits.MIB}M")
 
 
 def _check_duration(name: str, value: Any) -> None:
@@ -132,7 +131,7 @@ class Request:
     """
 
     interfaces: ClassVar[Interface] = Interface.PYTHON | Interface.TERMINAL
-    workload: ClassVar[Workload] = IN_THREADS  # how the work is distributed, the same for every interface
+    workload: ClassVar[Workload] = THREADS_ONLY  # how the work is distributed, the same for every interface
 
     def __post_init__(self) -> None:
         for one in self.all_options():
@@ -143,7 +142,7 @@ class Request:
                 one.type.check(one.name, value)
 
     @classmethod
-    def verb(cls) -> str:
+    def verb_name(cls) -> str:
         """The name in reports and jobs, such as `merge_splits`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 

@@ -35,7 +35,7 @@ from indextables.operations.request import (
 _PYTHON, _TERMINAL, _JOB, _SQL, _AIRFLOW = Interface.PYTHON, Interface.TERMINAL, Interface.JOB, Interface.SQL, Interface.AIRFLOW
 _EVERYWHERE = _PYTHON | _TERMINAL | _JOB | _SQL | _AIRFLOW
 _CSV = "A csv file must begin with a header of comma-separated column names; numbers, times, empty or repeated cells are not names."
-_FORMAT = choice("csv", "json", "jsonl", "parquet")  # json is jsonl
+_FORMAT = choice("csv", "json", "jsonl", "parquet")  # json and jsonl are the same: JSON Lines
 _WHERE = "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\"."
 
 

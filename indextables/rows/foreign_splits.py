@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from pathlib import Path
 
 from indextables.actions import Add
 from indextables.config import Config
 from indextables.errors import StorageError
+from indextables.logs import logger
 from indextables.paths import is_our_split
-from indextables.splits import DocMapping, UpstreamTable, fingerprint, fitting, is_upstream_split, translate
+from indextables.splits import DocMapping, UpstreamTable, fingerprint, is_upstream_split, translate, without_misfits
 from indextables.storage import Downloads, cache_folder
 from indextables.table import Snapshot, TableContext
-
-_LOG = logging.getLogger("indextables")
 
 
 def is_upstream(add: Add) -> bool:
@@ -29,8 +27,8 @@ def is_upstream(add: Add) -> bool:
 
 def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
     """The properties of the table that a translation needs; `config` must include the table's configuration."""
-    config = fitting(config, snapshot.schema, snapshot.partition_columns)
-    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
+    config = without_misfits(config, snapshot.schema, snapshot.partition_columns)
+    mapping = DocMapping.of_config(config, snapshot.schema, snapshot.partition_columns)
     return UpstreamTable(
         snapshot.schema,
         snapshot.partition_columns,
@@ -40,7 +38,7 @@ def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
     )
 
 
-def native_split_path(context: TableContext, version: int, add: Add, path: Path) -> Path:
+def path_in_our_format(context: TableContext, version: int, add: Add, path: Path) -> Path:
     """The split in our format: the file itself, or its translation, which is cached on this machine."""
     if not is_upstream(add) or not is_upstream_split(path):
         return path
@@ -66,7 +64,7 @@ def _warn(root: str, folder: Path) -> None:
     """Warns once for each table, which may have thousands of such splits."""
     if root not in _warned:
         _warned.add(root)
-        _LOG.warning(
+        logger.warning(
             "the table at %s has splits of another program, which are translated into the cache %s; "
             "merge_splits with storage.takeOver=true replaces them in the table",
             root,

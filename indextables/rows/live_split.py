@@ -4,7 +4,7 @@ Four decisions are made here, each in one function:
 
 - locating the file, completely or partially, in our format: `LiveSplit.find` for reading, `LiveSplit.source_file` for a merge;
 - comparing the number of rows with the log: `LiveSplit.rows_of`;
-- selecting rows: `_counting`, and `LiveSplit.known_rows` for their number. Currently every row of a live split is selected unless the
+- selecting rows: `_selection`, and `LiveSplit.known_rows` for their number. Currently every row of a live split is selected unless the
   reader passes a predicate, because the log removes only whole splits;
 - converting a split to the schema of the snapshot: `LiveRows._in_snapshot_schema`. Currently both schemas have the same columns.
 
@@ -29,7 +29,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
-from indextables.rows.foreign_splits import is_upstream, native_split_path
+from indextables.rows.foreign_splits import is_upstream, path_in_our_format
 from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, UpstreamTable, is_upstream_split, open_split, translate
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
@@ -55,11 +55,11 @@ class LiveSplit:
 
     @property
     def known_rows(self) -> int | None:
-        """The number of selected rows, if the log records it."""
+        """The number of rows that count, if the log records it; no predicate is applied."""
         return self.add.num_records
 
     def num_rows(self, context: TableContext) -> int:
-        """The number of selected rows. Opens the split only if the log does not record it."""
+        """The number of rows that count; no predicate is applied. Opens the split only if the log does not record it."""
         known = self.known_rows
         return self.open(context).num_rows if known is None else known
 
@@ -91,7 +91,7 @@ class LiveSplit:
             path = context.store.local_path(add.path, add.size)
         except FileNotFoundError:
             raise self.missing(context) from None
-        return native_split_path(context, self.version, add, path)
+        return path_in_our_format(context, self.version, add, path)
 
     def source_file(self, store: Store, table: UpstreamTable, target: Path) -> Path:
         """The complete split as a file in our format: the table's own file, or a file at or next to `target` that the caller deletes.
@@ -150,7 +150,7 @@ class LiveRows:
         """The rows that match, in order, in the batches of the file; skips batches without matching rows."""
         needed = _needed(columns, predicate)
         for batch in self._reader.batches(needed):
-            rows, _ = _counted(self._in_snapshot_schema(batch, needed), predicate)
+            rows, _ = _selected(self._in_snapshot_schema(batch, needed), predicate)
             if rows.num_rows:
                 yield rows if len(needed) == len(columns) else rows.select(columns)
 
@@ -158,12 +158,12 @@ class LiveRows:
         """Like `batches`, in tables of many batches; a table may be empty."""
         needed = _needed(columns, predicate)
         for piece in _collected(self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed)):
-            yield _counted(piece, predicate)[0].select(columns)
+            yield _selected(piece, predicate)[0].select(columns)
 
     def count(self, predicate: Predicate) -> int:
         """The number of rows that match. Reads only the predicate's columns."""
         names = sorted(predicate.columns)
-        masks = (_counting(self._in_snapshot_schema(batch, names), predicate) for batch in self._reader.batches(names))
+        masks = (_selection(self._in_snapshot_schema(batch, names), predicate) for batch in self._reader.batches(names))
         return sum(pc.sum(mask).as_py() or 0 for mask in masks)
 
     def hits(
@@ -175,7 +175,7 @@ class LiveRows:
         needed = _needed(columns, predicate)
         for start in range(0, len(order), chunk_rows):
             part = order[start : start + chunk_rows]
-            rows, mask = _counted(self.take(numbers[part], needed), predicate)
+            rows, mask = _selected(self.take(numbers[part], needed), predicate)
             yield rows.select(columns), scores[part] if mask is None else scores[part][np.asarray(mask, dtype=bool)]
 
     def take(self, numbers: RowNumbers, columns: Sequence[str]) -> pa.Table:
@@ -184,7 +184,7 @@ class LiveRows:
 
     def matching(self, numbers: RowNumbers, predicate: Predicate) -> npt.NDArray[np.bool_]:
         """Which of the rows with these numbers match."""
-        return np.asarray(_counting(self.take(numbers, sorted(predicate.columns)), predicate), dtype=bool)
+        return np.asarray(_selection(self.take(numbers, sorted(predicate.columns)), predicate), dtype=bool)
 
     def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
         """The number of rows that match the query, and statistics of these columns over them; None if the index cannot compute them.
@@ -203,14 +203,14 @@ class LiveRows:
             raise SchemaMismatch(f"split {self.split.add.path!r} has other column types than the table: {cause}") from cause
 
 
-def _counting(rows: pa.RecordBatch | pa.Table, predicate: Predicate | None) -> Any:
+def _selection(rows: pa.RecordBatch | pa.Table, predicate: Predicate | None) -> Any:
     """A mask of the selected rows, or None for all of them. No other function selects rows."""
     return None if predicate is None else predicate.mask(rows)
 
 
-def _counted(rows: _Rows, predicate: Predicate | None) -> tuple[_Rows, Any]:
+def _selected(rows: _Rows, predicate: Predicate | None) -> tuple[_Rows, Any]:
     """The selected rows, and the mask used."""
-    mask = _counting(rows, predicate)
+    mask = _selection(rows, predicate)
     return (rows, None) if mask is None else (rows.filter(mask), mask)
 
 

@@ -28,7 +28,7 @@ PartitionKey = tuple[Scalar | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class SplitTask:
-    """All that a place with rows needs to know; picklable."""
+    """The settings that a process needs to turn rows into splits of a table; picklable."""
 
     store: StoreSpec
     schema: pa.Schema

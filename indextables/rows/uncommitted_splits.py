@@ -5,16 +5,15 @@ Deleting them immediately is not safe: a commit whose response was lost may cont
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from indextables.errors import CommitUnknown, IndexTablesError
 from indextables.interrupts import InterruptedAfterCommit
+from indextables.logs import logger
 from indextables.storage import Store
 
 SHOWN = 10
-logger = logging.getLogger("indextables")
 
 
 def describe_uncommitted(paths: Collection[str]) -> str:

@@ -42,13 +42,14 @@ def write(
     """
     request = Write(mode=mode, where=replace_where, partition_by=partition_by, create=True, **txn_options(txn))
     prepared = prepare_write(request, TableContext.at(path, options), nullable(arrow_schema(df.schema)), table_options=options)
-    return run(df, sized(prepared, split_size(target_split_size)))
+    return write_prepared(df, sized(prepared, split_size(target_split_size)))
 
 
-def run(df: DataFrame, prepared: PreparedWrite) -> Report:
-    started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
+def write_prepared(df: DataFrame, prepared: PreparedWrite) -> Report:
+    """Writes the frame's rows as splits on Spark's executors and commits them; the failure of a task names the splits it left."""
+    report_of = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
-        return commit_write(prepared, [], started)[0]
+        return commit_write(prepared, [], report_of)[0]  # commits nothing: reports no_action with the version of the first attempt
     prepared = overwriting(prepared, df.sparkSession.conf.get(OVERWRITE_MODE, "static"))
     store = prepared.context.store
     try:
@@ -57,9 +58,9 @@ def run(df: DataFrame, prepared: PreparedWrite) -> Report:
         if left := find_uncommitted(store, prepared.task.mark):
             add_to_error(error, describe_uncommitted(left))
         raise
-    # A Connect session runs no tasks but those of frames.
+    # Runs merge-on-write after the commit. A Connect session runs no tasks but those of frames.
     executor = in_threads if is_remote() else SparkExecutor(lambda: df.sparkSession, MergeSplits.workload)
-    report, _ = commit_write(prepared, adds, started, executor)
+    report, _ = commit_write(prepared, adds, report_of, executor)
     left = [] if is_clean else find_uncommitted(store, prepared.task.mark, [add.path for add in adds])
     return replace(report, warnings=[*report.warnings, describe_uncommitted(left)]) if left else report
 

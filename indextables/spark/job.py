@@ -41,7 +41,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return self.verb.verb()
+        return self.verb.verb_name()
 
 
 class _Parser(argparse.ArgumentParser):

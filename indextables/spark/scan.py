@@ -14,7 +14,7 @@ from indextables.operations.search import SCORE, check_columns
 from indextables.predicates import Predicate
 from indextables.rows import LiveRows, LiveSplit
 from indextables.spark.options import SourceOptions
-from indextables.splits import DocMapping, ParsedQuery, fitting, parse_query
+from indextables.splits import ParsedQuery
 from indextables.storage import StoreSpec
 from indextables.table import Snapshot, TableContext
 
@@ -71,14 +71,6 @@ def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
     """The schema of a query that does not set one itself; a search adds `_score`."""
     names = check_columns(snapshot.schema, options.columns)
     return pa.schema([*(snapshot.schema.field(name) for name in names), *([_SCORE_FIELD] if options.query is not None else [])])
-
-
-def bound_query(context: TableContext, snapshot: Snapshot, query: str | None) -> ParsedQuery | None:
-    if query is None:
-        return None
-    config = fitting(context.config, snapshot.schema, snapshot.partition_columns)
-    mapping = DocMapping.for_table(snapshot.schema, snapshot.partition_columns, config.typemap(), config.tokenizers())
-    return parse_query(query, snapshot.schema, mapping)
 
 
 def check_given_schema(given: pa.Schema, snapshot: Snapshot, *, scored: bool) -> None:

@@ -13,7 +13,6 @@ are planned without the session's settings, but tasks have them as local propert
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,19 +25,19 @@ from pyspark.sql.types import StructType
 
 from indextables.actions import Add
 from indextables.errors import ConcurrentConflict
-from indextables.operations.search import bind
+from indextables.logs import logger
+from indextables.operations.search import bind, bound_query
 from indextables.operations.verbs import Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
 from indextables.rows import describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors
 from indextables.spark.options import READING, WRITING, SourceOptions
-from indextables.spark.scan import Scan, bound_query, check_given_schema, grouped, open_snapshot, output_schema
+from indextables.spark.scan import Scan, check_given_schema, grouped, open_snapshot, output_schema
 from indextables.spark.schema import arrow_schema, nullable, struct_type
 from indextables.storage import open_store
 from indextables.table import Snapshot, TableContext, live_files
 
 NAME = "indextables"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-logger = logging.getLogger("indextables")
 
 
 class IndexTablesSource(DataSource):
@@ -86,7 +85,7 @@ class TableReader(DataSourceReader):
             table_schema=snapshot.schema,
             schema=to_arrow_schema(schema, timezone="UTC"),
             predicate=bind(snapshot, options.where),
-            query=bound_query(context, snapshot, options.query),
+            query=None if options.query is None else bound_query(context, snapshot, options.query)[0],
         )
 
     def partitions(self) -> Sequence[InputPartition]:

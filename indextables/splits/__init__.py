@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.splits.cache import open_split
 from indextables.splits.foreign import UpstreamTable, fingerprint, is_upstream_split, translate, verified_rows
 from indextables.splits.format import ColumnStatistics
-from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, fitting, refuse_unindexable
+from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable, without_misfits
 from indextables.splits.merge import BrokenSource, merge_splits
 from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
 from indextables.splits.reader import SplitPlace, SplitReader
@@ -33,7 +33,6 @@ __all__ = [
     "beginning",
     "cached_view",
     "fingerprint",
-    "fitting",
     "is_upstream_split",
     "join_hits",
     "merge_splits",
@@ -44,4 +43,5 @@ __all__ = [
     "refuse_unindexable",
     "translate",
     "verified_rows",
+    "without_misfits",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import uuid
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.logs import logger
 from indextables.splits.format import ROW_STORE, Hotcache, RowStore, RowStoreWriter, merge_statistics, remove
 from indextables.splits.index import (
     DATE,
@@ -36,7 +36,6 @@ from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index to compare with their rows
 _NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
-logger = logging.getLogger("indextables")
 
 
 class BrokenSource(SplitCorrupted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indextables.state import retention
 from indextables.state.checkpoints import (
+    AVRO_STATE_PROTOCOL,
     NEEDED,
     Contents,
     FileLoader,
@@ -38,7 +39,6 @@ from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer
 from indextables.state.retention import (
     ANY_AGE,
-    HOUR,
     Deletion,
     FileKind,
     LogFacts,
@@ -52,7 +52,7 @@ from indextables.state.retention import (
 
 __all__ = [
     "ANY_AGE",
-    "HOUR",
+    "AVRO_STATE_PROTOCOL",
     "NEEDED",
     "Contents",
     "Deletion",

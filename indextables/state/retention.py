@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Any
 
 from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.config import Config
 from indextables.state.inventory import File, Inventory
 
-HOUR = 3_600_000
 ANY_AGE = -1  # a retention under which files of any age may be deleted, even of unknown age
 
 
@@ -67,7 +67,7 @@ class Policy:
     keep_states: int  # number of states that are kept at any age
     states: int
     manifests: int
-    orphaned_parts: int = limits.ORPHAN_HOURS * HOUR
+    orphaned_parts: int = limits.ORPHAN_HOURS * HOUR_MS
 
     @classmethod
     def of(cls, config: Config, *, log: int, keep_versions: int) -> Policy:
@@ -76,15 +76,15 @@ class Policy:
             keep_versions=keep_versions,
             checkpoints=config.get("checkpointRetention.duration"),
             keep_states=config.get("state.retention.versions"),
-            states=config.get("state.retention.hours") * HOUR,
-            manifests=config.get("state.gc.minManifestAgeHours") * HOUR,
+            states=config.get("state.retention.hours") * HOUR_MS,
+            manifests=config.get("state.gc.minManifestAgeHours") * HOUR_MS,
         )
 
     @property
     def spacing(self) -> int:
         """Old checkpoints are kept at this distance, in ms. Without them no version could expire until the newest checkpoint is older than
         the log retention, which never happens in a table with frequent writes."""
-        return max(self.log // 2, 24 * HOUR)
+        return max(self.log // 2, 24 * HOUR_MS)
 
 
 @dataclass(frozen=True, slots=True)

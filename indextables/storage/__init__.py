@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.storage.downloads import Downloads, cache_folder
-from indextables.storage.local import LocalStore
+from indextables.storage.local import LocalStore, sync_folder
 from indextables.storage.opening import open_store
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import creates_atomically
@@ -21,4 +21,5 @@ __all__ = [
     "cache_folder",
     "creates_atomically",
     "open_store",
+    "sync_folder",
 ]

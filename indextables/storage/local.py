@@ -80,14 +80,14 @@ class LocalStore:
                 if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
                     raise StorageRefused(f"{path!r}: the file system has no hard links, so no file can be created atomically") from error
                 raise
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         return True
 
     def replace(self, path: str, data: bytes) -> None:
         target = self._absolute(path)
         with _translated(path), _temporary_beside(target, data) as temporary:
             os.replace(temporary, target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
 
     def upload(self, source: Path, path: str) -> int:
         target = self._absolute(path)
@@ -99,7 +99,7 @@ class LocalStore:
                 if error.errno != errno.EXDEV:
                     raise
                 _copy_durably(source, target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
             return target.stat().st_mtime_ns // 1_000_000
 
     def local_path(self, path: str, size: int) -> Path:
@@ -197,10 +197,11 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -7,7 +7,6 @@ levels. A file is created atomically by one PutObject with `If-None-Match: *`: n
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import time
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused
+from indextables.logs import logger
 from indextables.process_cache import ProcessCache
 from indextables.storage.faults import fault_of, silence_loggers
 from indextables.storage.remote import Page
@@ -119,7 +119,7 @@ class S3Backend:
         try:
             self._call("abort_multipart_upload", self.spec.timeout / 3, Key=self._key(path), UploadId=upload)
         except Exception as error:
-            logging.getLogger("indextables").debug("an unfinished upload of %r was not deleted: %s", path, fault_of(error).sentence)
+            logger.debug("an unfinished upload of %r was not deleted: %s", path, fault_of(error).sentence)
 
     def _retried(self, path: str, timeout: float, method: str, **arguments: Any) -> Any:
         return retrying(self.spec.root, path, timeout, lambda seconds: self._call(method, max(seconds, timeout / 2), **arguments))

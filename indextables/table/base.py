@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from indextables.actions import Metadata, Protocol, Replay, decode_actions
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, files, names
-from indextables.state import Format, read_checkpoint, read_pointer, read_state_manifest, state_metadata, state_protocol
-
-AVRO_STATE_PROTOCOL = 4  # the minimum protocol of a table with Avro states (PRT-01)
+from indextables.state import (
+    AVRO_STATE_PROTOCOL,
+    Format,
+    read_checkpoint,
+    read_pointer,
+    read_state_manifest,
+    state_metadata,
+    state_protocol,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,9 @@ class TableContext:
         """The newest version; only the versions after `known` are read."""
         return self.snapshot(None, max_staleness) if known is None else advance(self.log, known, int(max_staleness * 1000))
 
-    def from_store(self) -> TableContext:
+    def uncached(self) -> TableContext:
         """The same table, read without caches: for verbs that look for damage."""
-        return TableContext(self.log.from_store(), self.config, self.clock)
+        return TableContext(self.log.uncached(), self.config, self.clock)
 
     def load(self, snapshot: Snapshot, predicate: Predicate | None = None) -> LoadedSnapshot:
         """The snapshot with its files. With `predicate`, manifests whose partition bounds rule it out are not read."""

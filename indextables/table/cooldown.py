@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from indextables.actions import Add, Protocol, Skip
-from indextables.clock import iso_ms
+from indextables.clock import HOUR_MS, iso_ms
+from indextables.logs import logger
 from indextables.table.protocol import LEGACY, upgraded
 from indextables.table.snapshot import Snapshot
 
 SKIPS_PROTOCOL = 2  # the protocol version that introduced skips (SKP-09)
-_HOUR_MS = 3_600_000
-logger = logging.getLogger("indextables")
 
 
 def new_skip(base: Snapshot, add: Add, reason: str, operation: str, now_ms: int, cooldown_hours: float) -> Skip:
@@ -28,7 +26,7 @@ def new_skip(base: Snapshot, add: Add, reason: str, operation: str, now_ms: int,
         operation=operation,
         partition_values=add.partition_values,
         size=add.size,
-        retry_after=now_ms + int(cooldown_hours * _HOUR_MS),
+        retry_after=now_ms + int(cooldown_hours * HOUR_MS),
         skip_count=1 + (known.count if known else 0),
     )
 

@@ -5,7 +5,6 @@ The entries of a state's manifests are not read here (see `indextables.table.loa
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from indextables import limits
 from indextables.actions import Action, Replay, encode_actions
 from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import POINTER, Anchor, CacheKind, LogListing, TransactionLog, VersionFile, names, trim
+from indextables.logs import logger
 from indextables.state import held_bytes, is_intact, read_pointer
 from indextables.table.base import Base, is_pointer_ahead, newest_base
 from indextables.table.declared import refuse_unsupported
@@ -23,7 +23,6 @@ from indextables.table.snapshot import NO_BROKEN_STATES, Snapshot
 
 MAX_RELISTINGS = 5
 MAX_RECHECKED = 1000  # maximum number of versions that are listed again to find gaps: one page of an S3 listing
-logger = logging.getLogger("indextables")
 
 
 def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness_ms: int = 0) -> Snapshot:
@@ -33,7 +32,7 @@ def load_snapshot(log: TransactionLog, version: int | None = None, max_staleness
     """
     if version is not None:
         return _load(log, version, log.listing())
-    if log.is_new and (found := _from_pointer(log)) is not None:
+    if log.has_no_listing and (found := _from_pointer(log)) is not None:
         return found
     for attempt in range(MAX_RELISTINGS):
         with suppress(VersionNotFound, _ListingTooShort):  # a purge ran between listing and reading, or the listing was partial

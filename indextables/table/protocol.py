@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from indextables.actions import Protocol
 from indextables.errors import ProtocolUnsupported
+from indextables.state import AVRO_STATE_PROTOCOL
 
 SUPPORTED = 4  # highest version, for readers and writers
-OWN_SPLITS = "arrowRowStore"  # marks our split format, which upstream cannot open (decisions A-06)
+OWN_SPLITS = "arrowRowStore"  # marks our split format, which upstream cannot open
 FEATURES = frozenset(
     {
         *("avroState", "multiPartCheckpoint", "schemaDeduplication"),
@@ -17,8 +18,8 @@ FEATURES = frozenset(
 )
 CURRENT = Protocol(min_reader_version=2, min_writer_version=2)
 WITH_STATES = Protocol(  # for tables whose checkpoints are Avro states (C-23)
-    min_reader_version=4,
-    min_writer_version=4,
+    min_reader_version=AVRO_STATE_PROTOCOL,
+    min_writer_version=AVRO_STATE_PROTOCOL,
     reader_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
     writer_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
 )

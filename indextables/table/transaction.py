@@ -68,7 +68,7 @@ def transact(
             if made and _took_effect(log, version, actions, info):
                 versions.append(version)
         if versions:
-            with interrupts.after_commit(version):
+            with interrupts.naming_commit(version):
                 return Outcome(base.version, version, committed(log, base, version, actions), draft)
         clock.sleep(_pause(attempt, config))
         base = advance(log, base)

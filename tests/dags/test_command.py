@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.airflow.command import job_arguments, job_environment, job_name, public_key, public_settings
+from indextables.airflow.command import checked_option_key, job_arguments, job_environment, job_name, refuse_secret_settings
 from indextables.config import checked_options, is_secret
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument
 
@@ -96,7 +96,11 @@ PUBLIC_KEYS = [
 @pytest.mark.parametrize("key", SECRET_KEYS)
 def test_configuration_command_and_spark_settings_agree_on_what_is_a_credential(key: str) -> None:
     assert is_secret(key)
-    for refuse in (lambda: checked_options({key: "hunter2"}), lambda: public_key(key), lambda: public_settings({key: "hunter2"})):
+    for refuse in (
+        lambda: checked_options({key: "hunter2"}),
+        lambda: checked_option_key(key),
+        lambda: refuse_secret_settings({key: "hunter2"}),
+    ):
         with pytest.raises(ConfigError, match="credential") as refused:
             refuse()
         assert key in str(refused.value)
@@ -106,8 +110,8 @@ def test_configuration_command_and_spark_settings_agree_on_what_is_a_credential(
 @pytest.mark.parametrize("key", PUBLIC_KEYS)
 def test_other_keys_are_not_credentials(key: str) -> None:
     assert not is_secret(key)
-    assert public_key(key) == key
-    public_settings({key: "x"})
+    assert checked_option_key(key) == key
+    refuse_secret_settings({key: "x"})
 
 
 @pytest.mark.parametrize("key", SECRET_KEYS)
@@ -137,13 +141,13 @@ def test_signed_addresses_never_reach_the_logged_command(address: str) -> None:
     for refuse in (
         lambda: job_arguments("t", {"source": address}, {}, "r"),
         lambda: job_arguments("t", {}, {"s3.endpoint": address}, "r"),
-        lambda: public_settings({"spark.hadoop.x": address}),
+        lambda: refuse_secret_settings({"spark.hadoop.x": address}),
     ):
         with pytest.raises(ConfigError, match="contains a credential in its address") as refused:
             refuse()
         assert "hunter2" not in str(refused.value)
     with pytest.raises(ConfigError, match="user or password"):
-        public_settings({"spark.hadoop.x": "s3://AKIA:hunter2@bucket/t"})
+        refuse_secret_settings({"spark.hadoop.x": "s3://AKIA:hunter2@bucket/t"})
 
 
 def test_an_azure_container_and_a_pattern_are_not_credentials() -> None:

@@ -14,12 +14,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from indextables.clock import Clock
+from indextables.clock import HOUR_MS, Clock
 from indextables.operations.checkpoint import gather_log_facts, referenced_manifests, with_checked_bases
 from indextables.operations.expire import complete_purge_facts, gather_purge_facts, purge_options
 from indextables.operations.merge import merge_options
 from indextables.operations.verbs import MergeSplits, Purge
-from indextables.state import HOUR, NotGathered, Policy, plan
+from indextables.state import NotGathered, Policy, plan
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.storage import LocalStore, open_store, opening
@@ -29,9 +29,9 @@ from indextables.table import TableContext
 from tests.support.tables import make, rows
 
 ROOT = Path(__file__).parents[2]
-DAY = 24 * HOUR
+DAY = 24 * HOUR_MS
 LATER = Clock(now_ms=lambda: Clock().now_ms() + 90 * DAY)
-POLICY = Policy(log=30 * DAY, keep_versions=0, checkpoints=2 * HOUR, keep_states=1, states=2 * HOUR, manifests=HOUR)
+POLICY = Policy(log=30 * DAY, keep_versions=0, checkpoints=2 * HOUR_MS, keep_states=1, states=2 * HOUR_MS, manifests=HOUR_MS)
 
 
 IMPURE = {"Store", "StoreSpec", "open_store", "TableContext", "TransactionLog", "FileLoader"}  # names that give access to a store

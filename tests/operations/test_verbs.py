@@ -114,7 +114,7 @@ def test_the_tables_file_and_the_dag_form_have_the_options_of_the_maintenance(tm
     names = [one.name for one in maintain_options()]
     assert set(names) == {one.name for verb in verbs.MAINTENANCE for one in verb.options(Interface.AIRFLOW)} - {"dry_run"}
     assert list(maintaining.params) == [*names, "dry_run"]
-    assert {task.task_id for task in maintaining.tasks} == {verb.verb() for verb in verbs.MAINTENANCE}
+    assert {task.task_id for task in maintaining.tasks} == {verb.verb_name() for verb in verbs.MAINTENANCE}
     for task in (*maintaining.tasks, *writing.tasks):
         verb = next(one for one in JOBS if one.verb() == task.job)
         flags = {one.flag(Interface.JOB).removeprefix("--") for one in verb.options(Interface.JOB)}

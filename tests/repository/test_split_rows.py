@@ -29,7 +29,7 @@ def readings(source: str) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("indextables.splits"):
             yield from (alias.name for alias in node.names if alias.name in READERS)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("indextables.rows"):
-            yield from (alias.name for alias in node.names if alias.name == "native_split_path")
+            yield from (alias.name for alias in node.names if alias.name == "path_in_our_format")
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("indextables.splits"))
         elif isinstance(node, ast.Attribute) and node.attr in FILES_OF_STORES:

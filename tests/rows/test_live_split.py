@@ -102,13 +102,13 @@ def test_every_way_of_reading_gives_the_rows_that_count(world: World, way: Way, 
 
 @WAYS
 def test_one_function_decides_which_rows_count(world: World, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule that is added to `_counting` holds for every way of reading and for counting."""
-    decide = live_split._counting
+    """A rule that is added to `_selection` holds for every way of reading and for counting."""
+    decide = live_split._selection
 
     def without_small(found: Any, predicate: Any) -> Any:
         return pc.and_(decide(found, predicate), pc.greater_equal(found.column("id"), 1000))
 
-    monkeypatch.setattr(live_split, "_counting", without_small)
+    monkeypatch.setattr(live_split, "_selection", without_small)
     assert ids(way(world, "ok = true AND id >= 0")) == list(range(1000, COUNT, 2))
     assert world.live.count(world.predicate("ok = true AND id >= 0")) == (COUNT - 1000) // 2
 

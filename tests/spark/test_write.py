@@ -140,7 +140,7 @@ def test_the_report_names_splits_of_failed_attempts(spark: Any, path: str) -> No
     prepared = prepare_write(verbs.Write(), TableContext.at(path))
     task = prepared.task
     failing_once = FailingOnce(**{name: getattr(task, name) for name in task.__dataclass_fields__})
-    report = distributed.run(frame(spark, 3, 23), replace(prepared, task=failing_once))
+    report = distributed.write_prepared(frame(spark, 3, 23), replace(prepared, task=failing_once))
     assert ids(path) == list(range(23))
     left = splits_on_disk(path) - before - set(it.open(path).files()["path"].to_pylist())
     assert len(left) == 2

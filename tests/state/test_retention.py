@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from indextables.clock import UNKNOWN_MS
+from indextables.clock import HOUR_MS, UNKNOWN_MS
 from indextables.config import Config
 from indextables.state.inventory import Inventory
-from indextables.state.retention import HOUR, Deletion, FileKind, LogFacts, Plan, Policy, plan
+from indextables.state.retention import Deletion, FileKind, LogFacts, Plan, Policy, plan
 
-DAY = 24 * HOUR
+DAY = 24 * HOUR_MS
 NOW = 2_000 * DAY
 LOG = "_transaction_log/"
 DEFAULTS = Policy.of(Config.of(), log=30 * DAY, keep_versions=30)
-POLICY = Policy(log=30 * DAY, keep_versions=0, checkpoints=2 * HOUR, keep_states=2, states=168 * HOUR, manifests=HOUR)
+POLICY = Policy(log=30 * DAY, keep_versions=0, checkpoints=2 * HOUR_MS, keep_states=2, states=168 * HOUR_MS, manifests=HOUR_MS)
 
 
 def version(number: int) -> str:
@@ -58,9 +58,9 @@ def test_the_defaults_are_those_of_the_seeds() -> None:
     """RET-01, RET-03, RET-09, GC-01, PQC-10."""
     config = Config.of()
     assert config.get("logRetention.duration") == 30 * DAY
-    assert config.get("purge.txLogRetentionHours") * HOUR == 30 * DAY
+    assert config.get("purge.txLogRetentionHours") * HOUR_MS == 30 * DAY
     assert (DEFAULTS.keep_versions, config.get("checkpoint.retention")) == (30, 30)
-    assert (DEFAULTS.checkpoints, DEFAULTS.keep_states, DEFAULTS.states, DEFAULTS.manifests) == (2 * HOUR, 2, 168 * HOUR, HOUR)
+    assert (DEFAULTS.checkpoints, DEFAULTS.keep_states, DEFAULTS.states, DEFAULTS.manifests) == (2 * HOUR_MS, 2, 168 * HOUR_MS, HOUR_MS)
 
 
 def test_the_worked_example() -> None:
@@ -74,7 +74,7 @@ def test_the_worked_example() -> None:
     times = {number: now - int(max(age, 0) * DAY) for number, age in days.items()}
     known = LogFacts(inventory, 100, 90, times, dict.fromkeys(inventory.bases, True))
     for keep in (0, 20):
-        gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR, 2, 168 * HOUR, HOUR), now), FileKind.VERSION)
+        gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR_MS, 2, 168 * HOUR_MS, HOUR_MS), now), FileKind.VERSION)
         assert 50 in gone
         assert not {0, 85, 95} & set(gone)
         oldest_retained = min(number for number, age in days.items() if age <= 30)
@@ -87,7 +87,7 @@ def test_a_version_expires_only_if_every_condition_holds() -> None:
     assert numbers(plan(facts(old), POLICY, NOW), FileKind.VERSION) == [], "there is no checkpoint"
     with_base = old | {checkpoint(35): 100}
     assert numbers(plan(facts(with_base), POLICY, NOW), FileKind.VERSION) == list(range(1, 35))
-    floor = Policy(30 * DAY, 20, 2 * HOUR, 2, 168 * HOUR, HOUR)
+    floor = Policy(30 * DAY, 20, 2 * HOUR_MS, 2, 168 * HOUR_MS, HOUR_MS)
     assert numbers(plan(facts(with_base), floor, NOW), FileKind.VERSION) == [], "15 is retained, and its base is version 0"
     assert numbers(plan(facts(with_base | {checkpoint(12): 100}), floor, NOW), FileKind.VERSION) == list(range(1, 12))
     young = with_base | {version(number): 30.0 for number in range(20, 41)} | {checkpoint(20): 30}

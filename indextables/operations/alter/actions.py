@@ -11,7 +11,7 @@ from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Rem
 from indextables.config import check_configuration
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, UnsafePath
 from indextables.log import require_live, require_same_metadata
-from indextables.operations.checkpoint import after_commit
+from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.schema import from_spark_json
 from indextables.table import Draft, Snapshot, TableContext, check_writable, transact, version_of
 
@@ -89,7 +89,7 @@ def commit_actions(
     outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
     if outcome.version is None:
         return version_of(context.log, txn, outcome.snapshot.version) if txn is not None else None, outcome.snapshot
-    return outcome.version, after_commit(context, outcome.snapshot)[0]
+    return outcome.version, checkpoint_if_due(context, outcome.snapshot)[0]
 
 
 def _checked_path(context: TableContext, action: Add | Remove | Skip) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from indextables.actions import Remove
 from indextables.errors import InvalidArgument
-from indextables.operations.checkpoint import after_commit
+from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import DropPartitions
 from indextables.predicates import Predicate, parse_predicate
@@ -49,6 +49,6 @@ def drop_partitions(request: DropPartitions, context: TableContext, known: Snaps
     assert outcome.draft is not None
     if outcome.version is None:
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot
-    snapshot, warnings = after_commit(bound, outcome.snapshot)
+    snapshot, warnings = checkpoint_if_due(bound, outcome.snapshot)
     metrics = outcome.draft.metrics
     return report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings), snapshot

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from indextables.actions import Skip
 from indextables.errors import InvalidArgument
-from indextables.operations.checkpoint import after_commit
+from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.table import Draft, Outcome, Snapshot, TableContext, log_new_skips, new_skip, protocol_for_skips, transact
 
 _LONGEST_HOURS = 24 * 366 * 100
@@ -46,4 +46,4 @@ def record_skipped_file(
     outcome = transact(context.log, base, "record_skipped_file", build, config=bound.config, clock=context.clock)
     assert outcome.draft is not None
     log_new_skips(action for action in outcome.draft.actions if isinstance(action, Skip))
-    return replace(outcome, snapshot=after_commit(context, outcome.snapshot)[0])
+    return replace(outcome, snapshot=checkpoint_if_due(context, outcome.snapshot)[0])

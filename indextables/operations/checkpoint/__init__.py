@@ -5,7 +5,7 @@ Other verbs use its checks of which checkpoints and states are complete, and its
 
 from __future__ import annotations
 
-from indextables.operations.checkpoint.automatic import after_commit
+from indextables.operations.checkpoint.automatic import checkpoint_if_due
 from indextables.operations.checkpoint.cleanup import (
     expired_files,
     gather_log_facts,
@@ -18,8 +18,8 @@ from indextables.operations.checkpoint.cleanup import (
 from indextables.operations.checkpoint.run import checkpoint, checkpoint_version, next_checkpoint_version
 
 __all__ = [
-    "after_commit",
     "checkpoint",
+    "checkpoint_if_due",
     "checkpoint_version",
     "expired_files",
     "gather_log_facts",

@@ -6,26 +6,26 @@ from dataclasses import replace
 
 from indextables import interrupts, logs
 from indextables.config import Config
-from indextables.operations.checkpoint import run as checkpoint
+from indextables.operations.checkpoint import run as checkpoint_run
 from indextables.table import Snapshot, TableContext, is_foreign
 
 
-def after_commit(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
+def checkpoint_if_due(context: TableContext, snapshot: Snapshot, *, merged: bool = False) -> tuple[Snapshot, list[str]]:
     """Writes a checkpoint if one is due; returns the snapshot and warnings. A failure does not affect the commit (CON-11).
 
     After a merge (`merged`), an Avro state is compacted, so that it no longer holds the source splits (CMP-05).
     """
-    with interrupts.after_commit(snapshot.version):
+    with interrupts.naming_commit(snapshot.version):
         return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
 
 
 def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> tuple[Snapshot, list[str]]:
     try:
-        compact = merged and _is_compacted(bound, snapshot)
+        compact = merged and _should_compact(bound, snapshot)
         if not compact and not _is_due(bound, snapshot):
             return snapshot, []
-        ready, _ = checkpoint.prepare(bound, snapshot)
-        report = checkpoint.run(bound, ready, checkpoint.checkpoint_contents(bound, ready), compact=compact)
+        ready, _ = checkpoint_run.prepare(bound, snapshot)
+        report = checkpoint_run.run(bound, ready, checkpoint_run.checkpoint_contents(bound, ready), compact=compact)
     except Exception as error:
         what = f"the checkpoint after version {snapshot.version} failed"
         logs.warn_of(error, what)
@@ -45,6 +45,6 @@ def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
     return is_reached(context.config, snapshot.version, max(context.log.look(snapshot.checkpoint).bases, default=None))
 
 
-def _is_compacted(context: TableContext, snapshot: Snapshot) -> bool:
+def _should_compact(context: TableContext, snapshot: Snapshot) -> bool:
     is_enabled = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
     return bool(is_enabled) and context.config.get("state.format") == "avro" and bool(context.log.look(snapshot.checkpoint).states)

@@ -7,12 +7,12 @@ use requires reading every state.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from indextables.errors import IndexTablesError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import LogListing, TransactionLog, names
+from indextables.logs import logger
 from indextables.operations.deletion import Deleted, delete
 from indextables.operations.executor import in_threads
 from indextables.state import (
@@ -38,7 +38,6 @@ from indextables.state import (
 from indextables.table import Snapshot, TableContext
 
 SHOWN = 20  # paths of a dry run in one line
-logger = logging.getLogger("indextables")
 
 
 @dataclass(frozen=True, slots=True)

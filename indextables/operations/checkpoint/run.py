@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
+from indextables.logs import logger
 from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, preview_cleanup
 from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
 from indextables.operations.deletion import Deleted
@@ -48,8 +48,6 @@ from indextables.table import (
     without_broken_states,
 )
 
-logger = logging.getLogger("indextables")
-
 
 @dataclass(frozen=True, slots=True)
 class _Prepare:
@@ -84,7 +82,7 @@ def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
 def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
     """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
 
-    That is so after a protocol upgrade or for a format it does not know. It reads our Avro states of its own splits (field-notes 7).
+    That is so after a protocol upgrade or for a format it does not know. It reads our Avro states of its own splits.
     """
     is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
     return new if is_read else taken_over(new)

@@ -8,6 +8,7 @@ that the log records as removed; symbolic links are neither followed nor deleted
 from __future__ import annotations
 
 from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.config import Config, parse_duration
 from indextables.errors import InvalidArgument
 from indextables.operations.deletion import Deleted, delete, still_unreferenced
@@ -16,13 +17,13 @@ from indextables.operations.expire.purge_facts import complete_purge_facts, gath
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Purge
-from indextables.state import HOUR, FileKind, Plan, Policy
+from indextables.state import FileKind, Plan, Policy
 from indextables.table import TableContext, check_owned
 
 
 def purge_options(request: Purge, config: Config) -> PurgeOptions:
     """The request, completed from the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
-    age, floor = parse_duration(request.older_than), limits.ORPHAN_HOURS * HOUR
+    age, floor = parse_duration(request.older_than), limits.ORPHAN_HOURS * HOUR_MS
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
         raise InvalidArgument(
@@ -30,7 +31,7 @@ def purge_options(request: Purge, config: Config) -> PurgeOptions:
             "that were live then; set purge.retentionCheckEnabled=false if there are none"
         )
     hours: int = config.get("purge.txLogRetentionHours")
-    log = hours * HOUR if request.log_retention is None else parse_duration(request.log_retention)
+    log = hours * HOUR_MS if request.log_retention is None else parse_duration(request.log_retention)
     # The default of checkpoint.retention is meant for cleanup; purge applies only a value that is set.
     keep = config.get("checkpoint.retention") if config.is_set("checkpoint.retention") else 0
     return PurgeOptions(

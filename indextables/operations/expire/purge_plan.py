@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.log import LogListing
 from indextables.operations.expire.folder_listing import FolderListing
 from indextables.paths import is_our_split, is_split
-from indextables.state import HOUR, Deletion, File, FileKind, LogFacts, NotGathered, Plan, Policy, retention
+from indextables.state import Deletion, File, FileKind, LogFacts, NotGathered, Plan, Policy, retention
 from indextables.table import Snapshot
 
 
@@ -159,4 +160,4 @@ def unreferenced_splits(facts: PurgeFacts) -> Iterator[File]:
 
 def may_be_uncommitted(file: File, now_ms: int) -> bool:
     """Whether the file may belong to a write that is not committed yet."""
-    return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR
+    return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR_MS

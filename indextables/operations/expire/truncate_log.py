@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from indextables.clock import HOUR_MS
 from indextables.errors import CheckpointValidationError
 from indextables.operations.checkpoint import (
     checkpoint,
@@ -23,12 +24,12 @@ from indextables.operations.deletion import Deleted, delete, still_unreferenced
 from indextables.operations.expire.truncate_plan import plan_truncation
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Checkpoint, TruncateHistory
-from indextables.state import ANY_AGE, HOUR, FileKind, LogFacts, Plan, Policy
+from indextables.state import ANY_AGE, FileKind, LogFacts, Plan, Policy
 from indextables.table import Snapshot, TableContext, check_owned
 
 
 def _policy(context: TableContext) -> Policy:
-    unused = context.config.get("state.gc.minManifestAgeHours") * HOUR
+    unused = context.config.get("state.gc.minManifestAgeHours") * HOUR_MS
     return Policy(log=ANY_AGE, keep_versions=0, checkpoints=ANY_AGE, keep_states=0, states=ANY_AGE, manifests=unused)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.errors import (
     CommitUnknown,
     ConfigError,
@@ -34,8 +35,8 @@ from indextables.operations.findings import Finding, Severity, command, counted,
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
 from indextables.operations.verbs import MergeSplits, Purge
-from indextables.splits import fitting
-from indextables.state import HOUR, Deletion, FileKind, read_pointer
+from indextables.splits import without_misfits
+from indextables.state import Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
 
@@ -89,7 +90,7 @@ class Examination:
     @property
     def sooner(self) -> PurgeOptions:
         """The same options with the minimum waiting time for unreferenced splits."""
-        return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR)
+        return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR_MS)
 
     def findings(self) -> Iterator[Finding]:
         yield from self._store()
@@ -118,7 +119,7 @@ class Examination:
             yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _options(self) -> Iterator[Finding]:
-        for warning in fitting(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
+        for warning in without_misfits(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
             message = f"{warning}; writes and purge are refused unless the call passes a valid value"
             yield Finding("bad-option", Severity.WARNING, message, command("config", self.table))
 
@@ -254,7 +255,7 @@ def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
     retryable errors.
     """
     context.log.invalidate_cache()
-    uncached = context.from_store()
+    uncached = context.uncached()
     found: list[Finding] = []
     try:
         snapshot = uncached.snapshot()

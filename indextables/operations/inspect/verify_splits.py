@@ -113,7 +113,7 @@ def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor:
 
     The log and the splits are read again from the store, whatever the snapshot or a cache holds of them.
     """
-    uncached = context.from_store()
+    uncached = context.uncached()
     try:
         fresh = _read_again(uncached, snapshot)
         adds, damage = list(uncached.load(fresh).adds()), list(_log_damage(uncached, fresh))

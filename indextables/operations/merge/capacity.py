@@ -71,7 +71,7 @@ def memory_needed(sizes: Sequence[int]) -> int:
     return int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
 
 
-def fitting(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], list[tuple[Group, str]]]:
+def split_by_capacity(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], list[tuple[Group, str]]]:
     """Pure. The groups that fit when merged one after the other, and those that do not fit with the reason."""
     fit: list[Group] = []
     rejected: list[tuple[Group, str]] = []

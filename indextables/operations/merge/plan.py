@@ -37,7 +37,7 @@ class PlannedGroup:
 
     partition_values: Mapping[str, str]
     paths: tuple[str, ...]
-    at: tuple[int, ...]  # their rows in the files of the plan's view
+    file_rows: tuple[int, ...]  # their rows in the files of the plan's view
     rows: int
     size: int
     oldest: int  # modification time of the oldest source
@@ -69,9 +69,9 @@ class MergePlan:
     groups: tuple[PlannedGroup, ...]  # ordered by number of sources, then by age
 
     def with_sources(self, groups: Sequence[PlannedGroup]) -> list[MergeGroup]:
-        rows = np.sort(np.fromiter((row for group in groups for row in group.at), np.int64))
+        rows = np.sort(np.fromiter((row for group in groups for row in group.file_rows), np.int64))
         adds = dict(zip(rows.tolist(), self.view.adds(rows), strict=True))
-        return [MergeGroup(group.partition_values, tuple(adds[row] for row in group.at)) for group in groups]
+        return [MergeGroup(group.partition_values, tuple(adds[row] for row in group.file_rows)) for group in groups]
 
 
 def merge_options(request: MergeSplits, config: Config, snapshot: Snapshot) -> MergeOptions:

@@ -6,7 +6,6 @@ is lost. A failed batch does not stop the others. After all batches, the merge i
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,10 @@ import pyarrow.compute as pc
 from indextables import interrupts, logs
 from indextables.actions import Add, Skip
 from indextables.errors import LogCorrupted, StorageError
-from indextables.operations.checkpoint import after_commit
+from indextables.logs import logger
+from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.executor import Executor, in_threads
-from indextables.operations.merge.capacity import Capacity, fitting, next_batch
+from indextables.operations.merge.capacity import Capacity, next_batch, split_by_capacity
 from indextables.operations.merge.commit import BatchCommit, metrics_of
 from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
@@ -26,8 +26,6 @@ from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import uncommitted_splits_in_errors, upstream_table
 from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
-
-logger = logging.getLogger("indextables")
 
 
 def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
@@ -67,7 +65,7 @@ class _Merging:
         before = self.metrics["groups"]
         store, runs_locally = self.context.store.spec, self.executor.runs_locally
         task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
-        groups, rejected = fitting(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
+        groups, rejected = split_by_capacity(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
         for group, reason in rejected:
             self._fail(StorageError(_not_merged(group, reason)), group.paths)
         while groups:
@@ -107,7 +105,7 @@ class _Merging:
         try:
             if self.needs_checkpoint:
                 self._checkpoint_if_due(merged=False)
-            with interrupts.after_commit(self.version):
+            with interrupts.naming_commit(self.version):
                 results: list[Merged] = self.executor(task, merge_plan.with_sources(groups))
             with uncommitted_splits_in_errors([result.add.path for result in results if result.add is not None]):
                 self._commit(results)
@@ -149,7 +147,7 @@ class _Merging:
 
     def _checkpoint_if_due(self, *, merged: bool) -> None:
         """Writes a checkpoint if one is due. Only the last one (`merged`) compacts the state (CMP-05)."""
-        self.snapshot, warnings = after_commit(self.context, self.snapshot, merged=merged)
+        self.snapshot, warnings = checkpoint_if_due(self.context, self.snapshot, merged=merged)
         self.notes += warnings
         self.needs_checkpoint = False
 
@@ -189,7 +187,7 @@ def merge_splits(
         "bytes_removed": sum(group.size for group in groups),
         "rows": sum(group.rows for group in groups),
     }
-    _, rejected = fitting(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
+    _, rejected = split_by_capacity(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
     warnings = [_not_merged(group, reason) for group, reason in rejected]
     steps = [group.describe() for group in groups]
     return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

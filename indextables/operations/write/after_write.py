@@ -38,7 +38,7 @@ class FollowUp:
 def after_write(context: TableContext, done: FollowUp, version: int, executor: Executor) -> FollowUp:
     """Runs the enabled steps. `context` has the table's configuration; `version` is the committed version of the write."""
     merged = done
-    with interrupts.after_commit(version):
+    with interrupts.naming_commit(version):
         if context.config.get("mergeOnWrite.enabled"):
             merged = _attempt("merge", done, lambda: _merge(context, done, executor))
         if context.config.get("purgeOnWrite.enabled"):

@@ -23,7 +23,7 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
     check_partition_columns(columns, partition_by)
     configuration = table_options(options)
     config = Config.of(configuration)
-    DocMapping.for_table(columns, partition_by, config.typemap(), config.tokenizers())
+    DocMapping.of_config(config, columns, partition_by)
     return Metadata(
         id=context.clock.new_id(),
         schema_string=to_spark_json(columns),

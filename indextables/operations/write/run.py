@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from indextables.actions import Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log import is_already_committed, require_same_columns
-from indextables.operations.checkpoint import after_commit
+from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Write
@@ -60,34 +60,34 @@ class PreparedWrite:
 def prepare_write(
     request: Write,
     context: TableContext,
-    source: pa.Schema | None = None,
+    source_schema: pa.Schema | None = None,
     *,
     known: Snapshot | None = None,
     table_options: Mapping[str, Any] | None = None,
 ) -> PreparedWrite:
     """Checks everything that can be checked before rows are read.
 
-    `source` is the schema of the rows, if it is known in advance. With `create` a missing table is created with it before the commit;
-    `partition_by` must match an existing table.
+    `source_schema` is the schema of the rows, if it is known in advance. With `create` a missing table is created with it before the
+    commit; `partition_by` must match an existing table.
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
-    metadata = base.metadata if base else new_metadata(context, _required(source), partition_by or (), table_options or {})
+    metadata = base.metadata if base else new_metadata(context, _required(source_schema), partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
         check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
         base.require_no_gap()
-        if source is not None:
-            check_columns(source, schema)
+        if source_schema is not None:
+            check_columns(source_schema, schema)
     if partition_by is not None and list(partition_by) != metadata.partition_columns:
         has = ", ".join(metadata.partition_columns) or "nothing"
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
     config.check()
-    mapping = DocMapping.for_table(schema, metadata.partition_columns, config.typemap(), config.tokenizers())
+    mapping = DocMapping.of_config(config, schema, metadata.partition_columns)
     if base is not None:
-        _check_typemap(context, base)
-    predicate = _replace_where(request.where, schema, metadata) if request.where is not None else None
+        _check_indexing_options(context, base)
+    predicate = _partition_predicate(request.where, schema, metadata) if request.where is not None else None
     task = SplitTask(
         context.store.spec,
         schema,
@@ -105,21 +105,21 @@ def prepare_write(
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
     """Runs the complete write in this process."""
-    started = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
+    report = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
-        return commit_write(prepared, [], started)
-    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.schema)), started)
+        return commit_write(prepared, [], report)  # commits nothing: reports no_action with the version of the first attempt
+    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.schema)), report)
 
 
 def commit_write(
-    prepared: PreparedWrite, adds: Sequence[Add], started: Any = None, executor: Executor = in_threads
+    prepared: PreparedWrite, adds: Sequence[Add], report: Callable[..., Report] | None = None, executor: Executor = in_threads
 ) -> tuple[Report, Snapshot]:
     """Commits the splits, then runs the follow-up steps that the table's options enable through the executor.
 
     An append without rows commits nothing. If the commit fails, the error names the uncommitted splits.
     """
     context = prepared.context
-    report = started or reporter(prepared.mode, str(context.root), context.clock)
+    report = report or reporter(prepared.mode, str(context.root), context.clock)
     with uncommitted_splits_in_errors([add.path for add in adds]):
         base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
         outcome = transact(
@@ -130,14 +130,14 @@ def commit_write(
     if outcome.version is None:
         warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
-    snapshot, warnings = after_commit(context, outcome.snapshot)
+    snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
     followed = after_write(context, FollowUp(snapshot, warnings=tuple(warnings)), outcome.version, executor)
     metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
     made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
     return made, followed.snapshot
 
 
-def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
+def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
     """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
@@ -146,8 +146,7 @@ def _done_before(report: Any, outcome: Outcome, prepared: PreparedWrite, adds: S
         *([describe_uncommitted([add.path for add in adds])] if adds else []),
     ]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
-    result: Report = report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
-    return result
+    return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
     }
 
 
-def _check_typemap(context: TableContext, base: Snapshot) -> None:
+def _check_indexing_options(context: TableContext, base: Snapshot) -> None:
     """Refuses indexing options that differ from the table's: a search would miss rows of splits that are indexed differently."""
     table = context.for_table(base).config.table
     for key, word in context.config.options.items():
@@ -230,10 +229,10 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
         return snapshot
 
 
-def _required(source: pa.Schema | None) -> pa.Schema:
-    if source is None:
+def _required(schema: pa.Schema | None) -> pa.Schema:
+    if schema is None:
         raise InvalidArgument("creating a table requires a schema")
-    return source
+    return schema
 
 
 def _txn(request: Write, context: TableContext) -> Txn | None:
@@ -242,5 +241,5 @@ def _txn(request: Write, context: TableContext) -> Txn | None:
     return Txn(app_id=request.txn_app, version=request.txn_version, last_updated=context.clock.now_ms())
 
 
-def _replace_where(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
+def _partition_predicate(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
     return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")

@@ -48,6 +48,7 @@ import msgspec
 
 from indextables.errors import SplitCorrupted
 from indextables.splits.format.file_footers import opening_tail
+from indextables.storage import sync_folder
 
 MAGIC = 403_881_646
 VERSION = 1
@@ -141,7 +142,7 @@ def write_bundle(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, destin
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(destination.parent)
+    sync_folder(destination.parent)
 
 
 def _write(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, out: BinaryIO) -> None:
@@ -183,14 +184,6 @@ def _tail(name: str, path: Path, row_store: RowStoreSections) -> bytes:
             return file.read()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
             return opening_tail(name, view)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_footer(data: memoryview, path: Path) -> Footer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.splits.index import mapping
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping, fitting
+from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping, without_misfits
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
@@ -41,7 +41,6 @@ __all__ = [
     "analyzer",
     "build_index",
     "combine_metas",
-    "fitting",
     "grams",
     "index_files",
     "index_schema",
@@ -57,4 +56,5 @@ __all__ = [
     "row_at",
     "top_hits",
     "translated",
+    "without_misfits",
 ]

@@ -63,6 +63,11 @@ class DocMapping:
         return cls(fields, tuple(chosen))
 
     @classmethod
+    def of_config(cls, config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> DocMapping:
+        """The mapping with the indexing options of a configuration that includes the table's own; raises like `for_table`."""
+        return cls.for_table(schema, partition_columns, config.typemap(), config.tokenizers())
+
+    @classmethod
     def from_json(cls, text: str) -> DocMapping:
         """Parse the output of `to_json`; ValueError if it is not a doc mapping."""
         try:
@@ -92,7 +97,7 @@ class DocMapping:
         return dict(self.tokenizers).get(column, DEFAULT)
 
 
-def fitting(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
+def without_misfits(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
     """The configuration without the table's own `indexing.*` values that do not fit its columns, which other programs may have written.
 
     Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`

@@ -20,11 +20,12 @@ from indextables.state.checkpoints.avro import (
     state_protocol,
     verified_manifests,
 )
-from indextables.state.checkpoints.contents import FAMILIES, Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, FAMILIES, Contents, Format, Written
 from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 
 __all__ = [
+    "AVRO_STATE_PROTOCOL",
     "FAMILIES",
     "NEEDED",
     "Contents",

@@ -30,7 +30,7 @@ from indextables.state.checkpoints.avro import (
     write_state,
     written_state,
 )
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
 from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
@@ -41,7 +41,7 @@ Reader = Callable[[Store, int, Normalise], tuple[Replay, Format]]
 # Protocol version and feature that reading a checkpoint requires (PRT-01, PRT-04). JSON and Parquet require nothing.
 _PROTOCOLS: dict[Format, tuple[int, str]] = {
     Format.JSON_PARTS: (3, "multiPartCheckpoint"),
-    Format.AVRO: (4, "avroState"),
+    Format.AVRO: (AVRO_STATE_PROTOCOL, "avroState"),
 }
 
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from indextables.actions import LayeredFiles, Metadata, Protocol, Skip, Totals, Txn
 
+AVRO_STATE_PROTOCOL = 4  # the minimum protocol of a table with Avro states (PRT-01)
+
 
 class Format(StrEnum):
     """Checkpoint formats, with the value of `format` in `_last_checkpoint`."""

@@ -11,7 +11,7 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.operations.merge import capacity
-from indextables.operations.merge.capacity import Capacity, Disk, fitting, next_batch
+from indextables.operations.merge.capacity import Capacity, Disk, next_batch, split_by_capacity
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
 from tests.support.tables import ids, make, rows, tree
@@ -33,17 +33,17 @@ def capacity_of(temp: int, table: int, memory: int | None = None) -> Capacity:
 
 
 def test_groups_that_do_not_fit_are_skipped_with_the_missing_bytes() -> None:
-    fit, left = fitting(groups(100, 10, 50), capacity_of(200, 1000))
+    fit, left = split_by_capacity(groups(100, 10, 50), capacity_of(200, 1000))
     assert [group.size for group in fit] == [10, 50]
     assert left == [(Group(100), "250 bytes of disk are needed in /tmp, and 200 are free")]
-    fit, left = fitting(groups(100, 100, 100, 5), capacity_of(1000, 205))
+    fit, left = split_by_capacity(groups(100, 100, 100, 5), capacity_of(1000, 205))
     assert [group.size for group in fit] == [100, 100, 5], "merged splits of earlier groups stay on the disk of the table"
     assert left == [(Group(100), "300 bytes of disk are needed in /data, and 205 are free")]
 
 
 def test_memory_is_counted_for_each_merge() -> None:
     most = limits.MERGE_MEMORY_FLOOR + 16 * MIB
-    fit, left = fitting(groups(100 * MIB, 1000 * MIB), capacity_of(2**50, 2**50, most))
+    fit, left = split_by_capacity(groups(100 * MIB, 1000 * MIB), capacity_of(2**50, 2**50, most))
     assert [group.size for group in fit] == [100 * MIB]
     needed = limits.MERGE_MEMORY_FLOOR + 1000 * MIB // 16
     assert left[0][1] == f"{needed} bytes of memory are needed, and {most} are free"

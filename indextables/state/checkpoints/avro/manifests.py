@@ -1,4 +1,4 @@
-"""Manifests: the file entries of a state, in Avro files that states share, named by a digest of their bytes (decisions A-04)."""
+"""Manifests: the file entries of a state, in Avro files that states share, named by a digest of their bytes (A-04)."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ _INFO = {
         _nullable("sizeBytes", "long"),
     ],
 }
-# The schema of other programs (field-notes 4a-7), followed by our extensions.
+# The schema of other programs, followed by our extensions.
 _STATE_SCHEMA = {
     "type": "record",
     "name": "StateManifest",

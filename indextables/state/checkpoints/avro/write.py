@@ -6,7 +6,6 @@ size of the table. The state manifest is written last, with an atomic create: a 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from msgspec import structs
 from indextables.actions import MAPPING_PREFIX, Manifest, ManifestSet, Part
 from indextables.errors import CheckpointError
 from indextables.log import LogListing, TransactionLog, names
+from indextables.logs import logger
 from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
 from indextables.state.checkpoints.avro import manifests
@@ -30,11 +30,8 @@ from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
 from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.state.checkpoints.avro.state_check import is_intact, verified_manifests
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
 from indextables.state.checkpoints.options import StateOptions
-
-PROTOCOL = 4
-logger = logging.getLogger("indextables")
 
 
 @dataclass(slots=True)
@@ -257,7 +254,7 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
         manifests=infos,
         tombstones=tombstones,
         schema_registry=dict(registry),
-        protocol_version=PROTOCOL,
+        protocol_version=AVRO_STATE_PROTOCOL,
         metadata=metadata,
         protocol=contents.protocol,
         txn=list(contents.txns) or None,

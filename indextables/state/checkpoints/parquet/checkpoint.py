@@ -38,7 +38,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
     size: Count  # number of files; other writers store the number of rows
     parts: Count | None = None
     created_time: Int64 | None = None
-    # Our extensions (decisions)
+    # Our extensions
     sha256: list[str] | None = None  # of each part
     protocol: Protocol | None = None
     meta_data: Metadata | None = None

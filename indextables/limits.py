@@ -1,4 +1,7 @@
-"""All limits in one place. Input that exceeds a limit is refused by name before it is processed."""
+"""Bounds and tuning values that several modules or the documents use.
+
+Input beyond a bound is refused with an error that names it; a value that only one module uses stays there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 # Log: hostile or damaged files must not exhaust the reader's memory.
-VERSION_FILE_BYTES = 512 * MIB  # of one version file or checkpoint, expanded (native readers have the same limit)
+VERSION_FILE_BYTES = 512 * MIB  # of one version file or checkpoint, expanded (other programs' readers have the same limit)
 EXPANDED_FLOOR = 32 * MIB  # to which any log file may expand
 EXPANDED_RATIO = 100  # times its size, to which a larger one may expand: real logs reach 30, bombs 1,000
 LOG_LINES = 4_000_000  # of one version file or checkpoint: an action has at least 100 bytes, and every line takes microseconds

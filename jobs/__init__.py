@@ -1,1 +1,2 @@
-"""Programs for spark-submit, one per verb: each parses its arguments, runs the verb and prints a JSON report."""
+"""Programs for spark-submit, one for each verb that runs on a schedule or on Spark: each parses its arguments, runs the verb and
+prints a JSON report."""

@@ -21,7 +21,7 @@ from indextables.airflow.hook import JobSubmitHook
 from indextables.airflow.tables import resolved
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
-from indextables.operations.report import Status
+from indextables.operations import Status
 
 NEVER_WORKS = frozenset({2, 78})  # usage and configuration: a retry would fail in the same way
 REPORT_BYTES = 64 * 1024 * 1024

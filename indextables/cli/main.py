@@ -19,7 +19,7 @@ from indextables.startup import INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns its exit code: 0 done or nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work."""
+    """Runs one verb and returns its exit code (docs/operations.md lists them)."""
     if argv is None:
         _block_pandas()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a path need not be valid text: show it escaped, as on stderr, instead of failing

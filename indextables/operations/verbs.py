@@ -1,7 +1,7 @@
 """The request of every verb: its options with their types, defaults and help texts, and the interfaces that offer them.
 
-To add an option, add a field here and use it in the verb. The terminal, the jobs and Airflow pick it up automatically; a test fails until
-the Python argument and the SQL clause exist.
+To add an option, add a field here and use it in the verb. The terminal, the jobs and Airflow's maintenance DAG pick it up automatically; a
+test fails until the Python argument and the SQL clause exist. The write DAG's arguments are listed in `_write_dag` (airflow/factory.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The frame of every job: parses the arguments, runs the verb, prints a JSON report and returns an exit code.
 
-The report is the last line of stdout and, with `--report FILE`, also written to that file; a failed job has one too. Exit codes: 0 done or
-nothing to do, 1 failed, 2 usage, 75 try again later, 78 will never work as asked. pyspark is imported only when the job needs Spark.
+The report is the last line of stdout and, with `--report FILE`, also written to that file; a failed job has one too.
+docs/operations.md lists the exit codes. pyspark is imported only when the job needs Spark.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 def methods(request: type[Request]) -> list[Any]:
-    return METHODS.get(request) or [getattr(it.Table, request.verb())]
+    return METHODS.get(request) or [getattr(it.Table, request.verb_name())]
 
 
 @pytest.mark.parametrize("request_type", [one for one in REQUESTS if Interface.PYTHON in one.interfaces], ids=lambda one: one.__name__)
@@ -116,7 +116,7 @@ def test_the_tables_file_and_the_dag_form_have_the_options_of_the_maintenance(tm
     assert list(maintaining.params) == [*names, "dry_run"]
     assert {task.task_id for task in maintaining.tasks} == {verb.verb_name() for verb in verbs.MAINTENANCE}
     for task in (*maintaining.tasks, *writing.tasks):
-        verb = next(one for one in JOBS if one.verb() == task.job)
+        verb = next(one for one in JOBS if one.verb_name() == task.job)
         flags = {one.flag(Interface.JOB).removeprefix("--") for one in verb.options(Interface.JOB)}
         assert set(task.arguments) <= flags
         if verb in verbs.MAINTENANCE:

@@ -55,7 +55,7 @@ class _Source:
 
 
 def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, compression: str = "lz4") -> SplitInfo:
-    """Write one split with exactly the rows of `sources`. All sources are verified first; BrokenSource names a damaged one.
+    """Writes one split with exactly the rows of `sources`. All sources are verified first; BrokenSource names a damaged one.
 
     `destination` exists only on success, and nothing is left in `work_dir`. If the indexes cannot be merged (different mappings, the same
     split twice, a failed child process, documents that do not match their rows), the rows are re-indexed with the mapping of the first
@@ -79,7 +79,7 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
 
 
 def _verified(path: Path, index: Path) -> _Source:
-    """Verify a source and copy its index files, whose names are unique, into the common folder. One source is open at a time."""
+    """Verifies a source and copies its index files, whose names are unique, into the common folder. One source is open at a time."""
     try:
         with SplitReader(path) as reader:
             reader.verify()
@@ -96,7 +96,7 @@ def _check_schemas(parts: Sequence[_Source]) -> None:
 
 
 def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:
-    """Merge the index files in the folder; returns the sources in the order of their documents, or None if the merge failed."""
+    """Merges the index files in the folder; returns the sources in the order of their documents, or None if the merge failed."""
     meta = combine_metas([part.index_meta for part in parts])
     alike = all(part.hotcache.doc_mapping == parts[0].hotcache.doc_mapping for part in parts)
     if meta is None or not alike or not merge_segments(index, meta):
@@ -126,7 +126,7 @@ def _rows(parts: Sequence[_Source]) -> Iterator[pa.RecordBatch]:
 
 
 def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo | None:
-    """Write the split of the merged index; None if its documents do not match the rows."""
+    """Writes the split of the merged index; None if its documents do not match the rows."""
     store = RowStoreWriter(folder / ROW_STORE, parts[0].schema, compression)
     for batch in _rows(parts):
         store.write(batch)

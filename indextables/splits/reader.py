@@ -74,7 +74,7 @@ class SplitReader:
         self.close()
 
     def close(self) -> None:
-        """Free the index. Idempotent; the reader still works afterwards, and opens the index again if needed."""
+        """Frees the index. Idempotent; the reader still works afterwards, and opens the index again if needed."""
         with self._lock:
             self._open_searcher = None
 
@@ -108,7 +108,7 @@ class SplitReader:
         return numbers_of_hits(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
-        """Verify the checksums of all files and that only zeros are between them; SplitCorrupted names the first that is damaged."""
+        """Verifies the checksums of all files and that only zeros are between them; SplitCorrupted names the first that is damaged."""
         if self._partial is not None:
             raise InvalidArgument(f"split {self.path} is only partially fetched and cannot be verified")
         position = 0
@@ -135,7 +135,7 @@ class SplitReader:
         return self._partial is not None
 
     def extract(self, folder: Path, parts: frozenset[IndexPart] = frozenset()) -> None:
-        """Write the verified files of the index into `folder`; for a partial split, only what a query that reads `parts` needs."""
+        """Writes the verified files of the index into `folder`; for a partial split, only what a query that reads `parts` needs."""
         if self._partial is not None:
             fields = [str(field.get("name")) for field in self.index_meta().schema]
             write_sparse(self._partial, self.footer, fields, parts, folder)

@@ -143,7 +143,7 @@ def _segment_id(number: int) -> uuid.UUID:
 
 
 def _extracted(reader: SplitReader, folder: Path, number: int, parts: frozenset[IndexPart]) -> IndexMeta:
-    """Write the verified files of a split's index into `folder` as segment `number`."""
+    """Writes the verified files of a split's index into `folder` as segment `number`."""
     meta = reader.index_meta()
     own = folder / str(number)
     own.mkdir()

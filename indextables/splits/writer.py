@@ -106,7 +106,7 @@ class SplitWriter:
         return self._store.num_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; the batch has exactly the writer's schema."""
+        """Adds rows; the batch has exactly the writer's schema."""
         if not batch.schema.equals(self._schema):
             raise SchemaMismatch(f"a batch has columns {_describe(batch.schema)}, the split has {_describe(self._schema)}")
         self._stats.add(batch)
@@ -117,7 +117,7 @@ class SplitWriter:
             raise StorageError(f"rows could not be written to {self._store.path}: {cause}") from cause
 
     def finish(self, destination: Path, statistics: dict[str, ColumnStatistics] | None = None) -> SplitInfo:
-        """Build the index and write the split to `destination`, complete or not at all. `statistics` overrides those of the rows."""
+        """Builds the index and writes the split to `destination`, complete or not at all. `statistics` overrides those of the rows."""
         try:
             if self.num_rows == 0:
                 raise InvalidArgument(f"split {destination} would have no rows")
@@ -146,7 +146,7 @@ class SplitWriter:
             self.discard()
 
     def discard(self) -> None:
-        """Remove the temporary files. Idempotent."""
+        """Removes the temporary files. Idempotent."""
         self._store.discard()
         remove(self._folder)
 
@@ -159,7 +159,7 @@ class SplitWriter:
         return RowStore(data, self._schema, sections, self.num_rows, self._store.path)
 
     def _one_segment(self, sections: RowStoreSections, first_row: int) -> tuple[Path, RowStoreSections, int, int]:
-        """Merge the segments of an index that exceeded the heap, and rewrite the rows in the order of the merged documents."""
+        """Merges the segments of an index that exceeded the heap, and rewrites the rows in the order of the merged documents."""
         if not merge_segments(self._index, load_meta(self._index)):
             raise StorageError(f"the index segments in {self._index} could not be merged")
         with translated(StorageError, f"the merged index in {self._index} cannot be opened"):
@@ -181,7 +181,7 @@ def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
 
 
 def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: Path) -> SplitInfo:
-    """Write the split from a one-segment index and its row store; the result is read back from disk."""
+    """Writes the split from a one-segment index and its row store; the result is read back from disk."""
     files = [(path.name, path) for path in index_files(index)]
     write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
     data = memoryview(pa.memory_map(str(destination)).read_buffer())

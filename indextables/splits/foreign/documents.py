@@ -29,7 +29,7 @@ _EXACT = Context(prec=76)  # the default context has 28 digits and fails for mor
 
 
 def work(job: Job) -> Answer:
-    """Translate one split; all failures are reported in the answer."""
+    """Translates one split; all failures are reported in the answer."""
     try:
         _bound_memory(os.path.getsize(job.source))
         with scratch_folder("indextables-upstream-") as folder:
@@ -42,7 +42,7 @@ def work(job: Job) -> Answer:
 
 
 def _bound_memory(size: int) -> None:
-    """Limit this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
+    """Limits this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
     limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 

@@ -56,7 +56,7 @@ def refuse_our_files(data: memoryview, path: Path) -> None:
 
 
 def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
-    """Rewrite an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
+    """Rewrites an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
     data = _mapped(path)
     files = _files(data, path)
     meta = _checked_meta(data, files, path)
@@ -130,7 +130,7 @@ def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> I
 
 
 def _check_fields(meta: IndexMeta, table: UpstreamTable, path: Path) -> None:
-    """Check that each column has a field of the type that upstream uses; otherwise it would read as null or as another value."""
+    """Checks that each column has a field of the type that upstream uses; otherwise it would read as null or as another value."""
     found = {str(field.get("name")): str(field.get("type")) for field in meta.schema}
     for field in table.schema:
         if field.name not in table.partition_columns and found.get(field.name) not in stored_types(field.type):

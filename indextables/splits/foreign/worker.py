@@ -45,7 +45,7 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def decode(job: Job) -> None:
-    """Run a job in the child process: on return, its target is a complete split. SplitCorrupted, StorageError."""
+    """Runs a job in the child process: on return, its target is a complete split. SplitCorrupted, StorageError."""
     answer = _workers.get_or_make("documents", _Worker).ask(job)
     if isinstance(answer, int):
         raise SplitCorrupted(f"split {job.source} is damaged: the process that decodes its documents exited with {answer}")
@@ -119,7 +119,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def serve(jobs: IO[bytes], answers: IO[bytes], work: Any) -> None:
-    """Run in the child: answer each line with `work(job)`, until the input ends."""
+    """Runs in the child: answers each line with `work(job)`, until the input ends."""
     for line in jobs:
         answers.write(msgspec.json.encode(work(_JOB.decode(line))) + b"\n")
         answers.flush()

@@ -25,6 +25,6 @@ def cached_block(key: BlockKey) -> pa.RecordBatch | None:
 
 
 def cache_block(key: BlockKey, block: pa.RecordBatch) -> None:
-    """Cache a block, unless it is so large that it would evict many others."""
+    """Caches a block, unless it is so large that it would evict many others."""
     if block.get_total_buffer_size() <= limits.BLOCK_CACHE_BYTES // 8:
         _blocks.put(key, block)

@@ -130,7 +130,7 @@ class Footer:
 
 
 def write_bundle(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, destination: Path) -> None:
-    """Write the files as one split; `destination` appears complete and durable, or not at all. Creates its parent folders."""
+    """Writes the files as one split; `destination` appears complete and durable, or not at all. Creates its parent folders."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     temporary = destination.parent / f".{destination.name}.{uuid.uuid4().hex}.tmp"
     try:
@@ -166,7 +166,7 @@ def _write(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, out: BinaryI
 
 
 def _copy(source: Path, out: BinaryIO) -> tuple[int, list[int]]:
-    """Copy a file; return the checksum of the file and those of its blocks."""
+    """Copies a file; returns the checksum of the file and those of its blocks."""
     crc = 0
     blocks: list[int] = []
     with source.open("rb") as file:
@@ -245,7 +245,7 @@ def read_files(bundle: memoryview, path: Path) -> dict[str, Range]:
 
 
 def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
-    """Check that names match the pattern (they become paths) and that ranges follow each other within the file."""
+    """Checks that names match the pattern (they become paths) and that ranges follow each other within the file."""
     position = 0
     for name, span in files.items():
         if not _FILE_NAME.fullmatch(name):

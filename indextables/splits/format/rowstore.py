@@ -53,7 +53,7 @@ class RowStoreWriter:
             self._pending_rows += batch.num_rows - offset
 
     def finish(self) -> RowStoreSections:
-        """Complete the file and return its checksummed sections."""
+        """Completes the file and returns its checksummed sections."""
         self._flush()
         writer, sink = self._open()
         writer.close()
@@ -65,7 +65,7 @@ class RowStoreWriter:
         return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
 
     def discard(self) -> None:
-        """Close and remove the file. Idempotent."""
+        """Closes and removes the file. Idempotent."""
         self._pending.clear()
         if self._sink is not None:
             self._sink.close()

@@ -24,7 +24,7 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with its contents, as far as possible. Idempotent; raises nothing."""
+    """Removes a folder with its contents, as far as possible. Idempotent; raises nothing."""
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -69,7 +69,7 @@ class DocMapping:
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
-        """Parse the output of `to_json`; ValueError if it is not a doc mapping."""
+        """Parses the output of `to_json`; ValueError if it is not a doc mapping."""
         try:
             entries = [
                 (str(field["name"]), str(field["type"]), str(field.get("tokenizer", DEFAULT))) for field in json.loads(text)["fields"]

@@ -52,7 +52,7 @@ _TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip
 
 @contextmanager
 def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
-    """Convert tantivy's exceptions to `error`, including panics, which derive from BaseException and bypass `except Exception`."""
+    """Converts tantivy's exceptions to `error`, including panics, which derive from BaseException and bypass `except Exception`."""
     try:
         yield
     except IndexTablesError:
@@ -86,7 +86,7 @@ def _field(name: str, kind: str, tokenizer: str = kinds.DEFAULT) -> dict[str, An
 
 
 def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBatch], data_bytes: int) -> int:
-    """Index rows into an empty folder with one commit and wait for merges; returns the `_row` of the first document.
+    """Indexes rows into an empty folder with one commit and waits for merges; returns the `_row` of the first document.
 
     Usually there is one segment and document n is row n. If the data exceeds the heap there are several segments, and `_row` gives the row.
     """
@@ -107,7 +107,7 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
 
 
 def _add_batch(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int) -> int:
-    """Add the rows of a batch and return the next `_row`. Goes row by row, which is twice as fast as column by column (CPU cache)."""
+    """Adds the rows of a batch and returns the next `_row`. Goes row by row, which is twice as fast as column by column (CPU cache)."""
     fields = [(name, *prepare_column(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
     used = [(name, add, values) for name, add, values in fields if values]
     adders = [(add or _ignore, name) for name, add, _ in used]

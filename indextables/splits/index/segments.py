@@ -60,7 +60,7 @@ _INDEX_META = msgspec.json.Decoder(IndexMeta)
 
 
 def parse_meta(data: bytes | memoryview) -> IndexMeta:
-    """Parse a `meta.json`; ValueError if it is invalid."""
+    """Parses a `meta.json`; ValueError if it is invalid."""
     try:
         return _INDEX_META.decode(data)
     except msgspec.MsgspecError as cause:
@@ -88,7 +88,7 @@ def combine_metas(metas: Sequence[IndexMeta]) -> IndexMeta | None:
 
 
 def merge_segments(folder: Path, meta: IndexMeta) -> bool:
-    """Merge the segments of `meta`, whose files are in `folder`, into one. False if that failed for any reason."""
+    """Merges the segments of `meta`, whose files are in `folder`, into one. False if that failed for any reason."""
     documents = sum(segment.max_doc for segment in meta.segments)
     _prepare_merge(folder, meta)
     if not _run_worker(folder):

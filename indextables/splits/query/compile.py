@@ -54,7 +54,7 @@ class ParsedQuery:
 
 
 def parse_query(text: str, schema: pa.Schema, mapping: DocMapping) -> ParsedQuery:
-    """Parse a query and validate it against a table, without reading a split; InvalidQuery names the error and its position."""
+    """Parses a query and validates it against a table, without reading a split; InvalidQuery names the error and its position."""
     try:
         query = ParsedQuery(text, parse(text), mapping.text_columns)
         _Compiler(query, schema, mapping, partial=False).build()
@@ -152,7 +152,7 @@ class _Compiler:
     # --- one column
 
     def reads(self, column: str, part: str, words: Iterable[Any] = (None,)) -> None:
-        """Record that the query reads these words, or all words, of a column. Of a path into an object, all JSON columns are recorded."""
+        """Records that the query reads these words, or all words, of a column. Of a path into an object, all JSON columns are recorded."""
         if column == NULLS or self.kinds.get(column) in (kinds.TEXT, kinds.STRING):
             self.parts.update(IndexPart(column, part, None if word is None else word.encode()) for word in words)
         else:
@@ -198,7 +198,7 @@ class _Compiler:
         return self.tokens(words, column, tokenizer)
 
     def tokens(self, words: Words, column: str, tokenizer: str) -> Any:
-        """Search for all tokens of a text. `column` is a text column, or a path into a JSON column."""
+        """Searches for all tokens of a text. `column` is a text column, or a path into a JSON column."""
         words_of = analyzer(tokenizer)
         tokens = words_of.analyze(words.text)
         if not tokens:

@@ -57,7 +57,7 @@ class PartialSplit:
         return footer
 
     def _fetch_footer(self) -> None:
-        """Fetch the footer and one byte beyond the logged size, which must not exist."""
+        """Fetches the footer and one byte beyond the logged size, which must not exist."""
         start, size = self._file.tail_start, self._file.size
         (data,) = self._file.fetch([(start, size + 1)])
         if start + len(data) != size:
@@ -66,7 +66,7 @@ class PartialSplit:
         self._file.write(start, memoryview(data))
 
     def provide(self, pieces: Iterable[Piece]) -> None:
-        """Fetch the missing pieces; SplitCorrupted if one does not match its checksum, or if the file is missing from the store."""
+        """Fetches the missing pieces; SplitCorrupted if one does not match its checksum, or if the file is missing from the store."""
         with self._lock:
             missing = [piece for piece in sorted(set(pieces) - self._present) if not self._is_valid(piece)]
             runs = _runs(missing)
@@ -96,7 +96,7 @@ class PartialSplit:
 
 
 def _check_blocks(footer: Footer, name: str) -> None:
-    """Check that the footer has a checksum for each block of each index file."""
+    """Checks that the footer has a checksum for each block of each index file."""
     size, sums = footer.hotcache.block_bytes, footer.hotcache.blocks
     for file, span in footer.files.items():
         if file != ROW_STORE and (size < 1 or len(sums.get(file, ())) != -(-(span.end - span.start) // size)):
@@ -104,7 +104,7 @@ def _check_blocks(footer: Footer, name: str) -> None:
 
 
 def _runs(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Group pieces to fetch with one request: close to each other, and up to a maximum size."""
+    """Groups pieces to fetch with one request: close to each other, and up to a maximum size."""
     runs: list[list[Piece]] = []
     for piece in pieces:
         if runs and piece.start - runs[-1][-1].end <= limits.RANGE_GAP and piece.end - runs[-1][0].start <= limits.RANGE_BYTES:

@@ -28,7 +28,7 @@ _Ranges = list[_Bounds]
 
 
 def write_sparse(split: PartialSplit, footer: Footer, fields: Sequence[str], parts: Collection[IndexPart], folder: Path) -> None:
-    """Write the index files to `folder`, with their tails and what a query that reads `parts` needs; `fields` are in index order."""
+    """Writes the index files to `folder`, with their tails and what a query that reads `parts` needs; `fields` are in index order."""
     blocks_by_file = {name: _blocks(footer, ranges) for name, ranges in _Plan(split, footer, fields).ranges(parts).items()}
     starts = {name: footer.files[name].start for name in blocks_by_file}
     split.provide(piece for name, blocks in blocks_by_file.items() for piece in _pieces(footer, name, blocks))
@@ -140,7 +140,7 @@ class _Plan:
 
 
 def _within(bounds: _Bounds, field: _Bounds) -> _Bounds:
-    """Convert offsets within a field to offsets within its file; ValueError if they lie outside the field."""
+    """Converts offsets within a field to offsets within its file; ValueError if they lie outside the field."""
     start, end = field[0] + bounds[0], field[0] + bounds[1]
     if not field[0] <= start <= end <= field[1]:
         raise ValueError(f"bytes {bounds[0]} to {bounds[1]} of a field of {field[1] - field[0]} bytes")
@@ -170,7 +170,7 @@ def field_ranges(tail: bytes, size: int) -> list[tuple[int, tuple[int, int]]] | 
 
 
 def _vint(data: memoryview, at: int) -> tuple[int, int]:
-    """Decode a tantivy variable-length integer: seven bits per byte, the high bit marks the last byte."""
+    """Decodes a tantivy variable-length integer: seven bits per byte, the high bit marks the last byte."""
     if at < 0:
         raise IndexError(at)
     value, shift = 0, 0

@@ -177,7 +177,7 @@ def _health(arguments: argparse.Namespace) -> int:
     findings = document.pop("findings")
     document |= {f"state {name}": value for name, value in (document.pop("state") or {"": None}).items()}
     for name, value in document.items():
-        shown = terminal.human(name, value) if name == "size_bytes" and value is not None else value
+        shown = terminal.human(name, value) if name.endswith("bytes") and value is not None else value
         print(f"{name.replace('_', ' '):26} {'unknown' if shown is None else shown}")
     terminal.print_findings(findings)
     return 0

@@ -173,19 +173,19 @@ def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 
 def without_state(log: TransactionLog, snapshot: Snapshot, state: int, why: str) -> Snapshot:
     """The same version, read without this damaged state and those found damaged before; LogCorrupted if no base remains."""
-    logger.warning("failed to read a checkpoint of version %s, reading the log instead: %s", snapshot.version, why)
+    logger.warning("failed to read checkpoint at version %s, reading the log instead: %s", state, why)
     return _read(log, snapshot.version, log.look(), {**snapshot.broken, state: why})
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
     """The newest version, read on from `snapshot`; None if the log was replaced, or the listing does not continue without a gap."""
     start = _checked_from(snapshot)
-    names_after, gap_at = listing.tail(start)
-    newest = names_after[-1] if names_after else start
+    following, gap_at = listing.tail(start)
+    newest = following[-1] if following else start
     is_ahead = bool(listing.bases) and listing.bases[-1] > newest
     if newest < snapshot.version or gap_at is not None or is_ahead or not log.is_unchanged(snapshot.anchor, listing):
         return None
-    tail = [version for version in names_after if version > snapshot.version]
+    tail = [version for version in following if version > snapshot.version]
     if not tail:
         return snapshot
     try:
@@ -272,8 +272,8 @@ def _missing_versions(log: TransactionLog, broken: Mapping[int, str], newest: in
     others = sorted(broken, reverse=True)
     details = f"; broken checkpoints: {', '.join(map(str, others))} ({broken[others[0]]})" if others else ""
     return LogCorrupted(
-        f"the log of {log.store.root} does not reach back to a valid base: {missing} is missing{details}; "
-        "restore it or a checkpoint, or build a new log from the remaining splits with `indextables repair`"
+        f"the log of {log.store.root} is incomplete: {missing} is missing{details}; "
+        "restore it or a valid checkpoint, or build a new log from the remaining splits with `indextables repair`"
     )
 
 

@@ -42,8 +42,8 @@ def check_owned(protocol: Protocol, *, take_over: bool = False) -> None:
     if is_foreign(protocol) and not take_over:
         raise ProtocolUnsupported(
             f"this table has protocol {protocol.min_reader_version}/{protocol.min_writer_version} without the feature {OWN_SPLITS}: "
-            "the program that created it could no longer read it after this write; "
-            "to convert it, set storage.takeOver=true with an append or a merge"
+            "it belongs to another program, which could not read our splits; "
+            "to convert it, append or merge with storage.takeOver=true first"
         )
 
 

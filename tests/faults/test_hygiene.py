@@ -136,7 +136,9 @@ CASES |= {
     "the largest version there can be": NotWritable(version(2**63 - 1, add("x")), 3, it.VersionGap, "version 4 is missing"),
     "version 0 missing": Refused(delete(0), it.TableNotFound, "version 0 is missing"),
     "all versions missing": Refused(delete(0, 1, 2, 3), it.TableNotFound, "no transaction log found"),
-    "version 0 missing with a pointer": Refused(both(delete(0), put("_last_checkpoint")), it.LogCorrupted, "does not reach back"),
+    "version 0 missing with a pointer": Refused(
+        both(delete(0), put("_last_checkpoint")), it.LogCorrupted, "is incomplete: version 0 or a valid checkpoint is missing"
+    ),
     "gap with a pointer": Refused(both(delete(2), put("_last_checkpoint")), it.LogCorrupted, "version 2 is missing"),
     "gap with a broken checkpoint": Refused(both(delete(2), put(f"{1:020d}.checkpoint.json")), it.LogCorrupted, "broken checkpoints: 1"),
     "gap with a broken state": Refused(both(delete(2), put(f"state-v{1:020d}/_manifest.avro")), it.LogCorrupted, "broken checkpoints: 1"),

@@ -395,7 +395,8 @@ def test_a_damaged_state_after_expired_versions_is_an_error(tmp_path: Path) -> N
     DAMAGES["flipped"](manifest)
     opened = it.open(table)
     message = (
-        r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(.*does not match the digest.*restore it.*indextables repair"
+        r"the log of .* is incomplete: version 1 is missing.*broken checkpoints: 1 \(.*does not match the digest.*"
+        r"restore it or a valid checkpoint.*indextables repair"
     )
     with pytest.raises(it.LogCorrupted, match=message):
         opened.files()
@@ -412,11 +413,11 @@ def test_a_checkpoint_of_a_lost_version_fails_too(tmp_path: Path) -> None:
     DAMAGES["flipped"](manifest)
     with pytest.raises(it.LogCorrupted, match="does not match the digest"):
         it.open(table).files()
-    broken = r"does not reach back.*version 1 is missing.*broken checkpoints: 1 \(state 1 is damaged or incomplete"
+    broken = r"the log of .* is incomplete: version 1 is missing.*broken checkpoints: 1 \(state 1 is damaged or incomplete"
     with pytest.raises(it.LogCorrupted, match=broken):
         it.open(table).checkpoint()
     manifest.unlink()
-    with pytest.raises(it.LogCorrupted, match=r"does not reach back.*version 1 is missing.*of state 1 is missing\)"):
+    with pytest.raises(it.LogCorrupted, match=r"the log of .* is incomplete: version 1 is missing.*of state 1 is missing\)"):
         it.open(table, version=2)
 
 

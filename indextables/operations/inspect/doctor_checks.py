@@ -166,13 +166,13 @@ class Examination:
             yield Finding("late-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
 
     def _skipped(self) -> Iterator[Finding]:
-        """Splits in cooldown, most of them damaged. A repaired log excludes damaged splits and has no cooldown for the others."""
+        """Splits in cooldown. Some of them are damaged, others failed for a passing reason: only reading them again tells."""
         cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
         for path in cooling:
             skip = self.snapshot.skips[path]
             times = "once" if skip.count == 1 else f"{skip.count} times"
             message = f"split {path!r} was skipped {times}, last by {skip.operation or 'an operation'}: {skip.reason}"
-            yield Finding("skipped-split", Severity.WARNING, message, command("repair", self.table, "NEW_LOG"))
+            yield Finding("skipped-split", Severity.WARNING, message, command("verify", self.table, "--deep"))
 
     def _small_splits(self) -> Iterator[Finding]:
         options = merge_options(MergeSplits(), self.context.config, self.snapshot)
@@ -244,7 +244,7 @@ class Examination:
         waiting = [path for path in self._orphans(sooner) if path not in known]
         if waiting:
             state = counted(len(waiting), "split", "not referenced by any version")
-            message = f"{state}; purge deletes such splits when they are a week old: {_some(waiting)}"
+            message = f"{state}; purge deletes such splits after {limits.OLDER_THAN} (--older-than): {_some(waiting)}"
             yield Finding("orphaned-split", Severity.INFO, message, fix)
 
 

@@ -41,6 +41,8 @@ class VerifyTask:
             message = str(error) if add.path in str(error) else f"split {add.path!r} is damaged: {error}"
             return [self._finding("damaged-split", message)]
         except IndexTablesError as error:  # a malicious split affects only its own finding
+            if error.retryable:  # the store did not answer: that says nothing about the split
+                raise
             return [self._finding("unreadable-split", f"split {add.path!r} cannot be read: {error}")]
 
     def _problems(self, path: Path, add: Add) -> list[str]:

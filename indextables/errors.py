@@ -78,6 +78,11 @@ class ConfigError(IndexTablesError):
 class TableNotFound(IndexTablesError):
     exit_code = 78
 
+    @classmethod
+    def without_log(cls, root: object, why: str = "") -> TableNotFound:
+        """There is no transaction log at `root`; `why` says how that is known."""
+        return cls(f"no transaction log found at {root}{why and f': {why}'}")
+
 
 class TableExists(IndexTablesError):
     pass

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_verb(parser: argparse.ArgumentParser, verb: Verb) -> None:
     if verb.table != "none":
-        parser.add_argument("path", metavar="PATH", nargs="?" if verb.table == "optional" else None, help="folder or address of the table")
+        parser.add_argument("path", metavar="TABLE", nargs="?" if verb.table == "optional" else None, help="folder or address of the table")
     parser.set_defaults(run=verb.run, refuse=parser.error)
     if verb.argument is not None:
         name, kind, help_text = verb.argument

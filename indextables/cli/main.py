@@ -1,4 +1,4 @@
-"""`indextables VERB PATH [options]`: tables and progress for people, `--json` for programs.
+"""`indextables VERB TABLE [options]`: tables and progress for people, `--json` for programs.
 
 Modules that a verb needs are imported when it runs: importing Arrow takes a second, which `--help` should not.
 """

@@ -29,6 +29,7 @@ class Finding:
 
 
 def command(verb: str, table: str, *arguments: str) -> str:
+    """The command as the shell takes it. `NEW_LOG` stands for an empty folder that the user names."""
     return shlex.join(["indextables", verb, table, *arguments])
 
 

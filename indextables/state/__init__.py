@@ -46,7 +46,6 @@ from indextables.state.retention import (
     Plan,
     Policy,
     base_time,
-    plan,
     unchecked_base,
 )
 
@@ -84,7 +83,6 @@ __all__ = [
     "manifest_path",
     "matching_manifests",
     "needed_protocol",
-    "plan",
     "read_checkpoint",
     "read_pointer",
     "read_state_manifest",

@@ -1,4 +1,4 @@
-"""`_last_checkpoint`: a hint for readers that cannot list. It is written after a checkpoint, and never trusted over a listing."""
+"""`_last_checkpoint`: a hint that saves listing a long log from its start. Written after a checkpoint; a listing takes precedence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _POINTER = msgspec.json.Decoder(Pointer)
 
 
 def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], now_ms: int) -> None:
-    """Points to `checkpoint`, unless the pointer already names a later existing checkpoint."""
+    """Points to `checkpoint`, unless the pointer names a later checkpoint that exists."""
     known = read_pointer(store)
     if known is not None and known.version > checkpoint.version and known.version in existing:
         return

@@ -266,7 +266,7 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
     return [
         Deletion(FileKind.STATE, facts.inventory.with_checksum_files(files), reason, version)
         for version, files in candidates.items()
-        if _is_unreferenced(facts.inventory.manifests_in_folder_of(version), named)
+        if _has_no_referenced_manifest(facts.inventory.manifests_in_folder_of(version), named)
     ]
 
 
@@ -277,7 +277,7 @@ def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
     return {path for state in retained for path in facts.references[state]}
 
 
-def _is_unreferenced(inside: Sequence[File], named: set[str] | None) -> bool:
+def _has_no_referenced_manifest(inside: Sequence[File], named: set[str] | None) -> bool:
     return not inside or (named is not None and all(file.path not in named for file in inside))
 
 

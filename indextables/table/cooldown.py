@@ -1,4 +1,4 @@
-"""Splits that an operation could not read: recorded in the log, and not retried until their cooldown is over (pure)."""
+"""Splits that an operation could not read: it records a skip in the log, and merges leave the split out until its cooldown is over."""
 
 from __future__ import annotations
 

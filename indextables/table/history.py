@@ -68,7 +68,7 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
     entries = _read(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not entries:
-        raise TableNotFound(f"no transaction log found at {log.store.root}")
+        raise TableNotFound.without_log(log.store.root)
     if not earlier:
         raise VersionNotFound(
             f"the table had no version at {_format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "

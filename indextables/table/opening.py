@@ -64,7 +64,7 @@ def _from_pointer(log: TransactionLog) -> Snapshot | None:
 def _load(log: TransactionLog, version: int | None, listing: LogListing) -> Snapshot:
     """From the cache of this process if it is still valid for this listing, else from the store."""
     if listing.is_empty:
-        raise TableNotFound(f"no transaction log found at {log.store.root}")
+        raise TableNotFound.without_log(log.store.root)
     known = _cached_snapshot(log, listing)
     if known is not None and version in (None, known.version):
         found = known if version is not None else _follow(log, known, listing)
@@ -260,7 +260,7 @@ def _check_nothing_lost(log: TransactionLog, listing: LogListing, base: Base, ne
     root = log.store.root
     had_checkpoints = bool(listing.bases) or listing.has_pointer
     if newest is None and not had_checkpoints:
-        raise TableNotFound(f"no transaction log found at {root}: version 0 is missing")
+        raise TableNotFound.without_log(root, "version 0 is missing")
     beyond = [v for v in base.broken if newest is None or v > newest]
     if newest is None or beyond or (gap_at is not None and had_checkpoints):
         raise _missing_versions(log, base.broken, newest)

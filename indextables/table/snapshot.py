@@ -29,7 +29,7 @@ class Snapshot:
     metadata: Metadata
     layers: LayeredFiles
     txns: Mapping[str, Txn]
-    checkpoint: int | None  # the base it was read from
+    checkpoint: int | None  # the newest checkpoint known for it: the base it was read from, or one written since; None: none
     gap_at: int | None  # the first missing version, if later ones exist
     anchor: Anchor  # identifies the log, so that a replaced log is noticed
     warnings: tuple[str, ...] = ()

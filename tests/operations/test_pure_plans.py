@@ -19,7 +19,8 @@ from indextables.operations.checkpoint import gather_log_facts, referenced_manif
 from indextables.operations.expire import complete_purge_facts, gather_purge_facts, purge_options
 from indextables.operations.merge import merge_options
 from indextables.operations.verbs import MergeSplits, Purge
-from indextables.state import NotGathered, Policy, plan
+from indextables.state import NotGathered, Policy
+from indextables.state.retention import plan
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.storage import LocalStore, open_store, opening

@@ -92,5 +92,5 @@ def test_a_damaged_manifest_raises_and_never_loses_files(table: Path, tmp_path: 
     assert len(context.load(snapshot).files) == 10  # read from the version files
     (log_folder(table) / f"{1:020d}.json").unlink()
     fresh = it.open(table, options={"transaction.cache.enabled": "false"})
-    with pytest.raises(LogCorrupted, match="the log of .* is incomplete: .* is missing"):
+    with pytest.raises(LogCorrupted, match=r"the log of .* is incomplete: .* is missing"):
         fresh._context.load(fresh._snapshot)

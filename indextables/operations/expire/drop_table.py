@@ -24,7 +24,7 @@ def drop(request: Drop, context: TableContext) -> Report:
     if not request.confirm:
         raise InvalidArgument(f"drop deletes the table {str(context.root)!r} permanently; pass confirm=True to delete it")
     if context.log.look().is_empty:
-        raise TableNotFound(f"no transaction log found at {context.root}")
+        raise TableNotFound.without_log(context.root)
     folder = FolderListing.of(context.store.list(""))
     splits = [file for row, path in folder if is_our_split(path) for file in folder.with_checksum_file(folder.file(row))]
     log = [File.of(f"{LOG_FOLDER}/{name}", *folder.log[name]) for name in sorted(folder.log)]

@@ -49,7 +49,7 @@ class PurgeFacts:
 
 
 def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
-    """Pure. Version files first, then checkpoints, states, manifests, temporary files, then splits, the largest first."""
+    """Pure. All deletions by kind, splits last and the largest first. The order in which kinds are deleted is that of `purge_files.run`."""
     log = retention.plan(facts.log, options.policy, now_ms)
     splits = _dead_splits(facts, log, options, now_ms)
     found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
@@ -73,7 +73,7 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
     dead = (facts.folder.file(row) for row, path in facts.folder if facts.is_dead_split(path))
-    is_any = any(_is_unreferenced(facts, file, now_ms - options.orphan_ms) for file in dead)
+    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in dead)
     return [base for base in bases if base not in facts.retained.bases] if is_any else []
 
 
@@ -84,7 +84,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     may have been deleted by another program.
     """
     cutoff = now_ms - options.older_than_ms
-    forgotten = _are_lost_removals_expired(facts, cutoff)
+    removals_are_old = _are_lost_removals_expired(facts, cutoff)
     dead, unknown, ageless = [], [], 0
     for row, path in facts.folder:
         if not facts.is_dead_split(path):
@@ -95,7 +95,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
         elif path in facts.removed_at:
             if max(facts.removed_at[path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
-        elif forgotten and _is_unreferenced(facts, file, now_ms - options.orphan_ms):
+        elif removals_are_old and _is_old_orphan(facts, file, now_ms - options.orphan_ms):
             unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
@@ -108,7 +108,7 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
 
 
-def _is_unreferenced(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
+def _is_old_orphan(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
     """Whether no retained version added or removed the file, and it was modified at `latest_ms` or before."""
     is_old = file.modified_ms is not None and file.modified_ms <= latest_ms
     return is_old and file.path not in facts.removed_at and file.path not in facts.added

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from indextables.state import Deletion, FileKind, LogFacts, Plan, Policy
-from indextables.state import plan as plan_retention
+from indextables.state import Deletion, FileKind, LogFacts, Plan, Policy, retention
 
 _LATEST = 2**63  # ms; time of a version that is not written yet
 
@@ -16,7 +15,7 @@ def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
 
     A manifest that no state references may belong to a state that is being written; it is deleted at the same age as by purge.
     """
-    found = plan_retention(facts, policy, now_ms)
+    found = retention.plan(facts, policy, now_ms)
     out_of_order = _out_of_order_versions(facts, now_ms - policy.manifests)
     log = [
         _with_reason(deletion, facts)

@@ -66,7 +66,7 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
     context.log.invalidate_cache()
     listing = context.log.listing()
     if listing.is_empty:
-        raise TableNotFound(f"no transaction log found at {context.root}")
+        raise TableNotFound.without_log(context.root)
     whole = tuple(version for version in listing.states if is_intact(context.log, version))
     broken = [f"the state of version {version} was ignored: it is incomplete" for version in listing.states if version not in whole]
     base = newest_base(context.log, replace(listing, states=whole), None)

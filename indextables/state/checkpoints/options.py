@@ -15,7 +15,6 @@ class StateOptions:
     compression: str  # for manifests: zstd | snappy | none
     compression_level: int
     entries_per_manifest: int
-    read_parallelism: int
     renormalize_threshold: int
     tombstone_threshold: float
     max_manifests: int
@@ -35,7 +34,6 @@ class StateOptions:
             compression=config.get("state.compression"),
             compression_level=config.get("state.compressionLevel"),
             entries_per_manifest=config.get("state.entriesPerManifest"),
-            read_parallelism=config.get("state.read.parallelism"),
             renormalize_threshold=config.get("state.schema.renormalizeThreshold"),
             tombstone_threshold=config.get("state.compaction.tombstoneThreshold"),
             max_manifests=config.get("state.compaction.maxManifests"),

@@ -29,7 +29,8 @@ _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "
 
 
 # Header key of our manifests: the lengths of all records, 32 bits each, little-endian, zstd, then Base64, because readers such as fastavro
-# decode header values as text. The first manifests were written without Base64.
+# decode header values as text. The first manifests were written without Base64. Used only with our own schema: lengths that do not fit are
+# damage.
 LENGTHS = b"indextables.lengths"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -80,7 +81,7 @@ def expanded(
 
 
 def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | None:
-    """The length of each record, if the file has them; a hint that may be wrong."""
+    """The length of each record; None if the file has no usable list of them. The caller must check each length against the record."""
     packed = container.header.get(LENGTHS)
     if packed is None:
         return None

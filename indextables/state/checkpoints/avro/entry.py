@@ -1,4 +1,4 @@
-"""FileEntry, the record of a manifest: the 18 fields of Appendix B, then nullable fields for the rest of an add (C-38, C-39).
+"""FileEntry, the record of a manifest: the 18 fields that other programs write, then nullable fields for the rest of an add (C-38, C-39).
 
 The vectorised encoder and decoder are driven by `FIELDS`; other readers use the Avro schema.
 """
@@ -44,7 +44,7 @@ class Field:
         return {"name": self.name, "type": plain, **with_default, "field-id": self.number}
 
 
-UNSTATED = "footer_offsets_unstated"  # hasFooterOffsets cannot be null in Appendix B, but can be absent from an add
+UNSTATED = "footer_offsets_unstated"  # hasFooterOffsets cannot be null in the schema of other programs, but can be absent from an add
 
 FIELDS = (
     Field("path", FieldType.STRING, 100, "path", nullable=False),

@@ -1,4 +1,4 @@
-"""Multi-part JSON checkpoints: lines of actions in several files, and a list of the parts, written last (seed 003, field notes 4a no. 11).
+"""Multi-part JSON checkpoints: lines of actions in several files, and a list of the parts, which is written last (MPC-01).
 
 The list is `<version>.checkpoint.json`, `{version, checkpointId, parts, createdTime, format, numFiles, sha256, digest}`; parts without a
 list are ignored. Each part begins with a `commitInfo`, so that it cannot be mistaken for a complete checkpoint. Lists of other writers have

@@ -20,9 +20,9 @@ from indextables.operations.expire import complete_purge_facts, gather_purge_fac
 from indextables.operations.merge import merge_options
 from indextables.operations.verbs import MergeSplits, Purge
 from indextables.state import NotGathered, Policy
-from indextables.state.retention import plan
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.path_checksums import PathChecksums
+from indextables.state.retention import plan
 from indextables.storage import LocalStore, open_store, opening
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore

@@ -166,13 +166,14 @@ class Examination:
             yield Finding("late-checkpoint", Severity.WARNING, message, command("checkpoint", self.table))
 
     def _skipped(self) -> Iterator[Finding]:
-        """Splits in cooldown. Some of them are damaged, others failed for a passing reason: only reading them again tells."""
+        """Splits in cooldown, most of them damaged. A repaired log excludes damaged splits and has no cooldown for the others."""
         cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
         for path in cooling:
             skip = self.snapshot.skips[path]
             times = "once" if skip.count == 1 else f"{skip.count} times"
             message = f"split {path!r} was skipped {times}, last by {skip.operation or 'an operation'}: {skip.reason}"
-            yield Finding("skipped-split", Severity.WARNING, message, command("verify", self.table, "--deep"))
+            advice = "verify --deep tells whether it is damaged; if it is not, merges try it again after the cooldown"
+            yield Finding("skipped-split", Severity.WARNING, f"{message}; {advice}", command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
         options = merge_options(MergeSplits(), self.context.config, self.snapshot)

@@ -135,7 +135,7 @@ def test_an_expired_log_without_a_valid_checkpoint_names_what_is_missing(kind: F
     message = str(caught.value)
     assert "version 1 is missing" in message
     assert f"broken checkpoints: {version}" in message
-    assert "restore it or a checkpoint, or build a new log from the remaining splits with `indextables repair`" in message
+    assert "restore it or a valid checkpoint, or build a new log from the remaining splits with `indextables repair`" in message
 
 
 def test_no_6_the_first_checkpoint_of_a_table_hides_nothing(tmp_path: Path) -> None:

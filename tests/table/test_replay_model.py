@@ -91,10 +91,16 @@ def files_of(store: MemoryStore, version: int) -> list[list[str]]:
 
 
 def _text(data: bytes) -> bytes:
-    """The text of a state manifest; an Avro manifest is decompressed, so that paths can be searched for."""
+    """The text of a state manifest; an Avro manifest is decompressed, so that paths can be searched for.
+
+    A damaged one may lie beside a new checkpoint of another form. It names nothing, and `is_right` leaves it out.
+    """
     if not data.startswith(b"Obj"):
         return data
-    return b"".join(block for _, block in avro.expanded(avro.parse(data, "state"), 10_000_000, "state"))
+    try:
+        return b"".join(block for _, block in avro.expanded(avro.parse(data, "state"), 10_000_000, "state"))
+    except LogCorrupted:
+        return b""
 
 
 class Driver:

@@ -64,6 +64,7 @@ print((anonymous() - before) / rows)
 INCREMENTAL = """
 import pyarrow as pa, sys
 from pathlib import Path
+from indextables.operations import verbs
 from tests.benchmarks.states import checkpoint, context, cpu, ten_more
 pa.array([1])
 for number, table in enumerate(map(Path, sys.argv[1:])):

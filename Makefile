@@ -40,8 +40,8 @@ test-long: lint  ## the same, including the tests marked slow
 scorecard: $(STAMP)  ## only the tests of the promises R1 to R20, with one row per promise: what ran and the result (about 12 minutes)
 	$(PYTHON) -m pytest $(IN_PARALLEL) -q -p tests.support.scorecard
 
-bench: $(STAMP)  ## CPU of log, splits and searches compared with deltalake, tantivy and DuckDB, PASS or FAIL per promise (QUICK=1: short form)
-	$(PYTHON) -m tests.benchmarks.bench
+bench: $(STAMP)  ## CPU of log, splits and searches compared with deltalake, tantivy and DuckDB, PASS or FAIL per promise (QUICK=1: short form; BASE=COMMIT: compared with that commit)
+	$(PYTHON) -m tests.benchmarks.$(if $(BASE),compare $(BASE),bench)
 
 lint: $(STAMP)  ## style, types, import contracts, Dockerfile and compose file
 	$(PYTHON) -m ruff check .

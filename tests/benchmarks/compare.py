@@ -1,7 +1,7 @@
 """`make bench BASE=COMMIT`: compares this tree with an older commit. Both do the same work on copies of the same tables.
 
-Only public names are called, so that any commit with these names can be compared. Each round starts one process per side, one after the
-other, and each figure is the minimum of all rounds: CPU time of the process with all threads, without its start.
+Only public names are called, so that any commit with these names can be compared. Each side has its own pins. Each round starts one process
+per side, one after the other, and each figure is the minimum of all rounds: CPU time of the process with all threads, without its start.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def commands() -> dict[str, float]:
 def measure(tree: Path, tables: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch:
         environment = os.environ | {"PYTHONPATH": str(tree)}
-        line = [sys.executable, "-P", __file__, "--side", str(tree), str(tables), scratch]
+        line = [str(tree / ".venv/bin/python"), "-P", __file__, "--side", str(tree), str(tables), scratch]
         output = subprocess.run(line, env=environment, check=True, stdout=subprocess.PIPE, text=True, cwd=tree).stdout
     return dict(json.loads(output))
 
@@ -200,6 +200,7 @@ def compare(base: str) -> bool:
         tree, tables = Path(folder) / "base", Path(folder) / "tables"
         subprocess.run(["git", "-C", str(here), "worktree", "add", "--quiet", "--detach", str(tree), base], check=True)
         try:
+            subprocess.run(["make", "-C", str(tree), "install"], check=True, stdout=sys.stderr)  # its own pins
             make_tables(tables)
             best: list[dict[str, float]] = [{}, {}]
             for number in range(ROUNDS):

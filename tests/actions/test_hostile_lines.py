@@ -116,7 +116,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
-def test_accepted(text: bytes) -> None:
+def test_unusual_lines_are_accepted(text: bytes) -> None:
     decoded = decode_actions(text, "version 7")
     assert [type(action) for action in decoded.actions] == [Add]
     assert decoded.unknown == 0
@@ -128,7 +128,7 @@ def test_an_unknown_action_next_to_a_null_is_counted(text: bytes) -> None:
     assert (decoded.actions, decoded.unknown) == ([], 1)
 
 
-def test_null_is_absent_in_every_optional_field() -> None:
+def test_null_in_an_optional_field_reads_as_absent() -> None:
     wire = {"add": "docMappingJson", "remove": "size", "mergeskip": "skipCount", "metaData": "configuration", "protocol": "readerFeatures"}
     base: dict[str, dict[str, Any]] = {
         "add": json.loads(GOOD)["add"],

@@ -90,7 +90,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 
 def states(folder: Path, board: Any) -> None:
-    """Rows and verdicts for all bars of issue 5 about checkpoints. The bench uses its own cache folder."""
+    """Rows and verdicts for the figures that are promised for checkpoints. The bench uses its own cache folder."""
     os.environ["INDEXTABLES_CACHE_DIR"] = str(folder / "cache")
     pa.array([1])
     incremental = []
@@ -212,7 +212,7 @@ def _memory(board: Any, size: int, ours: Path, warm_up: Path) -> None:
 
 
 def _against_replay(board: Any, folder: Path, count: int) -> None:
-    """Seed 000's table: append-only, ten files per transaction. An open table has its version, counts and schema, and can commit.
+    """The table of seed 000: append-only, ten files per transaction. An open table has its version, counts and schema, and can commit.
 
     As in the seed, a checkpoint removes the transactions before it except the last 30; the verdict is on opening after that. With all
     version files still in the folder, the listing takes most of the time, which has a separate row.

@@ -1,4 +1,4 @@
-"""Each table command from its text to its effect: result columns (field-notes 3a), reported numbers, and errors."""
+"""Each table command from its text to its effect: result columns, reported numbers, and errors."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_merge_takes_the_maximum_number_of_sources_from_the_table(tmp_path: Path
     assert run_command("MERGE", f"MERGE SPLITS '{table.path}' MAX SOURCE SPLITS PER MERGE 3")["metrics"]["merge_groups"] == 1
 
 
-def test_no_20_purge_deletes_splits_that_a_merge_removed(path: str) -> None:
-    """Field notes 7 no. 20: even if the log retention is not 0."""
+def test_purge_deletes_splits_that_a_merge_removed(path: str) -> None:
+    """Upstream does so only if the log retention is 0, too."""
     it.sql(f"MERGE SPLITS '{path}'")
     before = tree(Path(path))
     dead = {name for name in before if name.endswith(".split")} - set(it.open(path).files().column("path").to_pylist())
@@ -115,8 +115,8 @@ def test_drop_partitions(path: str) -> None:
     assert ids(it.open(path)) == list(range(0, 16, 2))
 
 
-def test_no_19_checkpoint_reports_the_real_version(path: str) -> None:
-    """Field notes 7 no. 19; MIG-01 and MIG-03: the format is the option's, and the pointer says so."""
+def test_checkpoint_reports_the_real_version(path: str) -> None:
+    """MIG-01, MIG-03: the format is the option's, and the pointer names it. Upstream reports version 0."""
     row = run_command("CHECKPOINT", f"CHECKPOINT INDEXTABLES '{path}'")
     version = it.open(path).version
     assert version > 0
@@ -160,8 +160,8 @@ def test_compact_removes_tombstones_and_small_manifests(path: str) -> None:
     assert [finding for finding in it.open(path).doctor() if finding.severity == "error"] == []
 
 
-def test_no_17_truncate_dry_run_writes_nothing(path: str) -> None:
-    """Field notes 7 no. 17."""
+def test_truncate_dry_run_writes_nothing(path: str) -> None:
+    """Upstream writes a state."""
     before, version = tree(Path(path)), it.open(path).version
     dry = run_command("TRUNCATE", f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}' DRY RUN")
     assert tree(Path(path)) == before
@@ -193,7 +193,7 @@ def test_repair(path: str, tmp_path: Path) -> None:
 
 
 def test_describe_state_without_a_checkpoint(path: str) -> None:
-    """interface.md: version and files of the table, with the format `none`."""
+    """It shows version and files of the table, with the format `none`."""
     row = run_command("STATE", f"DESCRIBE INDEXTABLES STATE '{path}'")
     table = it.open(path)
     size = sum(table.files().column("size").to_pylist())
@@ -201,8 +201,8 @@ def test_describe_state_without_a_checkpoint(path: str) -> None:
     assert (row["num_manifests"], row["num_tombstones"], row["needs_compaction"]) == (0, 0, False)
 
 
-def test_no_18_describe_log_shows_adds_of_avro_tables(path: str) -> None:
-    """Field notes 7 no. 18, for a table with an Avro state, also if version files have expired."""
+def test_describe_log_shows_adds_of_avro_tables(path: str) -> None:
+    """Also if version files have expired. Upstream shows none."""
     it.sql(f"CHECKPOINT INDEXTABLES '{path}'")
     text = f"DESCRIBE INDEXTABLES TRANSACTION LOG '{path}'"
     everything, newest = it.sql(text + " INCLUDE ALL"), it.sql(text)

@@ -33,7 +33,7 @@ def test_r4_every_single_crash_point_on_local_disk(disk: Simulation, verb_case: 
 
 @pytest.mark.parametrize("verb_case", VERB_CASES, ids=lambda verb_case: verb_case.name)
 def test_r4_crash_points_on_s3(bucket: Simulation, verb_case: VerbCase) -> None:
-    """Two of the crash_points between its changes, and all crash points at which a process leaves that."""
+    """Two random crash points of each verb; the slow test tries all."""
     CrashTester(bucket).all_of(verb_case, most=2)
 
 

@@ -16,7 +16,7 @@ MAKERS = {"Finding", "finding", "_finding"}
 
 
 def findings_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Code and severity of every finding. The code is the first argument of the call that makes it, a literal or a constant of the module."""
+    """Code and severity of every finding. The code is the first argument of the call, a literal or a constant of the module."""
     texts = {
         target.id: node.value.value
         for node in tree.body

@@ -92,7 +92,7 @@ def test_all_available_vectors_are_used() -> None:
 
 @pytest.mark.parametrize("name", [name for name in (OURS, "t10_types", "t11_nullpart", "04_partitioned") if name in TABLES])
 def test_a_merge_with_take_over_converts_a_table(name: str, tmp_path: Path) -> None:
-    """Decisions A-06."""
+    """A-06."""
     path = located(name, tmp_path / "t")
     before = sorted(map(repr, it.open(path).scan().read_all().to_pylist()))
     it.open(path, options={"storage.takeOver": True}).merge_splits()
@@ -118,7 +118,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("name", [name for name in COUNTS if name in TABLES])
 def test_predicates_and_searches(name: str, tmp_path: Path) -> None:
-    """Field notes 7, no. 12: `date IS NULL` on a null partition gives 0 with upstream."""
+    """`date IS NULL` on a null partition gives 0 with upstream."""
     table = it.open(located(name, tmp_path / "t"))
     assert {where: table.count(where) for where in COUNTS[name]} == COUNTS[name]
     assert {query: table.search(query, limit=100).num_rows for query in SEARCHES[name]} == SEARCHES[name]

@@ -257,7 +257,7 @@ def test_cache_rules(tmp_path: Path) -> None:
 
 
 def test_minimal_metadata_of_a_foreign_table(tmp_path: Path) -> None:
-    """ACT-03: metaData with only what Appendix A requires."""
+    """ACT-03: metaData with its required fields only."""
     here = foreign(tmp_path / "t", lines(protocol(), {"metaData": {"id": "x", "schemaString": SCHEMA_STRING}}))
     assert it.open(here).schema == pa.schema([("id", pa.int64())])
 

@@ -1,4 +1,4 @@
-"""Scan, count and aggregate over tables of several splits and partitions, against DuckDB on the same rows (issue 6.4)."""
+"""Scan, count and aggregate over tables of several splits and partitions, against DuckDB on the same rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The ten failure stories of field-notes 6, one test each, on tables that the product itself made; after every purge the storage is listed.
+"""Ten ways in which Delta, Iceberg, Quickwit and upstream have lost data, tried on our tables; a listing checks each purge.
 
-Their parts are tried one by one elsewhere: pure planning in tests/state/test_retention.py, every broken pointer and checkpoint in
-tests/table/test_recovery.py, foreign logs in test_purge_log.py, listings of more than a page of keys (story 1) in
-tests/contract/test_purge.py, lost answers at every write (story 7) in tests/contract/test_lost_answers.py, and merges that race in
-processes of their own (story 9) in tests/contract/test_merges.py.
+Their parts are tested one by one elsewhere: pure planning in tests/state/test_retention.py, every broken pointer and checkpoint in
+tests/table/test_recovery.py, logs of other programs in test_purge_log.py, listings of more than a page of keys in
+tests/contract/test_purge.py, lost answers at every write in tests/contract/test_lost_answers.py, and merges in separate processes in
+tests/contract/test_merges.py.
 """
 
 from __future__ import annotations
@@ -121,8 +121,11 @@ def at(where: str, request: pytest.FixtureRequest) -> Place:
 
 
 @every_format
-def test_story_1_splits_referenced_only_by_a_checkpoint_are_live(here: Place, kind: Format) -> None:
-    """The splits of a checkpoint whose versions have expired are kept by repeated purges."""
+def test_splits_referenced_only_by_a_checkpoint_are_live(here: Place, kind: Format) -> None:
+    """A purge that reads only version files deletes the splits of expired versions (indextables_spark 67).
+
+    The splits of a checkpoint whose versions have expired are kept by repeated purges.
+    """
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     for start in (0, 10, 20):
         table.append(rows(start, 10))
@@ -153,8 +156,11 @@ class AgelessFileSystem(non_atomic_store.PlainFileSystem):
         return {**super().info(path, **arguments), "mtime": 0, "created": 0}
 
 
-def test_story_2_files_of_unknown_age_are_not_old(here: Place, tmp_path: Path) -> None:
-    """If the store reports 1970 for a folder or for all files, needed and possibly young files are kept."""
+def test_files_of_unknown_age_are_not_old(here: Place, tmp_path: Path) -> None:
+    """A folder that is dated 1970 on S3 made every state look expired (indextables_spark 113).
+
+    If the store reports 1970 for a folder or for all files, needed and possibly young files are kept.
+    """
     fsspec.register_implementation("ageless", AgelessFileSystem, clobber=True)
     silent = Place(f"ageless:/{tmp_path}/other", {"storage.singleWriter": "true"}, now())
     keep_one = {"state.format": "avro", "state.retention.versions": "1"}
@@ -193,8 +199,11 @@ def respell(place: Place, version: int, spelling: str) -> None:
 
 
 @both_places
-def test_story_3_another_spelling_of_the_root_makes_no_orphans(where: str, request: pytest.FixtureRequest) -> None:
-    """A path at another location stops purge before it deletes anything."""
+def test_another_spelling_of_the_root_makes_no_orphans(where: str, request: pytest.FixtureRequest) -> None:
+    """`hdfs:/p` and `hdfs://host/p` compared as texts make every file an orphan (Iceberg 4346).
+
+    A path at another location stops purge before it deletes anything.
+    """
     place = at(where, request)
     table = place.create(PLAIN)
     for version, spelling in enumerate(SPELLINGS[where], start=1):
@@ -218,8 +227,11 @@ def test_story_3_another_spelling_of_the_root_makes_no_orphans(where: str, reque
 
 
 @every_format
-def test_story_4_the_newest_checkpoint_and_the_base_of_retained_versions_are_kept(here: Place, kind: Format) -> None:
-    """At any age: by clean-up after a checkpoint and by repeated purges."""
+def test_the_newest_checkpoint_and_the_base_of_retained_versions_are_kept(here: Place, kind: Format) -> None:
+    """A clean-up that deletes the newest checkpoint makes the table unreadable (delta-rs 2174).
+
+    At any age: by clean-up after a checkpoint and by repeated purges.
+    """
     settings = {**BY_HAND, **EVERY_FORMAT[kind], **KEEP_LITTLE}
     table = here.create(settings)
     for start in range(3):
@@ -254,8 +266,11 @@ class Killed(BaseException):
 
 
 @every_format
-def test_story_5_the_pointer_is_a_hint(here: Place, kind: Format) -> None:
-    """A missing, empty, truncated or wrong pointer: the table is read from its checkpoint, although the version files are deleted."""
+def test_the_pointer_is_a_hint(here: Place, kind: Format) -> None:
+    """A crash before the pointer is written, or an empty pointer, made tables unreadable (delta-rs 2258).
+
+    A missing, empty, truncated or wrong pointer: the table is read from its checkpoint, although the version files are deleted.
+    """
     settings = {**BY_HAND, **EVERY_FORMAT[kind]}
     table = here.create(settings)
     table.append(rows(0, 10))
@@ -287,8 +302,11 @@ def _die_at_the_pointer(call: Call, perform: Perform) -> Any:
 
 
 @every_format
-def test_story_6_a_broken_checkpoint_does_no_harm_while_the_log_is_complete(here: Place, kind: Format) -> None:
-    """Each file is damaged or deleted in turn: the rows are the same, and purge keeps all versions."""
+def test_a_broken_checkpoint_does_no_harm_while_the_log_is_complete(here: Place, kind: Format) -> None:
+    """A broken checkpoint stopped all reads (Delta 5458).
+
+    Each file is damaged or deleted in turn: the rows are the same, and purge keeps all versions.
+    """
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     for start in range(4):
         table.append(rows(start * 10, 10))
@@ -318,8 +336,11 @@ def proxy(server: Server) -> Iterator[FaultProxy]:
         yield running
 
 
-def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_recognized_if_its_answer_is_lost(server: Server, proxy: FaultProxy) -> None:
-    """A concurrent commit of another writer is kept. A commit without an answer is neither withdrawn nor repeated."""
+def test_a_commit_is_rebuilt_on_the_new_base_and_recognized_if_its_answer_is_lost(server: Server, proxy: FaultProxy) -> None:
+    """A retry with old manifests drops another writer's files (iceberg-go 976).
+
+    A concurrent commit of another writer is kept. A commit without an answer is neither withdrawn nor repeated.
+    """
     place = Place(server.place(), options(proxy.url, "20s"), now())
     place.create(PLAIN).append(rows(0, 10, days=1))
     meanwhile: list[Callable[[], object]] = []
@@ -356,8 +377,11 @@ def test_story_7_a_commit_is_rebuilt_on_the_new_base_and_recognized_if_its_answe
 
 
 @both_places
-def test_story_8_no_commit_overwrites_another(where: str, request: pytest.FixtureRequest) -> None:
-    """The content of the object shows who created it."""
+def test_no_commit_overwrites_another(where: str, request: pytest.FixtureRequest) -> None:
+    """A commit was overwritten because its existence was checked elsewhere (Delta 1410).
+
+    The content of the object shows who created it.
+    """
     place = at(where, request)
     table = place.create(PLAIN)
     table.append(rows(0, 10))
@@ -370,7 +394,7 @@ def test_story_8_no_commit_overwrites_another(where: str, request: pytest.Fixtur
     assert ids(place.open()) == list(range(30))
 
 
-def test_story_8_a_store_that_cannot_create_atomically_is_refused(server: Server, tmp_path: Path) -> None:
+def test_a_store_that_cannot_create_atomically_is_refused(server: Server, tmp_path: Path) -> None:
     """It is refused by its type or because the probe fails. A single writer may use it with an explicit option."""
     non_atomic_store.register()
     with FaultProxy((server.host, server.port)).running() as proxy:
@@ -401,8 +425,11 @@ class Meanwhile:
 
 
 @pytest.mark.parametrize("other", ["merge", "overwrite"])
-def test_story_9_only_one_of_two_commits_with_the_same_sources_succeeds(here: Place, other: str) -> None:
-    """A second merge or an overwrite during the merge: rows are neither duplicated nor restored, and the losing split is left to purge."""
+def test_only_one_of_two_commits_with_the_same_sources_succeeds(here: Place, other: str) -> None:
+    """Two merges of one split doubled its rows (Quickwit 3627).
+
+    A second merge or an overwrite during the merge: rows are neither duplicated nor restored, and the losing split is left to purge.
+    """
     table = here.create(PLAIN)
     for start in (0, 10):
         table.append(rows(start, 10, days=1))
@@ -419,8 +446,11 @@ def test_story_9_only_one_of_two_commits_with_the_same_sources_succeeds(here: Pl
 
 
 @every_format
-def test_story_10_a_split_that_was_added_again_is_live(here: Place, kind: Format) -> None:
-    """Its old removal is in a retained or an expired version. A split that was not added again is deleted."""
+def test_a_split_that_was_added_again_is_live(here: Place, kind: Format) -> None:
+    """A file that was removed and added again was deleted (Iceberg 17304).
+
+    Its old removal is in a retained or an expired version. A split that was not added again is deleted.
+    """
     table = here.create({**BY_HAND, **EVERY_FORMAT[kind]})
     table.append(rows(0, 10, days=1))
     (again,) = [action for action in table.log.actions(table.version) if "add" in action]

@@ -1,4 +1,4 @@
-"""Queries that the upstream program answers wrongly on real data (field notes 7, by number) are answered correctly here."""
+"""Queries that the Scala program ("upstream") answers wrongly on real data are answered correctly here."""
 
 from __future__ import annotations
 
@@ -36,38 +36,44 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> it.Table:
     return table
 
 
-def test_no_1_a_scan_returns_every_row(table: it.Table) -> None:
+def test_a_scan_returns_every_row(table: it.Table) -> None:
+    """Upstream returns 250 rows per split."""
     assert sorted(table.scan(columns=["id"]).read_all().column("id").to_pylist()) == list(range(3000))
     assert table.search("*", limit=100_000).num_rows == 3000
     assert table.search("cat", limit=3000).num_rows == 600
 
 
-def test_no_7_aggregates_with_a_filter_on_a_string_are_correct(table: it.Table) -> None:
+def test_aggregates_with_a_filter_on_a_string_are_correct(table: it.Table) -> None:
+    """Upstream ignores rows if the column is not a fast field."""
     assert table.aggregate({"n": ("count", "*"), "top": ("max", "id")}, where="name = 'b'").to_pylist() == [{"n": 600, "top": 2996}]
     assert table.aggregate({"n": ("count", "*")}, where="name >= 'big'").to_pylist() == [{"n": 1200}]
     assert table.count("name = 'b'") == 600
 
 
-def test_no_8_ranges_of_strings_are_applied(table: it.Table) -> None:
+def test_ranges_of_strings_are_applied(table: it.Table) -> None:
+    """Upstream does not apply `name > 'b'`."""
     found = table.scan("name > 'b'", ["name"]).read_all().column("name").to_pylist()
     assert (set(found), len(found)) == ({"c", "big red cat"}, 1200)
     assert table.search("cat OR c", where="name > 'c'", limit=10).num_rows == 0
 
 
-def test_no_9_equality_on_text_of_several_words(table: it.Table) -> None:
+def test_equality_on_text_of_several_words(table: it.Table) -> None:
+    """Upstream finds nothing, and `<>` excludes nothing."""
     assert table.count("name = 'big red cat'") == 600
     assert table.count("name <> 'big red cat'") == 1800
     assert table.count("name = 'cat'") == 0
     assert table.search("cat", where="name <> 'big red cat'").num_rows == 0
 
 
-def test_no_10_a_search_and_a_filter_are_both_applied(table: it.Table) -> None:
+def test_a_search_and_a_filter_are_both_applied(table: it.Table) -> None:
+    """Upstream returns every row for `id = 1 OR <search>`."""
     assert table.search("id:1 OR cat", limit=3000).num_rows == 601
     assert set(table.search("cat", where="id = 3 OR id = 1").column("id").to_pylist()) == {3}
     assert table.aggregate({"n": ("count", "*")}, where="id = 3 OR id = 1", query="cat").to_pylist() == [{"n": 1}]
 
 
-def test_no_11_nulls_do_not_count_and_have_no_minimum(table: it.Table) -> None:
+def test_nulls_do_not_count_and_have_no_minimum(table: it.Table) -> None:
+    """Upstream counts nulls, and the minimum of a column of nulls is 0.0."""
     aggs = {
         "n": ("count", "*"),
         "x": ("count", "x"),
@@ -84,7 +90,8 @@ def test_no_11_nulls_do_not_count_and_have_no_minimum(table: it.Table) -> None:
     assert table.aggregate({"x": ("count", "x"), "date": ("count", "date")}).to_pylist() == [{"x": 750, "date": 2994}]
 
 
-def test_no_12_null_partition_values_are_null(table: it.Table) -> None:
+def test_null_partition_values_are_null(table: it.Table) -> None:
+    """Upstream finds none with `date IS NULL`."""
     assert table.count("date IS NULL") == table.scan("date IS NULL").read_all().num_rows == 6
     assert table.count("date IS NOT NULL") == 2994
     assert table.search("*", where="date IS NULL").num_rows == 6
@@ -92,7 +99,8 @@ def test_no_12_null_partition_values_are_null(table: it.Table) -> None:
     assert groups == [{"date": "d0", "n": 1500}, {"date": "d1", "n": 1494}, {"date": None, "n": 6}]
 
 
-def test_no_15_null_in_a_list(table: it.Table) -> None:
+def test_null_in_a_list(table: it.Table) -> None:
+    """Upstream fails."""
     assert table.count("name IN ('a', NULL)") == table.scan("name IN ('a', NULL)").read_all().num_rows == 600
     assert table.count("name NOT IN ('a', NULL)") == 0
     assert table.count("date IN ('d0', NULL)") == 1500
@@ -100,7 +108,8 @@ def test_no_15_null_in_a_list(table: it.Table) -> None:
 
 
 @pytest.mark.parametrize("limit", [100_001, 2**31, 2**62, 10**30])
-def test_no_21_a_huge_limit_is_refused_and_allocates_nothing(table: it.Table, limit: int) -> None:
+def test_a_huge_limit_is_refused_and_allocates_nothing(table: it.Table, limit: int) -> None:
+    """Upstream allocates 40 bytes for each row of the limit in every split, and the process aborts."""
     with pytest.raises(it.InvalidArgument, match=str(limit)):
         table.search("cat", limit=limit)
     with pytest.raises(it.InvalidArgument, match=str(limit)):
@@ -108,7 +117,7 @@ def test_no_21_a_huge_limit_is_refused_and_allocates_nothing(table: it.Table, li
     assert table.search("cat", limit=99_999, offset=1).num_rows == 599
 
 
-def test_no_13_truncated_statistics_lose_no_rows(tmp_path: Path) -> None:
+def test_truncated_statistics_lose_no_rows(tmp_path: Path) -> None:
     """String bounds in the log may be shorter or larger than any value. They neither prune a matching file nor answer a query."""
     table = it.create(tmp_path / "t", pa.schema([("s", pa.string())]))
     for letter in "az":
@@ -119,7 +128,8 @@ def test_no_13_truncated_statistics_lose_no_rows(tmp_path: Path) -> None:
         assert table.count(f"s >= '{value}'") == sum(other >= value for other in ("a" * 50, "a" * 40 + "b", "z" * 50, "z" * 40 + "b"))
 
 
-def test_no_16_dates_before_1677_and_after_2262(tmp_path: Path) -> None:
+def test_dates_before_1677_and_after_2262(tmp_path: Path) -> None:
+    """Upstream fails the complete write."""
     table = it.create(tmp_path / "t", pa.schema([("day", pa.date32()), ("ts", pa.timestamp("us"))]))
     moments = [datetime(year, 2, 3, 4, 5, 6, 7) for year in (1, 1582, 1676, 2024, 2263, 9999)]
     table.append(pa.table({"day": [moment.date() for moment in moments], "ts": moments}, table.schema))

@@ -47,7 +47,7 @@ def test_verify_reads_files_and_no_rows() -> None:
     assert not [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ROWS_OF_READERS]
 
 
-def test_another_reader_is_seen() -> None:
+def test_another_reader_is_found() -> None:
     assert list(readings("from indextables.splits import DocMapping, open_split")) == ["open_split"]
     assert list(readings("from indextables.splits.reader import SplitReader")) == ["SplitReader"]
     assert list(readings("import indextables.splits.view")) == ["indextables.splits.view"]

@@ -124,7 +124,7 @@ def test_chunks_of_no_columns_have_rows(world: World) -> None:
     assert (chunk.num_rows, chunk.column_names) == (COUNT // 2, [])
 
 
-def test_the_number_of_rows_is_the_logs_or_else_the_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_rows_comes_from_the_log_or_else_from_the_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = replace(world.split, add=msgspec.structs.replace(world.split.add, num_records=None))
     assert unknown.known_rows is None
     assert unknown.num_rows(world.context) == COUNT
@@ -156,7 +156,7 @@ def test_rows_appear_in_the_schema_of_the_snapshot(world: World, way: Way, where
 
 
 @WAYS
-def test_a_type_that_cannot_become_the_tables_is_named(world: World, way: Way) -> None:
+def test_a_type_that_cannot_be_cast_to_that_of_the_table_is_named(world: World, way: Way) -> None:
     schema = world.split.schema
     other = world.with_schema(schema.set(schema.get_field_index("message"), pa.field("message", pa.int64())))
     with pytest.raises(it.SchemaMismatch, match=world.split.add.path):
@@ -166,7 +166,7 @@ def test_a_type_that_cannot_become_the_tables_is_named(world: World, way: Way) -
 # --- where the file is
 
 
-def test_it_is_a_value_that_travels(world: World) -> None:
+def test_a_live_split_can_be_pickled(world: World) -> None:
     moved = pickle.loads(pickle.dumps(world.split))
     assert moved == world.split
     assert moved.open(TableContext.of(world.context.store.spec)).num_rows == COUNT
@@ -201,7 +201,7 @@ def test_splits_of_other_programs_are_read_in_our_form(tmp_path: Path) -> None:
 # --- sources of a merge
 
 
-def test_the_source_of_a_merge_is_the_tables_own_file(world: World, tmp_path: Path) -> None:
+def test_a_merge_takes_the_file_of_the_table_itself(world: World, tmp_path: Path) -> None:
     table = upstream_table(world.snapshot, world.context.config)
     found = world.split.source_file(world.context.store, table, tmp_path / "0.split")
     assert found == Path(world.context.root.path) / world.split.add.path
@@ -211,7 +211,7 @@ def test_the_source_of_a_merge_is_the_tables_own_file(world: World, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_source_of_a_merge_stays_when_the_cache_lets_go_of_it(tmp_path: Path) -> None:
+def test_the_source_of_a_merge_survives_its_eviction_from_the_cache(tmp_path: Path) -> None:
     table = it.create(f"memory://{tmp_path.name}-sources", pa.schema([("id", pa.int64())]))
     table.append([{"id": 1}])
     world = World(table)

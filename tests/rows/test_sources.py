@@ -1,4 +1,4 @@
-"""Row files: the output of a scan can be read back unchanged, and errors name the column, the row number and the value (issue 6.3)."""
+"""Row files: the output of a scan can be read back unchanged, and errors name the column, the row number and the value."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_an_option_overrules_the_session(session: Any, tmp_path: Path, key: str)
         assert ids(path) == expected
 
 
-def test_it_says_nothing_to_replace_where_appends_and_tables_without_partitions(session: Any, tmp_path: Path) -> None:
+def test_the_setting_does_not_apply_to_replace_where_appends_and_unpartitioned_tables(session: Any, tmp_path: Path) -> None:
     session.conf.set(OVERWRITE_MODE, "dynamic")
     new = frame(session, (10, "a", 1))
     named, appended, whole = (str(tmp_path / name) for name in ("named", "appended", "whole"))
@@ -87,7 +87,9 @@ def test_it_says_nothing_to_replace_where_appends_and_tables_without_partitions(
         ({"partitionOverwriteMode": "dynamic", "replace_where": "day = 'a'"}, "exclude each other"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_the_table_stays(session: Any, path: str, options: dict[str, str], message: str) -> None:
+def test_contradicting_options_are_refused_and_the_table_is_unchanged(
+    session: Any, path: str, options: dict[str, str], message: str
+) -> None:
     fresh(path)
     with pytest.raises(Exception, match=message):
         save(frame(session, (10, "a", 1)), path, **options)

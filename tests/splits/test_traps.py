@@ -1,4 +1,4 @@
-"""Unexpected behaviour of tantivy (labs/tantivy.md), and how IndexTables handles it.
+"""Unexpected behaviour of tantivy, and how IndexTables handles it.
 
 Covered elsewhere in this folder: terms of 65 kB, words of 40 bytes, surrogates, NaN and -0.0, extreme dates (test_types); column names,
 several segments, documents in row order (test_roundtrip); parentheses, prefixes of more than 50 words (test_query); no checksum

@@ -225,7 +225,7 @@ def test_tokens_of_40_bytes_are_kept(tmp_path: Path, tokenizer: str) -> None:
 
 
 def test_dates_outside_the_range_of_nanoseconds(tmp_path: Path) -> None:
-    """Field notes 7, no. 16: tantivy's dates range from 1677 to 2262, and a date outside fails the complete write in upstream."""
+    """tantivy's dates range from 1677 to 2262, and a date outside fails the complete write in upstream."""
     days = [date(1, 1, 1), date(1677, 1, 1), date(2262, 12, 31), date(9999, 12, 31)]
     table = numbered(tmp_path / "t", pa.date32(), days)
     assert found(table, "v:[1600-01-01 TO 2300-01-01]") == [1, 2]

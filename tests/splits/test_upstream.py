@@ -104,7 +104,7 @@ def test_decimal_partitions_of_foreign_tables_are_counted_exactly(tmp_path: Path
 
 
 def test_one_merge_converts_a_table(tmp_path: Path, cache: Path) -> None:
-    """Decision A-06: every upstream split is a source, even a single one or one above the size threshold."""
+    """A-06: every upstream split is a source, even a single one or one above the size threshold."""
     path = make_upstream_table(tmp_path / "t", [(bundle(index_files(ROWS[:5])), 5), (bundle(index_files(ROWS[5:])), 7)])
     with pytest.raises(it.ProtocolUnsupported, match="takeOver"):
         it.open(path).merge_splits()

@@ -55,7 +55,7 @@ def queries() -> list[str]:
 
 
 def test_scores_equal_those_of_one_split(tmp_path: Path) -> None:
-    """Issue 6.4, global BM25: for 54 queries, the scores, the order and the top 10 are exactly those of one re-indexed split."""
+    """Global BM25: for 54 queries, the scores, the order and the top 10 are exactly those of one re-indexed split."""
     parts = uneven_texts()
     starts = np.cumsum([0, *(len(texts) for texts in parts)])
     many = View([write(tmp_path / f"{number}.split", texts, int(starts[number])) for number, texts in enumerate(parts)])

@@ -156,7 +156,7 @@ def test_large_manifests_are_split_by_partition(tmp_path: Path) -> None:
     assert sum(is_loaded(manifest) for manifest in base.manifests) <= 2
     explained = it.open(table).explain("p = 3")
     assert (explained.manifests_total, explained.manifests_read, explained.files_remaining) == (11, 2, 50)
-    assert paths_of(it.open(table), "p IS NULL") == ["null"]  # field-notes 7 no. 12
+    assert paths_of(it.open(table), "p IS NULL") == ["null"]  # upstream finds none
     assert len(paths_of(it.open(table), "p >= 8")) == 100
 
 
@@ -300,8 +300,8 @@ def test_new_tables_have_the_protocol_of_their_checkpoint_format(tmp_path: Path)
     assert found["avro"].reader_features == FEATURES
 
 
-def test_no_5_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
-    """Field-notes 7 no. 5 (which lost 20 of 30 rows); MIG-03: back to json, and to avro again."""
+def test_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
+    """MIG-03: back to json, and to avro again. In upstream this hides 20 of 30 rows."""
     make(tmp_path / "t", **{"checkpoint.enabled": "false"})
     for number, form in enumerate(["avro", "json", "parquet", "avro", "json", "avro"]):
         table = it.open(tmp_path / "t", options={"state.format": form})
@@ -315,7 +315,7 @@ def test_no_5_mixing_checkpoint_formats_hides_nothing(tmp_path: Path) -> None:
 
 
 def test_the_first_checkpoint_contains_all_rows(tmp_path: Path) -> None:
-    """Field-notes 7 no. 6: a table with version files only gets its first checkpoint."""
+    """A table with version files only gets its first checkpoint. In upstream this hides all earlier rows."""
     make(tmp_path / "t", appends=3, **{"checkpoint.enabled": "false"})
     table = it.open(tmp_path / "t", options={"checkpoint.enabled": "true", "checkpoint.interval": "1"})
     table.append(rows(30, 10))
@@ -324,7 +324,7 @@ def test_the_first_checkpoint_contains_all_rows(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_reports_its_version(tmp_path: Path) -> None:
-    """Field-notes 7 no. 19 (which reported 0)."""
+    """Upstream reports 0."""
     table = make(tmp_path / "t", appends=2, **{"checkpoint.enabled": "false"})
     assert table.checkpoint().base_version == 2
     assert [p.name for p in log_folder(tmp_path / "t").glob("state-v*")] == [names.state_folder(2)]

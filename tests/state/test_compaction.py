@@ -27,7 +27,7 @@ CALM = StateFigures(live=1000, tombstones=0, removed=0, manifests=2, readded=Fal
         ({"force": True}, True),
     ],
 )
-def test_reasons(change: dict[str, int], compacts: bool) -> None:
+def test_each_reason_to_compact(change: dict[str, int], compacts: bool) -> None:
     assert (compaction_reason(dataclasses.replace(CALM, **change), OPTIONS) is not None) is compacts
 
 

@@ -65,7 +65,7 @@ def test_a_checkpoint_upgrades_to_v4_and_json_goes_back(tmp_path: Path, protocol
 
 @pytest.mark.parametrize("name", ["V3 of others", "V3 without features"])
 def test_a_foreign_table_is_taken_over_only_when_its_program_cannot_read_it_any_more(tmp_path: Path, name: str) -> None:
-    """Appendix C of seed 003: CHECKPOINT upgrades a V3 table to V4. Its program reads `_manifest.avro`, but not our JSON checkpoints."""
+    """MIG-01: CHECKPOINT upgrades a V3 table to V4. Its program reads `_manifest.avro`, but not our JSON checkpoints."""
     table = json_table(tmp_path / "t", PROTOCOLS[name])
     report = table.checkpoint()
     upgraded = it.open(tmp_path / "t")

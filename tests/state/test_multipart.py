@@ -1,4 +1,4 @@
-"""Multi-part JSON checkpoints of other programs (seed 003, field notes 4a no. 11)."""
+"""Multi-part JSON checkpoints of other programs (seed 003)."""
 
 from __future__ import annotations
 

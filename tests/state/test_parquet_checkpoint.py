@@ -256,7 +256,7 @@ def test_parquet_files_without_metadata_are_ignored(table: Path) -> None:
 
 
 def test_all_formats_of_a_table_agree(tmp_path: Path) -> None:
-    """PQC-13, field notes 7 no. 5: mixing formats hides nothing."""
+    """PQC-13: mixing formats hides nothing."""
     made = make(tmp_path / "t", 1, each=10)
     for number, options in enumerate(
         [{"state.format": "json"}, {"state.format": "parquet"}, {"checkpoint.actionsPerPart": 2, "state.format": "json"}], 1

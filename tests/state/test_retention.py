@@ -103,7 +103,7 @@ def test_version_0_is_never_deleted() -> None:
     assert version(1) in paths(found)
 
 
-def test_story_4_the_newest_checkpoint_is_kept_at_any_age() -> None:
+def test_the_newest_checkpoint_is_kept_at_any_age() -> None:
     found = plan(facts({version(0): 900, version(1): 900, version(2): 900, checkpoint(2): 900, checkpoint(1): 900}), POLICY, NOW)
     assert paths(found) == {version(1), checkpoint(1)}
     broken = facts({version(0): 900, version(1): 900, version(2): 900, checkpoint(2): 900, checkpoint(1): 900}, valid=[1])
@@ -183,8 +183,8 @@ def test_states_expire_by_count_and_age() -> None:
     assert numbers(plan(unreadable, POLICY, NOW), FileKind.STATE) == [5], "20 does not count as one of the two that are kept"
 
 
-def test_story_2_an_unknown_age_is_not_54_years() -> None:
-    """Files of unknown age are kept."""
+def test_files_of_unknown_age_are_kept() -> None:
+    """A time of 0, as object stores report for folders, is not an age of 54 years."""
     ages = {**history(20, 50), **{state(number): None for number in (5, 10, 15, 20)}, "_last_checkpoint": 0.0}
     ages |= {f"manifests/manifest-{number:032x}.avro": None for number in range(4)}
     found = plan(facts(ages, references=dict.fromkeys((5, 10, 15, 20), ())), POLICY, NOW)

@@ -1,4 +1,4 @@
-"""Checkpoints are written in pieces (CKP-11, issue 5 point 3): memory use is bounded by one manifest, whatever the size of the table."""
+"""Checkpoints are written in pieces (CKP-11): memory use is bounded by one manifest, whatever the size of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain`: how many files a filter leaves, and which step prunes the others (RD-11, STA-03 to STA-05; field-notes 7 no. 12 and 13)."""
+"""`explain`: how many files a filter leaves, and which step prunes the others (RD-11, STA-03 to STA-05)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_empty_files_are_skipped(tmp_path: Path) -> None:
 
 
 def test_is_null_finds_null_partitions(tmp_path: Path) -> None:
-    """Field-notes 7 no. 12."""
+    """Upstream finds no file."""
     table = it.create(tmp_path / "t", SCHEMA, partition_by=["date"])
     table.append([row | {"date": None if row["id"] < 6 else row["date"]} for row in rows(0, 12)])
     assert ids(table, "date IS NULL") == list(range(6))
@@ -140,7 +140,7 @@ LONG = [
 
 @pytest.mark.parametrize("length", [None, 1, 2, 31, 33, 1000])
 def test_truncated_statistics_hide_no_row(tmp_path: Path, length: int | None) -> None:
-    """Field-notes 7 no. 13: statistics truncated to 32 characters prune live files. STA-02, STA-03, C-51."""
+    """STA-02, STA-03, C-51. In upstream, statistics truncated to 32 characters prune live files."""
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     options: dict[str, Any] = {} if length is None else {"stats.truncation.maxLength": str(length)}
     table = it.create(tmp_path / "t", schema, options=options)
@@ -167,7 +167,7 @@ def test_truncated_statistics_hide_no_row(tmp_path: Path, length: int | None) ->
 
 
 def test_another_writers_truncated_statistics_hide_no_row(tmp_path: Path) -> None:
-    """Field-notes 7 no. 13: upstream 0.5.3 truncates both bounds to 32 characters."""
+    """Upstream 0.5.3 truncates both bounds to 32 characters."""
     table = it.create(tmp_path / "t", pa.schema([("text", pa.string())]))
     cut = {"minValues": {"text": SHARED[:32]}, "maxValues": {"text": SHARED[:32]}}
     add = {"path": "part-0.split", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, "numRecords": 2, **cut}

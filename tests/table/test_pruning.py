@@ -193,7 +193,7 @@ SMALL = Stats(
         "FALSE",
     ],
 )
-def test_prunes(condition: str) -> None:
+def test_a_file_that_cannot_match_is_pruned(condition: str) -> None:
     assert not may(condition, SMALL)
 
 
@@ -209,7 +209,7 @@ def test_keeps_values_within_the_bounds(condition: str) -> None:
     "condition",
     ["NOT l > 15", "(l > 20) IS NULL", "d <=> NULL", "i = 5", "b", "y IS NULL", "day = '2024-01-15'", "l < d OR l = 20", "TRUE"],
 )
-def test_keeps(condition: str) -> None:
+def test_a_file_that_may_match_is_kept(condition: str) -> None:
     assert may(condition, SMALL)
 
 
@@ -281,7 +281,7 @@ def test_a_column_that_changed_its_type_prunes_nothing() -> None:
     assert may_match_bounds(parse_predicate("l = 1", SCHEMA), {"l": ("5", "5")}, later, ["l"])
 
 
-def test_uses_only_partitions() -> None:
+def test_whether_a_predicate_uses_only_partition_columns() -> None:
     assert uses_only_partitions(parse_predicate("b AND y = 1", SCHEMA), PARTITIONS)
     assert not uses_only_partitions(parse_predicate("b AND l = 1", SCHEMA), PARTITIONS)
 

@@ -1,4 +1,4 @@
-"""Checkpoint failures that other systems reported (field notes 6 and 7), which must not lose data here."""
+"""Checkpoint failures that other systems reported, which must not lose data here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def six_versions(kind: Format) -> MemoryStore:
 
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("name", POINTERS)
-def test_story_5_a_bad_pointer_is_ignored(kind: Format, name: str) -> None:
+def test_a_bad_pointer_is_ignored(kind: Format, name: str) -> None:
     """LCP-01 to LCP-05, delta-rs 2258, trino 22748: a crash between checkpoint and pointer, an empty or wrong pointer."""
     store = six_versions(kind)
     pointer = POINTERS[name]
@@ -76,7 +76,7 @@ def test_story_5_a_bad_pointer_is_ignored(kind: Format, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_story_6_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path: Path) -> None:
+def test_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path: Path) -> None:
     """Delta 5458, delta-kernel-rs 497: the log is complete, so nothing is lost, and the next checkpoint replaces the corrupt one."""
     options = {**OPTIONS[kind], "checkpoint.enabled": False}
     table = make(tmp_path / "t", 3, **options)
@@ -95,7 +95,7 @@ def test_story_6_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_story_6_an_incomplete_checkpoint_is_ignored(kind: Format) -> None:
+def test_an_incomplete_checkpoint_is_ignored(kind: Format) -> None:
     """If any file of a checkpoint is missing, the log is read instead."""
     store = six_versions(kind)
     version = log_of(store).listing().bases[0]
@@ -109,7 +109,7 @@ def test_story_6_an_incomplete_checkpoint_is_ignored(kind: Format) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_story_4_the_newest_checkpoint_is_never_deleted(kind: Format, tmp_path: Path) -> None:
+def test_the_newest_checkpoint_is_never_deleted(kind: Format, tmp_path: Path) -> None:
     """Delta-rs 2174: the base of the newest version is kept at any age."""
     table = make(tmp_path / "t", 4, **OPTIONS[kind], **{"checkpoint.enabled": False})
     table.checkpoint()
@@ -138,8 +138,8 @@ def test_an_expired_log_without_a_valid_checkpoint_names_what_is_missing(kind: F
     assert "restore it or a valid checkpoint, or build a new log from the remaining splits with `indextables repair`" in message
 
 
-def test_no_6_the_first_checkpoint_of_a_table_hides_nothing(tmp_path: Path) -> None:
-    """Field notes 7 no. 6: a table without checkpoints gets one of each format later."""
+def test_the_first_checkpoint_of_a_table_hides_nothing(tmp_path: Path) -> None:
+    """A table without checkpoints gets one of each format later."""
     table = make(tmp_path / "t", 3, **{"checkpoint.enabled": False})
     assert [path.name for path in log_folder(tmp_path / "t").iterdir() if "checkpoint" in path.name] == []
     for number, options in enumerate(OPTIONS.values()):

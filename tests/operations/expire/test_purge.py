@@ -179,7 +179,7 @@ def test_a_broken_checkpoint_is_no_base(tmp_path: Path) -> None:
 
 
 def test_a_recently_removed_split_is_kept(tmp_path: Path) -> None:
-    """field-notes 3c: a split that was written long ago and merged a minute ago is still needed."""
+    """A split that was written long ago and merged a minute ago is still needed."""
     table, time = aged(tmp_path)
     table.merge_splits()
     for path in splits_on_disk(tmp_path / "t"):

@@ -1,4 +1,4 @@
-"""Purge of a log with states and manifests, its limits and retries, and known failures of similar systems (field-notes 6)."""
+"""Purge of a log with states and manifests, its limits and retries, and known failures of similar systems."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def live(table: Path, version: int | None = None) -> set[int]:
 
 
 def test_old_states_and_their_manifests_are_deleted(table: Path) -> None:
-    """GC-03, RET-08, and the kinds of files in interface.md."""
+    """GC-03, RET-08, and the kinds of files that a dry run reports."""
     age_all(table, 8)
     handle = it.open(table)
     dry = handle.purge(dry_run=True).to_dict()
@@ -186,7 +186,7 @@ def test_a_manifest_rewritten_during_the_purge_is_kept(table: Path) -> None:
 
 
 def test_hadoop_checksum_files_are_deleted_with_their_file(table: Path) -> None:
-    """field-notes 4a no. 12: never without it."""
+    """Hadoop writes `.<name>.crc` beside a file; it is never deleted alone."""
     names = [f"{LOG}/.{1:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000001.split.crc"]
     kept = [f"{LOG}/.{6:020d}.json.crc", "splits/.split-00000000-0000-4000-8000-000000000002.split.crc", f"{LOG}/.{77:020d}.json.crc"]
     for path in [*names, *kept]:
@@ -238,7 +238,7 @@ def test_a_failed_deletion_is_retried(table: Path) -> None:
     assert it.open(table).purge().metrics["manifests_deleted"] == 1, "the next purge deletes the rest"
 
 
-def test_story_1_splits_referenced_only_by_a_checkpoint_are_live(table: Path) -> None:
+def test_splits_referenced_only_by_a_checkpoint_are_live(table: Path) -> None:
     """All version files are deleted. Every split in the state is kept, also by a second purge."""
     for number in range(1, 7):
         version_file(table, number).unlink()
@@ -250,7 +250,7 @@ def test_story_1_splits_referenced_only_by_a_checkpoint_are_live(table: Path) ->
     assert len(list((table / "splits").iterdir())) == 6, "split 1 is kept, since its removal may be recent"
 
 
-def test_story_1_splits_in_a_retained_checkpoint_are_kept(table: Path) -> None:
+def test_splits_in_a_retained_checkpoint_are_kept(table: Path) -> None:
     """Another program deleted versions 1 to 5: the removal of split 1 may be recent, and the retained state of version 2 contains it."""
     for number in (1, 2, 3, 4, 5):
         version_file(table, number).unlink()
@@ -272,7 +272,7 @@ def test_story_1_splits_in_a_retained_checkpoint_are_kept(table: Path) -> None:
     assert any("an old checkpoint cannot be read, so 2 splits that no version references are kept" in text for text in report.warnings)
 
 
-def test_story_1_splits_added_by_a_retained_version_are_kept(table: Path) -> None:
+def test_splits_added_by_a_retained_version_are_kept(table: Path) -> None:
     """Another program deleted version 4, which removed the split."""
     version_file(table, 4).unlink()
     age_all(table, 10)
@@ -280,7 +280,7 @@ def test_story_1_splits_added_by_a_retained_version_are_kept(table: Path) -> Non
     assert live(table, 3) == {1, 2, 3}
 
 
-def test_story_2_files_of_unknown_age_are_kept(table: Path) -> None:
+def test_files_of_unknown_age_are_kept(table: Path) -> None:
     split(table, 77)
     age_all(table, 20)
     before = tree(table)
@@ -298,13 +298,13 @@ def test_story_2_files_of_unknown_age_are_kept(table: Path) -> None:
 
 
 @pytest.mark.parametrize("info", [{"size": 3}, {"size": 3, "mtime": 0}, {"size": 3, "LastModified": "1970-01-01T00:00:00+00:00"}])
-def test_story_2_a_prefix_has_no_age(info: dict[str, Any]) -> None:
+def test_a_prefix_of_an_object_store_has_no_age(info: dict[str, Any]) -> None:
     assert generic._entry("p", info) == Entry("p", 3, UNKNOWN_MS)
     assert generic._entry("p", info | {"created": 1.5}).modified_ms == 1500
 
 
 @pytest.mark.parametrize("spelling", ["file:{0}", "file://{0}", "{0}"])
-def test_story_3_other_spellings_of_the_table_path_make_no_orphans(table: Path, spelling: str) -> None:
+def test_other_spellings_of_the_table_path_make_no_orphans(table: Path, spelling: str) -> None:
     """Paths are compared relative to the table."""
     absolute = spelling.format(f"{table}/splits/split-00000000-0000-4000-8000-000000000002.split")
     write_version(table, 7, {"add": {"path": absolute, **ADD}})
@@ -317,7 +317,7 @@ def test_story_3_other_spellings_of_the_table_path_make_no_orphans(table: Path, 
     assert {int(p.name[-18:-6]) for p in (table / "splits").iterdir()} == {2, 3, 4, 5, 6}
 
 
-def test_story_3_a_path_outside_the_table_stops_purge(table: Path) -> None:
+def test_a_path_outside_the_table_stops_purge(table: Path) -> None:
     write_version(table, 7, {"add": {"path": "hdfs://host/elsewhere/splits/x.split", **ADD}})
     age_all(table, 100)
     before = tree(table)
@@ -326,7 +326,7 @@ def test_story_3_a_path_outside_the_table_stops_purge(table: Path) -> None:
     assert tree(table) == before
 
 
-def test_story_4_the_base_of_a_retained_version_is_kept_at_any_age(table: Path) -> None:
+def test_the_base_of_a_retained_version_is_kept_at_any_age(table: Path) -> None:
     age_all(table, 900)
     write_version(table, 7, {"add": {"path": split(table, 7), **ADD}})
     for _ in range(2):
@@ -335,7 +335,7 @@ def test_story_4_the_base_of_a_retained_version_is_kept_at_any_age(table: Path) 
     assert sorted(p.name for p in (table / LOG).glob("state-v*")) == [f"state-v{6:020d}"]
 
 
-def test_story_10_a_split_that_was_added_again_is_live(table: Path) -> None:
+def test_a_split_that_was_added_again_is_live(table: Path) -> None:
     write_version(table, 7, {"add": {"path": "splits/split-00000000-0000-4000-8000-000000000001.split", **ADD}})
     age_all(table, 100)
     report = it.open(table).purge(log_retention="0s")

@@ -59,8 +59,8 @@ def test_the_newest_version_and_version_0_are_kept(tmp_path: Path, form: str) ->
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_17_a_dry_run_writes_nothing(tmp_path: Path, form: str) -> None:
-    """Field notes 7 no. 17: not even a checkpoint. It reports all later deletions except manifests that a compaction replaces."""
+def test_a_dry_run_writes_nothing(tmp_path: Path, form: str) -> None:
+    """Not even a checkpoint, as upstream does. It reports all later deletions except manifests that a compaction replaces."""
     table = make(tmp_path / "t", 8, 4, **FORMATS[form])
     table.drop_partitions("date = DATE '2024-01-01'")
     before, version = tree(tmp_path / "t"), table.version
@@ -91,7 +91,7 @@ def test_a_dry_run_includes_the_version_of_a_protocol_upgrade(tmp_path: Path) ->
 
 
 def test_a_state_folder_that_a_newer_state_references_is_kept(tmp_path: Path) -> None:
-    """Field notes 3a: upstream deletes whole folders of old states, even if a newer state references a manifest in one."""
+    """Upstream deletes whole folders of old states, even if a newer state references a manifest in one."""
     path = tmp_path / "t"
     it.create(path, SCHEMA, options={"checkpoint.enabled": "false"})
     splits = [split(path, number) for number in range(1, 5)]

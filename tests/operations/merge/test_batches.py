@@ -127,7 +127,7 @@ def test_merged_splits_of_a_failed_commit_are_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_commit_outcome_is_a_warning(tmp_path: Path) -> None:
-    """Field-notes 6 no. 7: the commit succeeded and its answer was lost. Nothing is deleted and no row is duplicated."""
+    """The commit succeeded and its answer was lost. Nothing is deleted and no row is duplicated."""
     with_days(tmp_path / "t")
     calls = [0]
 

@@ -1,4 +1,4 @@
-"""Merge keeps all rows, groups splits as planned, and revalidates sources at commit (field-notes 7 no. 2 and 3)."""
+"""Merge keeps all rows, groups splits as planned, and revalidates sources at commit."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_invalid_arguments_change_nothing(tmp_path: Path, arguments: dict[str, o
 
 
 def test_concurrent_merges_do_not_duplicate_rows(tmp_path: Path) -> None:
-    """field-notes 7 no. 2: 600 rows stay 600."""
+    """600 rows stay 600; in upstream they become 1,200."""
     make(tmp_path / "t", appends=6, each=100)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()
@@ -132,7 +132,7 @@ def test_concurrent_merges_do_not_duplicate_rows(tmp_path: Path) -> None:
 
 
 def test_an_overwrite_during_a_merge_wins(tmp_path: Path) -> None:
-    """field-notes 7 no. 3: the old rows do not come back."""
+    """The old rows do not come back, as they do in upstream."""
     table = make(tmp_path / "t", appends=4)
     context = TableContext.at(tmp_path / "t")
     base = context.snapshot()

@@ -53,7 +53,7 @@ def table(tmp_path_factory: pytest.TempPathFactory, data: list[dict[str, Any]]) 
 
 
 def test_the_ranking_does_not_depend_on_the_splits(tmp_path: Path, table: it.Table, data: list[dict[str, Any]]) -> None:
-    """Issue 6.4: the same rows in one split have the same scores; rows of equal scores may come in another order."""
+    """The same rows in one split have the same scores; rows of equal scores may come in another order."""
     one = it.create(tmp_path / "one", SCHEMA)
     one.append(data)
     for query in ("w3", "w0 w9", "w1 AND w2", '"w0 w1"', "w5 OR w6 OR w7", "w40*", "w2 AND NOT w0"):

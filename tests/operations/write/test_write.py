@@ -155,7 +155,7 @@ def test_overwrite_replaces_everything(tmp_path: Path) -> None:
 
 
 def test_replace_where(tmp_path: Path) -> None:
-    """field-notes 7 no. 4: only the matching partitions are replaced."""
+    """Only the matching partitions are replaced, and not the table as in upstream."""
     table = make(tmp_path / "t", appends=2)
     new = [row | {"date": date(2024, 1, 1)} for row in rows(500, 3)]
     table.overwrite(new, where="date = '2024-01-01'")

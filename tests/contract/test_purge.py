@@ -32,10 +32,10 @@ def test_r10_on_s3(mini: Server, tmp_path: Path) -> None:
         place, rng = mini.place(), random.Random(seed - number)
         table = RemoteModeledTable(tmp_path / str(number) / "t", rng, store=open_store(spec_of(place, **mini.options)))
 
-        def listed(call: Call, perform: Perform, table: RemoteModeledTable = table) -> Any:
+        def with_times_of_the_model(call: Call, perform: Perform, table: RemoteModeledTable = table) -> Any:
             return list(map(table.listed_as, perform())) if call.verb == "list" else perform()
 
-        with intercepting(place, listed, **mini.options):
+        with intercepting(place, with_times_of_the_model, **mini.options):
             gone, again = history_of(table, rng, seed - number, place, mini.options)
         deleted, read = deleted + gone, read + again
     print(f"{HISTORIES} histories of {STEPS} steps on S3, seeds {seed} and below: {deleted} files went, {read} versions were read again")

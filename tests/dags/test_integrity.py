@@ -38,8 +38,8 @@ def test_dags_survive_serialisation(bag: Any) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
     for dag in bag.dags.values():
-        stored = DagSerialization.serialize_dag(dag)
-        again = DagSerialization.deserialize_dag(json.loads(json.dumps(stored)))
+        serialized = DagSerialization.serialize_dag(dag)
+        again = DagSerialization.deserialize_dag(json.loads(json.dumps(serialized)))
         assert again.task_ids == dag.task_ids
 
 

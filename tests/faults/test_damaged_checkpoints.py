@@ -13,7 +13,7 @@ import pytest
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
 from indextables.log import names
-from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import Format
 from indextables.table.loading import load
 from indextables.table.opening import load_snapshot
@@ -46,7 +46,7 @@ def checkpointed(kind: Format, versions: int = 9, every: int = 4) -> MemoryStore
 
 
 def base_files(store: MemoryStore, version: int) -> list[str]:
-    return formats.files_of(log_of(store).listing(), version)
+    return any_format.files_of(log_of(store).listing(), version)
 
 
 def damage(store: MemoryStore, path: str, how: str, older: str) -> None:
@@ -152,14 +152,14 @@ def test_every_bit_flip_and_truncation_is_detected_or_harmless(name: str) -> Non
     listing = log.listing()
     (version,) = listing.bases
     (path,) = [path for path in base_files(store, version) if path.endswith(ending.replace("\\", ""))]
-    expected = content_of(formats.read_checkpoint(log, listing, version)[0])
+    expected = content_of(any_format.read_checkpoint(log, listing, version)[0])
     original, seed = store.files[path], random_seed()
     cases = read = 0
     for data in damaged(original, random.Random(seed)):
         store.files[path] = data
         cases += 1
         try:
-            found, _ = formats.read_checkpoint(log, listing, version)
+            found, _ = any_format.read_checkpoint(log, listing, version)
         except LogCorrupted:
             continue
         assert content_of(found) == expected, f"seed {seed}"

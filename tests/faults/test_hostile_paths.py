@@ -89,8 +89,8 @@ def _state(manifest: str | None = None, path: str | None = None, tombstone: str 
     def plant(table: Path, hostile: str) -> None:
         name = "manifests/m.avro"
         write_manifest(log_folder(table), name, [entry(hostile if path else "fine.split"), entry("other.split")])
-        listed = {hostile: 2} if manifest else {name: 2}
-        write_state(log_folder(table), NEXT, listed, form=form, tombstones=[hostile] if tombstone else [])
+        sizes = {hostile: 2} if manifest else {name: 2}
+        write_state(log_folder(table), NEXT, sizes, form=form, tombstones=[hostile] if tombstone else [])
 
     return plant
 

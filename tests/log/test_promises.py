@@ -98,12 +98,12 @@ def test_creating_a_table(tmp_path: Path) -> None:
     make(tmp_path / "t")
     first, second = raw_lines(tmp_path / "t" / "_transaction_log" / f"{0:020d}.json")
     assert first["protocol"]["minReaderVersion"] == first["protocol"]["minWriterVersion"]
-    said = second["metaData"]
-    assert uuid.UUID(said["id"]).version == 4
-    assert said["format"] == {"provider": "indextables", "options": {}}
-    assert abs(said["createdTime"] - Clock().now_ms()) < 60_000
-    assert json.loads(said["schemaString"])["type"] == "struct"
-    assert (said["partitionColumns"], said["configuration"]) == (["date"], {})
+    described = second["metaData"]
+    assert uuid.UUID(described["id"]).version == 4
+    assert described["format"] == {"provider": "indextables", "options": {}}
+    assert abs(described["createdTime"] - Clock().now_ms()) < 60_000
+    assert json.loads(described["schemaString"])["type"] == "struct"
+    assert (described["partitionColumns"], described["configuration"]) == (["date"], {})
     before = tree(tmp_path / "t")
     with pytest.raises(it.TableExists):
         make(tmp_path / "t")

@@ -21,7 +21,7 @@ from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
-from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import Contents, Format
 from indextables.state.checkpoints.options import StateOptions
 from indextables.state.pointer import read_pointer, write_pointer
@@ -90,7 +90,7 @@ def log_of(store: MemoryStore) -> TransactionLog:
     return TransactionLog(store, Reading(cache_ms=0), clock)  # type: ignore[arg-type]
 
 
-def stored(folder: Path) -> MemoryStore:
+def store_of(folder: Path) -> MemoryStore:
     store = MemoryStore()
     store.files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     return store
@@ -99,7 +99,7 @@ def stored(folder: Path) -> MemoryStore:
 def write(kind: Format) -> MemoryStore:
     store = MemoryStore()
     log = log_of(store)
-    written = formats.write_checkpoint(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
+    written = any_format.write_checkpoint(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
     write_pointer(store, written, [], NOW_MS)  # type: ignore[arg-type]
     return store
 
@@ -115,8 +115,8 @@ FOLDERS = {
 @pytest.mark.parametrize("name", FOLDERS)
 def test_golden_checkpoints_are_read(name: str) -> None:
     kind = FOLDERS[name]
-    log = log_of(stored(GOLDEN / name))
-    replay, found = formats.read_checkpoint(log, log.listing(), VERSION)
+    log = log_of(store_of(GOLDEN / name))
+    replay, found = any_format.read_checkpoint(log, log.listing(), VERSION)
     expected = contents(kind)
     assert found is kind
     assert (replay.protocol, replay.metadata) == (expected.protocol, expected.metadata)
@@ -127,7 +127,7 @@ def test_golden_checkpoints_are_read(name: str) -> None:
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_current_writers_produce_the_golden_files(kind: Format) -> None:
     """JSON is compared decompressed and Parquet by its rows, because zlib and the Parquet library may change their output."""
-    golden, fresh = stored(GOLDEN / kind.value), write(kind)
+    golden, fresh = store_of(GOLDEN / kind.value), write(kind)
     assert sorted(fresh.files) == sorted(golden.files)
     for path, data in fresh.files.items():
         if path.endswith(".parquet"):
@@ -140,7 +140,7 @@ def test_current_writers_produce_the_golden_files(kind: Format) -> None:
 
 def test_golden_pointers_are_read() -> None:
     for kind in OPTIONS:
-        pointer = read_pointer(stored(GOLDEN / kind.value))  # type: ignore[arg-type]
+        pointer = read_pointer(store_of(GOLDEN / kind.value))  # type: ignore[arg-type]
         assert pointer is not None
         assert (pointer.version, pointer.format, pointer.num_files, pointer.created_time) == (VERSION, kind.value, len(ADDS), NOW_MS)
 
@@ -148,9 +148,10 @@ def test_golden_pointers_are_read() -> None:
 def test_a_checkpoint_without_a_protocol() -> None:
     """For a table without a protocol action (PRT-05)."""
     store = MemoryStore()
-    formats.write_checkpoint(log_of(store), replace(contents(Format.JSON), protocol=None), StateOptions.of(Config.of(OPTIONS[Format.JSON])))
+    options = StateOptions.of(Config.of(OPTIONS[Format.JSON]))
+    any_format.write_checkpoint(log_of(store), replace(contents(Format.JSON), protocol=None), options)
     assert b'"protocol"' not in _text(store.files[names.checkpoint_path(VERSION)])
-    replay, _ = formats.read_checkpoint(log_of(store), log_of(store).listing(), VERSION)
+    replay, _ = any_format.read_checkpoint(log_of(store), log_of(store).listing(), VERSION)
     assert replay.protocol is None
 
 

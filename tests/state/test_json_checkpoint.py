@@ -24,7 +24,7 @@ from indextables.errors import (
 )
 from indextables.log import names
 from indextables.operations.checkpoint.plan import plan_checkpoint
-from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.options import StateOptions
 from indextables.table.loading import totals
@@ -101,7 +101,7 @@ def test_parts_are_as_large_as_allowed(each: int, parts: int) -> None:
     commit(store, 1, *(add(f"f{number}") for number in range(2500)), {"txn": {"appId": "a", "version": 7}})
     write_checkpoint(store, Format.JSON, **{"checkpoint.actionsPerPart": each})
     (version,) = log_of(store).listing().bases
-    assert len(formats.files_of(log_of(store).listing(), version)) == (1 if parts == 1 else parts + 1)
+    assert len(any_format.files_of(log_of(store).listing(), version)) == (1 if parts == 1 else parts + 1)
     assert len(read_all(log_of(store)).files) == 2500
 
 
@@ -114,16 +114,16 @@ def test_one_file_below_the_threshold_or_without_multi_part(options: dict[str, A
 
 
 def test_a_valid_checkpoint_of_another_writer_is_kept() -> None:
-    """CKP-13: if it has the configured format; a version may have checkpoints in several formats."""
+    """CKP-13: if it has the configured format; a version may have checkpoints in several any_format."""
     store = table()
     snapshot = load_snapshot(log_of(store))
     write_checkpoint(store, Format.JSON)
     before = dict(store.files)
     contents = plan_checkpoint(snapshot, totals(log_of(store), snapshot), 0, 10**15)
     assert contents is not None
-    written = formats.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
+    written = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
     assert (written.format, written.bytes_written, store.files) == (Format.JSON, 0, before)
-    beside = formats.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))
+    beside = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))
     assert beside.format is Format.PARQUET
     assert before.items() < store.files.items()
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_that_cannot_be_read_names_its_file() -> None:
     write_checkpoint(store, Format.JSON)
     store.files[names.checkpoint_path(1)] = b"x"
     with pytest.raises(CheckpointCorruptionError, match=r"00000000000000000001\.checkpoint\.json"):
-        formats.read_checkpoint(log_of(store), log_of(store).listing(), 1)
+        any_format.read_checkpoint(log_of(store), log_of(store).listing(), 1)
     found = read_all(log_of(store))
     assert (found.checkpoint, found.files.paths()) == (None, ["f0", "f1", "f2"])
     assert found.warnings[0].startswith("failed to read checkpoint at version 1")

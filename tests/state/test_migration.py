@@ -96,15 +96,15 @@ def test_a_lost_pointer_is_restored(tmp_path: Path, kind: Format) -> None:
 def test_one_version_can_have_checkpoints_in_all_formats(tmp_path: Path) -> None:
     """MIG-01, MIG-03: the pointer and DESCRIBE show the format that was requested last, even if that checkpoint existed before."""
     make(tmp_path / "t", appends=3)
-    formats = []
+    formats_in_pointer = []
     for form in ("avro", "json", "parquet", "avro", "json"):
         it.open(tmp_path / "t", options={"state.format": form}).checkpoint()
         pointer = json.loads((tmp_path / "t" / LOG / "_last_checkpoint").read_bytes())
         described = it.sql(f"DESCRIBE INDEXTABLES STATE '{tmp_path / 't'}'").to_pylist()[0]
         assert (pointer["version"], pointer["format"]) == (described["version"], described["format"])
         assert ("stateDir" in pointer, described["num_manifests"]) == ((True, 1) if form == "avro" else (False, 0))
-        formats.append(pointer["format"])
-    assert formats == ["avro-state", "json", "parquet", "avro-state", "json"]
+        formats_in_pointer.append(pointer["format"])
+    assert formats_in_pointer == ["avro-state", "json", "parquet", "avro-state", "json"]
     assert ids(it.open(tmp_path / "t")) == list(range(30))
 
 

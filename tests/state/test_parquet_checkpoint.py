@@ -16,7 +16,7 @@ import pytest
 import indextables as it
 from indextables.errors import CheckpointCorruptionError, LogCorrupted, UnsafePath
 from indextables.log import names
-from indextables.state.checkpoints import any_format as formats
+from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.seal import sealed
 from tests.support.checkpoints import begin, commit, log_of, snapshot_content, write_checkpoint
@@ -244,7 +244,7 @@ def test_a_decompression_bomb_is_refused(repeated: bool) -> None:
     described = json.dumps({"version": 1, "size": 100, "sha256": [hashlib.sha256(data).hexdigest()]}, separators=(",", ":"))
     store.files[names.parquet_metadata_path(1)] = sealed(described.encode())
     with pytest.raises(CheckpointCorruptionError, match="expands to more than"):
-        formats.read_checkpoint(log_of(store), log_of(store).listing(), 1)
+        any_format.read_checkpoint(log_of(store), log_of(store).listing(), 1)
 
 
 def test_parquet_files_without_metadata_are_ignored(table: Path) -> None:

@@ -94,7 +94,7 @@ def one_add(path: str, text: str | None, ref: str | None = None) -> Add:
     return Add(path=path, partition_values={}, size=1, modification_time=1, data_change=True, doc_mapping_json=text, doc_mapping_ref=ref)
 
 
-def said(table: Path, version: int) -> list[Any]:
+def actions_in(table: Path, version: int) -> list[Any]:
     return decode_actions(files.unpack(version_file(table, version).read_bytes(), "x"), "x").actions
 
 
@@ -104,13 +104,13 @@ def test_from_protocol_three_on_commits_use_references(tmp_path: Path) -> None:
     table.log.upgrade_protocol(3, 3)
     table.append(rows(10, 5))
     table.append(rows(20, 5))
-    inline, first, second = (next(a for a in said(tmp_path / "t", version) if isinstance(a, Add)) for version in (1, 3, 4))
+    inline, first, second = (next(a for a in actions_in(tmp_path / "t", version) if isinstance(a, Add)) for version in (1, 3, 4))
     assert inline.doc_mapping_json is not None
     assert (first.doc_mapping_json, first.doc_mapping_ref) == (None, schema_hash(inline.doc_mapping_json))
     assert second.doc_mapping_ref == first.doc_mapping_ref
-    brought = [a for a in said(tmp_path / "t", 3) if isinstance(a, Metadata)]
+    brought = [a for a in actions_in(tmp_path / "t", 3) if isinstance(a, Metadata)]
     assert brought[0].configuration[f"{PREFIX}{first.doc_mapping_ref}"] == inline.doc_mapping_json
-    assert not any(isinstance(a, Metadata) for a in said(tmp_path / "t", 4))  # the table knows it already
+    assert not any(isinstance(a, Metadata) for a in actions_in(tmp_path / "t", 4))  # the table knows it already
     found = it.open(tmp_path / "t")
     assert [a.doc_mapping_json for a in loaded(found).adds()] == [inline.doc_mapping_json] * 3
     assert "schemaDeduplication" in (found.protocol.reader_features or [])

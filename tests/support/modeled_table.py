@@ -177,9 +177,9 @@ class ModeledTable:
             name = self.put(f"{LOG}/{folder}/manifest-{self._number():016x}.avro", packed(FILE_ENTRY, map(entry, new), "null"))
             self.entries[name] = new
             named.add(name)
-        listed = {name.removeprefix(LOG + "/"): len(self.entries[name]) for name in sorted(named)}
+        sizes = {name.removeprefix(LOG + "/"): len(self.entries[name]) for name in sorted(named)}
         gone = sorted(path for path in known if path not in self.live)
-        document = state_document(self.version, listed, tombstones=gone, metadata=json.dumps({"metaData": METADATA}), protocol=PROTOCOL)
+        document = state_document(self.version, sizes, tombstones=gone, metadata=json.dumps({"metaData": METADATA}), protocol=PROTOCOL)
         self.states[self.version] = self.put(f"{LOG}/state-v{self.version:020d}/_manifest.json", json.dumps(document))
         self.named[self.version] = named
         self.broken.discard(self.version)

@@ -142,8 +142,8 @@ def state_of(simulation: Simulation, place: str) -> TableState | None:
     assert table.warnings == [], table.warnings
     store = open_store(machine.spec(place))
     files = []
-    listed = table.files().select(["path", "size", "num_records"]).to_pylist()
-    for file in listed:
+    entries = table.files().select(["path", "size", "num_records"]).to_pylist()
+    for file in entries:
         try:
             data = store.read(file["path"])
         except FileNotFoundError:
@@ -151,7 +151,7 @@ def state_of(simulation: Simulation, place: str) -> TableState | None:
         ids = ids_of(data)
         assert (len(data), len(ids)) == (file["size"], file["num_records"])
         files.append((file["path"].rpartition("/")[0], ids))
-    assert len({file["path"] for file in listed}) == len(listed)
+    assert len({file["path"] for file in entries}) == len(entries)
     return TableState(table.version, tuple(sorted(row for _, ids in files for row in ids)), tuple(sorted(files)))
 
 

@@ -31,11 +31,11 @@ def alone(store: MemoryStore) -> MemoryStore:
     return other
 
 
-def unordered(said: dict[str, Any], kind: Format) -> dict[str, Any]:
+def unordered(contents: dict[str, Any], kind: Format) -> dict[str, Any]:
     """Without the order of files for Avro, because compaction changes it."""
     if kind is Format.AVRO:
-        said |= {"adds": sorted(said["adds"], key=lambda add: str(add["path"])), "paths": sorted(said["paths"])}
-    return said
+        contents |= {"adds": sorted(contents["adds"], key=lambda add: str(add["path"])), "paths": sorted(contents["paths"])}
+    return contents
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["usual segments", "small segments"])

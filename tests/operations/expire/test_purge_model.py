@@ -129,11 +129,11 @@ class Model:
                 dead |= {path} if max(removal[1], table.modified[path]) <= cutoff else set()
             elif table.modified[path] <= cutoff and forgotten_long_ago:
                 dead.add(path)
-        listed = [b for b in self.bases if b < first - 1 and ({*self.families.get(b, ()), self.states.get(b, "")} & self.disk) - gone]
+        bases = [b for b in self.bases if b < first - 1 and ({*self.families.get(b, ()), self.states.get(b, "")} & self.disk) - gone]
         unknown = {path for path in dead if path not in table.removed or table.removed[path][0] not in self.versions}
-        if any(base in self.broken for base in listed):
+        if any(base in self.broken for base in bases):
             return dead - unknown
-        return dead - unknown.intersection(*[{p for b in listed for p in table.at[b]}]) if listed else dead
+        return dead - unknown.intersection(*[{p for b in bases for p in table.at[b]}]) if bases else dead
 
 
 def one_history(folder: Path, seed: int, steps: int = STEPS) -> tuple[int, int]:

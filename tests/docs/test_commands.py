@@ -17,13 +17,19 @@ from typing import Any
 import pytest
 import yaml
 
+from indextables.airflow.tables import load
+from indextables.cli.arguments import parse
+from indextables.cli.verbs import VERBS
+from indextables.spark.job import main as run_job
+from jobs import checkpoint, health, merge_splits, purge, write
 from tests.support.command_server import terminal
-from tests.support.pages import PAGES, ROOT, Block, blocks_of, commands_of, says
+from tests.support.pages import PAGES, ROOT, Block, blocks_of, commands_of, says, without_blocks
 
-NEVER_RUN = {"", "mermaid", "yaml", "json", "sql"}
+FIGURE = ""
 RUN_ELSEWHERE = {"python spark": "tests/spark/test_page.py"}
-RUN_HERE = {"sh", "python", "sh not-run"}
+RUN_HERE = {"sh", "python", "sh not-run", "yaml"}
 WITH_CODE = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"sh", "python"}]
+OTHER_BLOCK = re.compile(r"^(?:[ \t>]+```|[ \t>]*~~~|(?<=\n\n)(?: {4}|\t)\S|.*<(?:pre|code)\b)", re.MULTILINE)
 LOOKS_LIKE_A_COMMAND = re.compile(r"^(\$ |\.venv/|indextables |make |python |spark-submit |pip |docker )", re.MULTILINE)
 
 
@@ -62,9 +68,73 @@ def test_the_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_has_a_known_language(page: Path) -> None:
     for block in blocks_of(page):
-        assert block.language in NEVER_RUN | RUN_ELSEWHERE.keys() | RUN_HERE, f"{page.name}, line {block.line}: {block.language!r}"
-        if block.language == "":
+        assert block.language in {FIGURE} | RUN_ELSEWHERE.keys() | RUN_HERE, f"{page.name}, line {block.line}: {block.language!r}"
+        if block.language == FIGURE:
             assert not LOOKS_LIKE_A_COMMAND.search(block.text), f"{page.name}, line {block.line}: commands belong in a `sh` block"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_block_of_code_is_overlooked(page: Path) -> None:
+    """`blocks_of` finds blocks between ``` at the start of a line, and no other form of Markdown."""
+    assert not OTHER_BLOCK.search(without_blocks(page))
+
+
+def test_other_forms_of_blocks_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for text in (
+        "- one\n  ```sh\n  make demo\n  ```\n",
+        "> ```\n> make\n> ```\n",
+        "~~~sh\nmake\n~~~\n",
+        "text\n\n    make\n",
+        "<pre>make</pre>\n",
+    ):
+        page.write_text(text)
+        assert OTHER_BLOCK.search(without_blocks(page)), text
+    page.write_text("```sh\n    make\n```\n- one\n  two\n")
+    assert not OTHER_BLOCK.search(without_blocks(page))
+
+
+def test_a_yaml_block_is_a_valid_tables_file(tmp_path: Path) -> None:
+    blocks = [block for page in PAGES for block in blocks_of(page) if block.language == "yaml"]
+    assert blocks
+    for block in blocks:
+        (tmp_path / "dags").mkdir(exist_ok=True)
+        (tmp_path / "dags" / "tables.yaml").write_text(block.text)
+        found = load(tmp_path / "dags", environ={})
+        assert found.tables
+        assert found.problems == ()
+
+
+# ---- commands and options within sentences
+
+
+def flags_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
+
+
+def help_of(show: Callable[[], object]) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        show()
+    return printed.getvalue()
+
+
+def test_commands_and_flags_in_sentences_exist() -> None:
+    """Such as `indextables health TABLE --json`, `verify --deep` and `--older-than`."""
+    of_verbs = {verb.name: flags_in(help_of(lambda verb=verb: parse([verb.name, "--help"]))) for verb in VERBS}
+    of_jobs = [flags_in(help_of(lambda job=job: run_job(job.JOB, ["--help"]))) for job in (checkpoint, health, merge_splits, purge, write)]
+    everywhere = set().union(*of_verbs.values(), *of_jobs)
+    assert {"--older-than", "--json", "--report"} <= everywhere
+    checked = 0
+    for page in PAGES:
+        for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", without_blocks(page)):
+            words = span.removeprefix("indextables ").split()
+            if span.startswith("indextables ") and words[0] not in ("VERB", "--help"):
+                assert words[0] in of_verbs, f"{page.name}: `{span}`"
+            if span.startswith(("--", "-o ")) or words[0] in of_verbs:
+                checked += 1
+                assert flags_in(span) <= of_verbs.get(words[0], everywhere), f"{page.name}: `{span}`"
+    assert checked > 40
 
 
 def test_blocks_that_run_elsewhere_have_a_test() -> None:

@@ -4,7 +4,8 @@
 - `python` runs in one namespace for the whole page, in the same folder.
 - `text` right after one of these is what it prints; `…` stands for anything.
 - `sh not-run` holds commands that a unit test cannot run; each must be one that `tests/docs/test_commands.py` knows how to check.
-- Blocks without a language are figures. These and `mermaid`, `yaml`, `json` and `sql` blocks are not run.
+- `yaml` is a tables file for Airflow, which is checked.
+- A block without a language is a figure.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ def blocks_of(page: Path) -> list[Block]:
             found.append(Block(hit[1].strip(), hit[2], line))
         end = hit.end()
     return found
+
+
+def without_blocks(page: Path) -> str:
+    return _FENCE.sub("", page.read_text("utf-8"))
 
 
 def commands_of(block: Block) -> list[str]:

@@ -210,7 +210,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_log_folder(table: Path, name: str) -> None:
+def test_an_unusual_log_is_read_or_refused_with_the_reason(table: Path, name: str) -> None:
     case = CASES[name]
     case.prepare(table)
     if isinstance(case, Refused):

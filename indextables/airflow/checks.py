@@ -95,7 +95,7 @@ class Fields:
 def text(value: Any) -> str:
     """One line of text without a template, since values of this file are never rendered."""
     if not isinstance(value, str) or not value:
-        raise Problem(f"{value!r} is not a text")
+        raise Problem(f"{value!r} is not a string")
     if len(value) > PATH_CHARACTERS:
         raise Problem(f"{value[:40]!r}… is longer than {PATH_CHARACTERS} characters")
     if _TEMPLATE.search(value):
@@ -215,5 +215,5 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 def _scalar(key: str, value: Any) -> str:
     if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
-        raise Problem(f"the value {value!r} of {key!r} is not a text, a number or a boolean")
+        raise Problem(f"the value {value!r} of {key!r} is not a string, a number or a boolean")
     return text(scalar(value))

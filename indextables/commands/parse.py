@@ -40,7 +40,7 @@ def is_command(text: str) -> bool:
 def parse_command(text: str) -> Command:
     """The command of a text; InvalidCommand says what was expected, and where."""
     if not isinstance(text, str):
-        raise InvalidArgument(f"a command is a text, not {type(text).__name__!r}")
+        raise InvalidArgument(f"a command must be a string, not {type(text).__name__!r}")
     if len(text) > limits.PREDICATE_CHARACTERS:
         raise InvalidCommand(f"the command has {len(text)} characters, more than {limits.PREDICATE_CHARACTERS}")
     try:

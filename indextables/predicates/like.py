@@ -26,7 +26,7 @@ def like(column: str, pattern: str, escape: str) -> Expr:
         return Always(column, True)
     runs = parts.count(ANY_RUN)
     if runs > LIKE_RUNS:
-        raise ValueError(f"the pattern has {runs} times %, more than {LIKE_RUNS}")
+        raise ValueError(f"the pattern has {runs} '%', more than {LIKE_RUNS}")
     regex = _regex(parts)
     try:
         pc.match_substring_regex(typed_scalar("", pa.string()), regex)

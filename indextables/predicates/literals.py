@@ -56,7 +56,7 @@ def parse_number(text: str) -> Decimal:
 
 def parse_bytes(text: str) -> bytes:
     if not _HEX.fullmatch(text):
-        raise ValueError(f"{excerpt(text)!r} is not pairs of hexadecimal digits")
+        raise ValueError(f"{excerpt(text)!r} does not consist of pairs of hexadecimal digits")
     return bytes.fromhex(text)
 
 

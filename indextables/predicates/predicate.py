@@ -58,7 +58,7 @@ def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | 
     named in that error), or makes an invalid comparison.
     """
     if not isinstance(text, str):
-        raise InvalidPredicate(f"a predicate is a text, not {text!r}")
+        raise InvalidPredicate(f"a predicate must be a string, not {text!r}")
     binder = Binder(text, schema, allowed, purpose, {})
     expression = parse(binder)
     return Predicate(text, expression, pa.schema([(name, kind) for name, kind in binder.used.items()]))

@@ -53,7 +53,7 @@ def tokenize(text: str) -> list[Token]:
         raise InvalidPredicate(f"the predicate has {len(text)} characters, more than {PREDICATE_CHARACTERS}", text, PREDICATE_CHARACTERS)
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:
-        raise InvalidPredicate(f"{surrogate.group()!r} is half a character and cannot be compared", text, surrogate.start())
+        raise InvalidPredicate(f"{surrogate.group()!r} is half of a surrogate pair, not a character", text, surrogate.start())
     return [*_tokens(text), Token(END, END, len(text), len(text))]
 
 

@@ -65,7 +65,7 @@ REFUSED = [
     ("n = 1; DROP TABLE t", 5, "unexpected ';': a predicate is one condition without semicolons"),
     ("level.a = 1", 5, "nested columns are not supported"),
     ("n = ?", 4, "unexpected '?'"),
-    ("level = '\ud800'", 9, "half a character"),
+    ("level = '\ud800'", 9, "half of a surrogate pair"),
     # columns
     ("lvl = 'a'", 0, "there is no column 'lvl'; the columns are level, n, x"),
     ('level = "ERROR"', 8, "there is no column 'ERROR' (a string takes single quotes)"),
@@ -93,7 +93,7 @@ REFUSED = [
     ("ts > TIMESTAMP '0001-01-01 00:00:00+14:00'", 5, "is out of range"),
     ("ts > TIMESTAMP '2024-01-01 25:00:00'", 5, "is not a value"),
     ("day = DATE '2024-13-01'", 6, "is not a value"),
-    ("n = X'0g'", 4, "X'0g' is not a value: '0g' is not pairs of hexadecimal digits"),
+    ("n = X'0g'", 4, "X'0g' is not a value: '0g' does not consist of pairs of hexadecimal digits"),
     ("n = X'00'", 4, "cannot compare column 'n' of type int64 with X'00': expected a number"),
     ("n = level", 4, "cannot compare column 'n' of type int64 with column 'level' of type string"),
     ("1 = 'a'", 4, "cannot compare 1 with 'a'"),
@@ -103,7 +103,7 @@ REFUSED = [
     (r"level LIKE 'a\b'", 11, "may stand only before %, _ and itself"),
     ("level LIKE 'a\\'", 11, "may stand only before %, _ and itself"),
     ("level LIKE 'a' ESCAPE 'xy'", 11, "ESCAPE takes one character"),
-    ("level LIKE '" + "%a" * 201 + "'", 11, "201 times %, more than 200"),
+    ("level LIKE '" + "%a" * 201 + "'", 11, "201 '%', more than 200"),
 ]
 
 
@@ -145,7 +145,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", [5, b"ok", ["ok"]])
 def test_a_predicate_must_be_a_text(text: Any) -> None:
-    with pytest.raises(InvalidPredicate, match="a predicate is a text, not "):
+    with pytest.raises(InvalidPredicate, match="a predicate must be a string, not "):
         parse_predicate(text, SCHEMA)
 
 

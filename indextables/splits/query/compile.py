@@ -175,11 +175,11 @@ class _Compiler:
         if kind == kinds.JSON:
             return self.inside(words, column)
         if words.slop:
-            self.fail(f"~ requires a text column, {column!r} is none", words.position)
+            self.fail(f"~ requires a text column, which {column!r} is not", words.position)
         if kind == kinds.STRING:
             return self.string(words, column)
         if words.prefix:
-            self.fail(f"a prefix requires a string column, {column!r} is none", words.position)
+            self.fail(f"a prefix requires a string column, which {column!r} is not", words.position)
         if kind == kinds.BOOLEAN:
             return self.term(column, self.boolean(words, column))
         if kind == kinds.IP:
@@ -278,7 +278,7 @@ class _Compiler:
             low, high = (None if text is None else self.address(column, text, bounds.position) for text in (bounds.lower, bounds.upper))
             return self.between(column, kind, low, high, bounds.include_lower, bounds.include_upper)
         if kind not in _NUMBERS:
-            self.fail(f"ranges require a column of numbers, dates, timestamps or addresses, {column!r} is none", bounds.position)
+            self.fail(f"ranges require a column of numbers, dates, timestamps or addresses, which {column!r} is not", bounds.position)
         lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
         return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
 

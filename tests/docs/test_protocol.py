@@ -10,6 +10,7 @@ import pytest
 
 import indextables as it
 from tests.support.independent_reader import Table
+from tests.support.tables import write_version
 
 SCHEMA = pa.schema(
     [
@@ -73,3 +74,40 @@ def test_a_reader_written_from_the_page_agrees_with_ours(
     assert [add["partitionValues"] for add in found.files.values()] == [dict(pairs) for pairs in ours["partition_values"].to_pylist()]
     rows = table.scan().read_all().sort_by([("ts", "ascending"), ("price", "ascending")])
     assert found.rows().sort_by([("ts", "ascending"), ("price", "ascending")]).to_pylist() == rows.to_pylist()
+
+
+PARTITIONS = ["a/../b", "//", "..", "", None, "%2e%2e", "a\\b", "\x01", "é", "a=b"]
+
+
+@pytest.mark.parametrize(("options", "expected"), FORMATS.values(), ids=FORMATS.keys())
+def test_it_agrees_on_unusual_partitions_skips_and_commits_of_other_programs(
+    options: dict[str, str], expected: tuple[str | None, int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "table"
+    table = it.create(path, pa.schema([("part", pa.string()), ("n", pa.int64())]), partition_by=["part"], options=options)
+    table.append([{"part": part, "n": number} for number, part in enumerate(PARTITIONS)])
+    names = table.files()["path"].to_pylist()
+    for name in (*names[:2], names[0]):
+        table.log.record_skipped_file(name, "unreadable")
+    if expected[0]:
+        table.checkpoint()
+    lines = [line["add"] for line in table.log.actions(1) if "add" in line]
+    again = next(add for add in lines if add["path"] == names[3])
+    write_version(
+        path,
+        table.version + 1,
+        {"commitInfo": {"timestamp": 5, "operation": "WRITE", "operationParameters": {"mode": "Append"}}},
+        {"remove": {"path": f"file://{path}/{names[1]}", "deletionTimestamp": 5, "dataChange": True}},
+        {"add": {**again, "partitionValues": {"part": None}, "minValues": {"n": "3", "part": None}, "tags": None}, "remove": None},
+        {"mergeskip": {"path": names[2], "reason": "r", "skipTimestamp": 1, "skipCount": None}},
+        {"domainMetadata": {"domain": "d"}},
+        {"domainMetadata": None},
+    )
+
+    found, table = Table(path), it.open(path)
+    assert list(found.files) == table.files()["path"].to_pylist()
+    ours = [dict(pairs) for pairs in table.files()["partition_values"].to_pylist()]
+    assert [add["partitionValues"] for add in found.files.values()] == ours
+    assert [add.get("minValues") for add in found.files.values()] == [dict(pairs) for pairs in table.files()["min_values"].to_pylist()]
+    assert {skipped: skip["retryAfter"] for skipped, skip in found.skips.items() if skip["retryAfter"]} == table.log.files_in_cooldown()
+    assert {skipped: skip["skipCount"] for skipped, skip in found.skips.items()} == {names[0]: 2, names[2]: 1}

@@ -6,17 +6,22 @@ import base64
 import gzip
 import hashlib
 import json
+import posixpath
 import re
 import struct
 import zlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+ACTIONS = {"protocol", "metaData", "add", "remove", "mergeskip", "txn", "commitInfo"}
 MAPPING = "docMappingSchema."
+MAPS = ("partitionValues", "minValues", "maxValues", "tags")
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 Files = dict[str, dict[str, Any]]
 
 
@@ -48,6 +53,7 @@ class Table:
         self.protocol: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
         self.txns: dict[str, int] = {}
+        self.skips: dict[str, dict[str, Any]] = {}
         self.format: str | None = None
         self.parts = self.tombstones = 0
         self.base = self._read_base()
@@ -62,11 +68,18 @@ class Table:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
         time = next((action["commitInfo"].get("timestamp") for action in actions if "commitInfo" in action), None)
         for action in actions:
-            ((kind, body),) = action.items()
+            known = {kind: body for kind, body in action.items() if kind in ACTIONS and body is not None}
+            if not known:
+                assert not any(kind in ACTIONS for kind in action) or any(action.values())
+                continue
+            ((kind, body),) = known.items()
             if kind == "add":
                 self._add(body if version is None else {**body, "addedAtVersion": version, "addedAtTimestamp": time})
             elif kind == "remove":
-                self.files.pop(body["path"], None)
+                self.files.pop(self._path(body["path"]), None)
+                self.skips.pop(self._path(body["path"]), None)
+            elif kind == "mergeskip":
+                self._skip(body)
             elif kind == "protocol":
                 self.protocol = body
             elif kind == "metaData":
@@ -82,9 +95,35 @@ class Table:
     def _count(self, txn: dict[str, Any]) -> None:
         self.txns[txn["appId"]] = max(txn["version"], self.txns.get(txn["appId"], txn["version"]))
 
+    def _skip(self, skip: dict[str, Any]) -> None:
+        path = self._path(skip["path"])
+        both = [without_nulls(one) for one in (skip, self.skips.get(path, {}))]
+        times = [one["retryAfter"] for one in both if "retryAfter" in one]
+        count = max(one.get("skipCount", 1) for one in both)
+        self.skips[path] = {**both[0], "path": path, "skipCount": count, "retryAfter": max(times, default=None)}
+
     def _add(self, add: dict[str, Any]) -> None:
-        self.files.pop(add["path"], None)
-        self.files[add["path"]] = without_nulls(add)
+        path = self._path(add["path"])
+        maps = {name: without_nulls(add[name]) for name in MAPS if add.get(name) is not None}
+        maps["partitionValues"] = {name: value for name, value in maps["partitionValues"].items() if value != NULL_PARTITION}
+        self.files.pop(path, None)
+        self.files[path] = without_nulls({**add, **maps, "path": path})
+
+    def _path(self, logged: str) -> str:
+        """The path relative to the table. Refuses what could lead out of it."""
+        plain = re.sub(r"^file:/+", "/", logged)
+        path = plain.removeprefix(f"{self.folder}/")
+        for segment in path.split("/"):
+            decoded = segment
+            for _ in range(4):
+                decoded = unquote(decoded)
+            within = posixpath.normpath(decoded)
+            assert segment
+            assert decoded not in (".", "..")
+            assert within != ".."
+            assert not within.startswith(("../", "/"))
+            assert not re.search(r"[\\\x00-\x1f\x7f]", segment)
+        return path
 
     # ---- checkpoints
 
@@ -103,6 +142,8 @@ class Table:
         self.protocol, self.metadata = found["protocol"], found["metaData"]
         for txn in found.get("txn", ()):
             self._count(txn)
+        for skip in found.get("mergeskip", ()):
+            self._skip(skip)
 
     def _json(self, version: int) -> None:
         found = unsealed(text_of((self.log / f"{version:020d}.checkpoint.json").read_bytes()), version)

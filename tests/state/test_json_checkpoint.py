@@ -25,8 +25,7 @@ from indextables.errors import (
 from indextables.log import names
 from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.state.checkpoints import any_format as formats
-from indextables.state.checkpoints.contents import Format
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import Format, StateOptions
 from indextables.table.loading import totals
 from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import LATER, begin, commit, log_of, snapshot_content, write_checkpoint

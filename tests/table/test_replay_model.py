@@ -29,7 +29,7 @@ from indextables.log.log import Reading, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.state.checkpoints.avro import containers as avro
-from indextables.state.checkpoints.avro import state_check
+from indextables.state.checkpoints.avro import file_loader
 from indextables.table.context import TableContext
 from indextables.table.loading import load, totals
 from indextables.table.opening import advance, load_snapshot
@@ -216,7 +216,7 @@ class Driver:
             self.damaged[path] = self.digest(path)
         self.broken += 1
         if self.random.random() < 0.7:
-            state_check._VERIFIED.clear()  # as in a new process
+            file_loader._VERIFIED.clear()  # as in a new process
             self.is_blind = False
         else:
             self.is_blind |= "/manifest-" in path

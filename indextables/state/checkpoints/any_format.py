@@ -30,9 +30,8 @@ from indextables.state.checkpoints.avro import (
     write_state,
     written_state,
 )
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
-from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
 

@@ -11,7 +11,6 @@ from msgspec import structs
 from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, columns
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, are_plain
-from indextables.state.checkpoints.batching import batches
 
 _REQUIRED = ("path", "partition_values", "size", "modification_time", "data_change")
 _BOUNDS = {"size": (0, 2**63 - 1), "num_records": (0, 2**63 - 1), "num_merge_ops": (-(2**31), 2**31 - 1)}
@@ -35,8 +34,8 @@ def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | No
             raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
-    for batch in batches(_adds(rows), 4096):
-        replay.put_all(batch)
+    for add in _adds(rows):
+        replay.put(add)
     if replay.num_files < len(paths):
         raise LogCorrupted(f"{source} contains a path twice")
     return replay

@@ -1,12 +1,14 @@
-"""What a checkpoint of any format contains, and the result of writing one."""
+"""What a checkpoint of any format contains, the options for writing it, and the result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from indextables.actions import LayeredFiles, Metadata, Protocol, Skip, Totals, Txn
+from indextables.config import Config
 
 AVRO_STATE_PROTOCOL = 4  # the minimum protocol of a table with Avro states (PRT-01)
 
@@ -26,6 +28,35 @@ FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
     Format.JSON_PARTS: "json",
     Format.PARQUET: "parquet",
 }
+
+
+def _from(key: str) -> Any:
+    """A field of StateOptions whose value is that of an option of the table."""
+    return field(metadata={"option": key})
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """The options for writing checkpoints."""
+
+    format: str = _from("state.format")
+    manifest_format: str = _from("state.manifestFormat")
+    compression: str = _from("state.compression")  # of manifests
+    compression_level: int = _from("state.compressionLevel")
+    entries_per_manifest: int = _from("state.entriesPerManifest")
+    tombstone_threshold: float = _from("state.compaction.tombstoneThreshold")
+    max_manifests: int = _from("state.compaction.maxManifests")
+    large_remove_threshold: int = _from("state.compaction.largeRemoveThreshold")
+    multi_part: bool = _from("checkpoint.multiPart.enabled")
+    actions_per_part: int = _from("checkpoint.actionsPerPart")
+    parquet_compression: str = _from("checkpoint.compression")
+    parquet_file_size: int = _from("checkpoint.maxFileSize")
+    gzip: bool = _from("transaction.compression.enabled")  # of JSON checkpoints
+    both_manifest_forms: bool = False  # also write the state manifest in the other form
+
+    @classmethod
+    def of(cls, config: Config) -> StateOptions:
+        return cls(**{each.name: config.get(each.metadata["option"]) for each in fields(cls) if each.metadata})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ manifest raises ManifestDamaged and never loses files; `indextables.table.loadin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,17 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables import limits
 from indextables.actions import Bounds, LayeredFiles, LiveFiles, Manifest, ManifestSet, Part, Segment, Totals
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import TransactionLog
 from indextables.memo import Memo
+from indextables.process_cache import ProcessCache
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_of
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
-from indextables.state.checkpoints.avro.state_check import verified_manifests
 
 _SEGMENTS: Memo[Manifest, Segment] = Memo()
 _HIDDEN: Memo[LayeredFiles, frozenset[str]] = Memo()
+_VERIFIED: ProcessCache[Hashable, set[str]] = ProcessCache(lambda: (limits.CACHED_TABLES,))
 
 
 class ManifestDamaged(LogCorrupted):
@@ -96,7 +97,7 @@ class FileLoader:
         found = tuple(_part(segment, dead) for segment in segments)
         for manifest, segment in zip(manifests, segments, strict=True) if hidden and self.log.reading.decoded_manifests else ():
             if manifest.digest is not None:  # the next state will need these paths again
-                PathChecksums(manifest.digest, manifest.num_entries).save(segment.rows.column("path"))
+                manifest_cache.put_paths(manifest.digest, segment.rows.column("path"))
         return found
 
     def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
@@ -123,6 +124,15 @@ def held_bytes(files: LayeredFiles) -> int:
     """Approximate memory that these files take now, including what other versions share."""
     loaded = (_SEGMENTS.peek(manifest) for manifest in files.base.manifests) if files.base is not None else ()
     return files.newer.nbytes + sum(segment.nbytes for segment in loaded if segment is not None)
+
+
+def verified_manifests(log: TransactionLog) -> set[str]:
+    """Paths of the manifests that this process has verified or written. Manifests never change, so frequent writers need not read them
+    again; damage that happens later is found by the next process."""
+    found: set[str] = _VERIFIED.get_or_make(log.store.spec, set)
+    if len(found) > limits.CHECKPOINT_PARTS:
+        found.clear()
+    return found
 
 
 def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
@@ -154,7 +164,7 @@ def _hidden(files: LayeredFiles) -> frozenset[str]:
     kept: set[str] = set()
     for manifest in files.base.manifests:
         digest = manifest.digest
-        found = None if digest is None else PathChecksums(digest, manifest.num_entries).candidates(files.gone)
+        found = None if digest is None else manifest_cache.possible_paths(digest, manifest.num_entries, files.gone)
         if found is None:
             return files.gone
         kept.update(found)

@@ -1,10 +1,12 @@
-"""Reads an Avro state. Of our states only the state manifest is read; file entries are loaded on demand (`file_loader`).
+"""Reads an Avro state, and checks one in full. Of our states only the state manifest is read; entries are loaded on demand.
 
 A missing or truncated manifest is detected from the listing of the log, other damage by its digest when it is loaded; the table is then
 read from an older base. States of other programs have no digests and are loaded in full at once.
 """
 
 from __future__ import annotations
+
+import random
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +15,7 @@ from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Ski
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
 from indextables.state.checkpoints.avro.file_loader import FileLoader
-from indextables.state.checkpoints.avro.manifests import digest_in
+from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_in, digest_of
 from indextables.state.checkpoints.avro.state_files import (
     ManifestInfo,
     StateManifest,
@@ -82,3 +84,32 @@ def _foreign(
     for add in columns.decode(alive):
         replay.put(registry.restored(add))
     return replay.files()
+
+
+def is_intact(log: TransactionLog, version: int, verified: set[str] | None = None, max_bytes: int | None = None) -> bool:
+    """Whether the state and all its manifests are complete and match their digests; every manifest is read.
+
+    Manifests in `verified` are not read again, and those that are read are added to it. With `max_bytes`, reading stops after that many
+    bytes, and starts at another manifest for each version: the cost does not grow with the table.
+    """
+    try:
+        state = read_state_manifest(log.store, version)
+        first = random.Random(version).randrange(len(state.manifests) or 1)
+        read = 0
+        for info in (*state.manifests[first:], *state.manifests[:first]):
+            path = manifest_path(info.path, version)
+            if (verified is not None and path in verified) or (max_bytes is not None and read > max_bytes):
+                continue
+            data = log.store.read(path)
+            read += len(data)
+            digest = digest_in(info.path)
+            if digest is None:
+                decode_manifest(data, info.num_entries, log.store.root.relative, info.path)
+            elif digest_of(data) != digest:
+                return False
+            if verified is not None:
+                verified.add(path)
+        state_metadata(state)
+    except (FileNotFoundError, LogCorrupted):
+        return False
+    return True

@@ -21,17 +21,15 @@ from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
 from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
-from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro import manifest_cache, manifests
 from indextables.state.checkpoints.avro import state_files as avro_state
 from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
-from indextables.state.checkpoints.avro.file_loader import FileLoader
+from indextables.state.checkpoints.avro.file_loader import FileLoader, verified_manifests
 from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, kinds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
-from indextables.state.checkpoints.avro.state_check import is_intact, verified_manifests
+from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
 
 
 @dataclass(slots=True)
@@ -78,7 +76,7 @@ class _ManifestWriter:
         if digest != manifests.digest_in(path):
             raise CheckpointError(f"manifest {path!r} differs from what was written when read back")
         verified_manifests(self.log).add(target)
-        PathChecksums(digest, rows.num_rows).save(rows.column("path"))
+        manifest_cache.put_paths(digest, rows.column("path"))
         self.infos.append(info)
         self.bytes_written += len(data)
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)

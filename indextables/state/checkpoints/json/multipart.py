@@ -19,10 +19,8 @@ from indextables.actions import Action, CommitInfo, Count, Int64, Normalise, Rep
 from indextables.errors import CheckpointValidationError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
-from indextables.state.checkpoints.batching import batches
-from indextables.state.checkpoints.contents import Contents, Format, Written
-from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.json.single import BATCH, batches, replay_of_lines
 from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
 from indextables.storage import Store
 

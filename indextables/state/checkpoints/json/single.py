@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
 from indextables.actions import Action, Add, CommitInfo, Normalise, Protocol, Replay, Skip, Txn, WireMetadata, decode_actions, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
-from indextables.state.checkpoints.batching import batches
 from indextables.state.checkpoints.contents import Contents, Format, Written
 from indextables.state.checkpoints.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
+T = TypeVar("T")
 BATCH = 1000  # adds per encoded batch (CKP-11)
 _DECODED_BYTES = 4 * 1024 * 1024  # approximate size of a decoded batch of adds
 _ADDS_START, _ADDS_END = b'"add":[\n', b"\n]"  # found without parsing, because JSON strings contain no raw newline
@@ -75,6 +77,12 @@ def _pieces(contents: Contents) -> Iterator[bytes]:
     for key, actions in (("txn", contents.txns), ("mergeskip", contents.skips)):
         if actions:
             yield f',"{key}":'.encode() + _ENCODER.encode(actions)
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
 def _validate(data: bytes, contents: Contents) -> None:

@@ -21,9 +21,8 @@ from indextables.actions import Count, Int64, Metadata, Normalise, Protocol, Rep
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.checked_columns import replay_of_rows
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
 from indextables.state.checkpoints.json import put_txns_and_skips, write_head
-from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import rows as parquet_rows
 from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
 from indextables.storage import Store

@@ -8,8 +8,7 @@ from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
 from indextables.table.explanation import Explain, explain, explain_all
-from indextables.table.files import Rows, live_files, partition_row, public_table, rows_of_partitions
-from indextables.table.full_matches import fully_matching_files
+from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
 from indextables.table.loading import manifest_counts, on_undamaged_base
 from indextables.table.opening import created, on_newest_state, without_broken_states

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from indextables.actions import Totals
 from indextables.predicates import Predicate
-from indextables.table.pruning import Pruned, prune
+from indextables.table.pruning import prune
 from indextables.table.snapshot import LoadedSnapshot
 
 
@@ -20,10 +20,6 @@ class ManifestCounts:
 
     total: int = 0
     read: int = 0
-
-    @property
-    def pruned(self) -> int:
-        return self.total - self.read
 
 
 NO_MANIFESTS = ManifestCounts()  # for a snapshot that was read from version files or from a checkpoint without manifests
@@ -52,45 +48,32 @@ class Explain:
 
 def explain_all(version: int, totals: Totals, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
     """Without a filter: every file remains."""
-    return Explain(
-        version=version,
-        where=None,
-        query=query,
-        manifests_total=manifests.total,
-        manifests_read=manifests.read,
-        manifests_pruned=manifests.pruned,
-        files_considered=totals.num_files,
-        files_pruned_by_partition=0,
-        files_skipped_by_stats=0,
-        files_remaining=totals.num_files,
-        rows_remaining=totals.num_records,
-        bytes_remaining=totals.size,
-    )
+    return _explanation(version, None, query, manifests, totals.num_files, totals.num_files, totals)
 
 
 def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
     """What `predicate` prunes of `snapshot`. `manifests` counts those that were pruned while the snapshot was loaded."""
-    considered = len(snapshot.files)
     found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
-    in_partitions, remaining = int(found.in_partitions.sum()), int(found.remaining.sum())
-    rows, size = _totals(snapshot, found)
+    left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
+    rows, size = (pc.sum(left.column(name)).as_py() or 0 for name in ("num_records", "size"))
+    remaining, in_partitions = Totals(left.num_rows, size, rows), int(found.in_partitions.sum())
+    return _explanation(snapshot.version, predicate.text, query, manifests, len(snapshot.files), in_partitions, remaining)
+
+
+def _explanation(
+    version: int, where: str | None, query: str | None, manifests: ManifestCounts, considered: int, in_partitions: int, remaining: Totals
+) -> Explain:
     return Explain(
-        version=snapshot.version,
-        where=predicate.text,
+        version=version,
+        where=where,
         query=query,
         manifests_total=manifests.total,
         manifests_read=manifests.read,
-        manifests_pruned=manifests.pruned,
+        manifests_pruned=manifests.total - manifests.read,
         files_considered=considered,
         files_pruned_by_partition=considered - in_partitions,
-        files_skipped_by_stats=in_partitions - remaining,
-        files_remaining=remaining,
-        rows_remaining=rows,
-        bytes_remaining=size,
+        files_skipped_by_stats=in_partitions - remaining.num_files,
+        files_remaining=remaining.num_files,
+        rows_remaining=remaining.num_records,
+        bytes_remaining=remaining.size,
     )
-
-
-def _totals(snapshot: LoadedSnapshot, found: Pruned) -> tuple[int, int]:
-    left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
-    rows, size = (pc.sum(left.column(name)).as_py() for name in ("num_records", "size"))
-    return rows or 0, size or 0

@@ -71,8 +71,8 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         raise TableNotFound.without_log(log.store.root)
     if not earlier:
         raise VersionNotFound(
-            f"the table had no version at {_format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "
-            f"is of {_format_time(entries[0].timestamp_ms)}"
+            f"the table had no version at {format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "
+            f"is of {format_time(entries[0].timestamp_ms)}"
         )
     found = max(earlier)
     _, (_, gap_at) = _tail(listing)
@@ -80,11 +80,11 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # versions in between have expired, and one of them was current at that time
-        raise VersionNotFound(f"the version of {_format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
+        raise VersionNotFound(f"the version of {format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
     return found
 
 
-def _format_time(timestamp_ms: int) -> str:
+def format_time(timestamp_ms: int) -> str:
     """ISO 8601; milliseconds for a time outside the years 1 to 9999."""
     try:
         return iso_ms(timestamp_ms)
@@ -104,7 +104,7 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
 
 def describe_removal(log: TransactionLog, path: str, version: int) -> str:
     """Says when a file of `version` was last removed; if that version has expired, the time of the oldest retained version after it."""
-    times = {entry.version: _format_time(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
+    times = {entry.version: format_time(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
     for later in reversed(times):
         with suppress(VersionNotFound):
             removes = [action for action in log.read(later).actions if isinstance(action, Remove)]

@@ -27,24 +27,17 @@ def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = 
 
     LogCorrupted if no base of this version can be read.
     """
-    if predicate is None or snapshot.layers.base is None:
-        return _LOADED.get(snapshot, lambda snapshot: _loaded(log, snapshot))
-    may_match = _by_bounds(snapshot, predicate)
-    if len(matching_manifests(snapshot.layers.base, may_match)) == len(snapshot.layers.base.manifests):
-        return load(log, snapshot)
-    loader = FileLoader(log)
-    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load_within(usable.layers, may_match)))
-
-
-def _loaded(log: TransactionLog, snapshot: Snapshot) -> LoadedSnapshot:
-    loader = FileLoader(log)
-    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers)))
+    base, loader = snapshot.layers.base, FileLoader(log)
+    if predicate is not None and base is not None:
+        may_match = _by_bounds(snapshot, predicate)
+        if len(matching_manifests(base, may_match)) < len(base.manifests):
+            return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load_within(usable.layers, may_match)))
+    return _LOADED.get(snapshot, lambda known: known.with_files(on_undamaged_base(log, known, lambda usable: loader.load(usable.layers))))
 
 
 def totals(log: TransactionLog, snapshot: Snapshot) -> Totals:
     """Totals of the live files. Loads no file entries unless files of the state were removed since."""
-    loader = FileLoader(log)
-    return on_undamaged_base(log, snapshot, lambda usable: loader.totals(usable.layers))
+    return on_undamaged_base(log, snapshot, lambda usable: FileLoader(log).totals(usable.layers))
 
 
 def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
@@ -67,10 +60,4 @@ def manifest_counts(snapshot: Snapshot, predicate: Predicate | None) -> Manifest
 
 
 def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
-    def may_match(bounds: Mapping[str, Bounds]) -> bool:
-        texts = {name: (one.low, one.high) for name, one in bounds.items()}
-        by_type = all(one.by_type for one in bounds.values())
-        filled = [name for name, one in bounds.items() if not one.has_null]
-        return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type, without_null=filled)
-
-    return may_match
+    return lambda bounds: may_match_bounds(predicate, bounds, snapshot.schema, snapshot.partition_columns)

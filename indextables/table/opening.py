@@ -15,7 +15,7 @@ from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, Ve
 from indextables.log import POINTER, Anchor, CacheKind, LogListing, TransactionLog, VersionFile, names, trim
 from indextables.logs import logger
 from indextables.state import held_bytes, is_intact, read_pointer
-from indextables.table.base import Base, is_pointer_ahead, newest_base
+from indextables.table.base import Base, newest_base
 from indextables.table.declared import refuse_unsupported
 from indextables.table.metrics import metrics_of
 from indextables.table.protocol import LEGACY, check_readable
@@ -101,7 +101,8 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
-    if version is None and listing.since == 0 and is_pointer_ahead(log, listing, newest):
+    pointer = read_pointer(log.store) if version is None and listing.since == 0 and listing.has_pointer else None
+    if pointer is not None and pointer.version > newest:
         if log.listing() != listing:
             return load_snapshot(log)  # the pointer names a version that was committed after the listing
         warnings.append(f"{POINTER} names a version after {newest}, the newest in the log")

@@ -100,7 +100,7 @@ def test_parts_are_as_large_as_allowed(each: int, parts: int) -> None:
     commit(store, 1, *(add(f"f{number}") for number in range(2500)), {"txn": {"appId": "a", "version": 7}})
     write_checkpoint(store, Format.JSON, **{"checkpoint.actionsPerPart": each})
     (version,) = log_of(store).listing().bases
-    assert len(formats.files_of(log_of(store).listing(), version)) == (1 if parts == 1 else parts + 1)
+    assert len(log_of(store).listing().checkpoint_files(version)) == (1 if parts == 1 else parts + 1)
     assert len(read_all(log_of(store)).files) == 2500
 
 

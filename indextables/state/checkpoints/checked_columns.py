@@ -49,6 +49,11 @@ def _check(rows: pa.Table, source: str) -> None:
     for name in _REQUIRED:
         if rows.column(name).null_count:
             raise LogCorrupted(f"{source} has a file without {name}")
+    check_bounds(rows, source)
+
+
+def check_bounds(rows: pa.Table, source: str) -> None:
+    """LogCorrupted if a number is out of the bounds of its type."""
     for name, (low, high) in _BOUNDS.items():
         found = pc.min_max(rows.column(name)).as_py()
         if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
@@ -59,6 +64,11 @@ def _has_unusual_maps(rows: pa.Table) -> bool:
     """Whether a map has null values, or a partition value is the word that other writers use for null."""
     if any(chunk.items.null_count for name in _MAPS for chunk in rows.column(name).chunks):
         return True
+    return has_null_word(rows)
+
+
+def has_null_word(rows: pa.Table) -> bool:
+    """Whether a partition value is the word that other writers use for null."""
     return any(pc.any(pc.equal(chunk.items, NULL_PARTITION)).as_py() for chunk in rows.column("partition_values").chunks)
 
 

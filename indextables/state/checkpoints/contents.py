@@ -97,6 +97,9 @@ class Contents:
     def num_actions(self) -> int:
         return self.num_files + 1 + (self.protocol is not None) + len(self.txns) + len(self.skips)
 
+    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> Written:
+        return Written(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
+
 
 @dataclass(frozen=True, slots=True)
 class Written:

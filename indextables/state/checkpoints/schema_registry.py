@@ -21,9 +21,7 @@ from indextables.actions import MAPPING_PREFIX as PREFIX
 from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns, restored
 from indextables.state.checkpoints.checked_columns import live_files
 
-NEEDED = Protocol(
-    min_reader_version=3, min_writer_version=3, reader_features=["schemaDeduplication"], writer_features=["schemaDeduplication"]
-)
+NEEDED = Protocol.of(3, "schemaDeduplication")
 _HASH_CHARACTERS = 16
 
 

@@ -24,10 +24,10 @@ from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import encode
 from indextables.state.checkpoints.avro.decode import TooManyItems, decode_block
 from indextables.state.checkpoints.avro.entry import SCHEMA_TEXT
+from indextables.state.checkpoints.checked_columns import check_bounds, has_null_word
 
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
 _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
-_INT32 = 2**31
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
 T = TypeVar("T")
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
@@ -106,10 +106,7 @@ def _own_rows(container: avro.Container, max_bytes: int, source: str) -> pa.Tabl
     except TooManyItems:
         return None
     rows = pa.concat_tables(tables)
-    for name, least, most in (("size", 0, None), ("num_records", 0, None), ("num_merge_ops", -_INT32, _INT32 - 1)):
-        found = pc.min_max(rows.column(name)).as_py()
-        if found["min"] is not None and (found["min"] < least or (most is not None and found["max"] > most)):
-            raise LogCorrupted(f"{source} is damaged: {name} of an entry is out of range")
+    check_bounds(rows, source)
     return rows
 
 
@@ -120,8 +117,7 @@ def _is_normal(rows: pa.Table) -> bool:
         places = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
         if not _are_plain(data[int(places[0]) : int(places[-1])].to_pybytes(), places - places[0]):
             return False
-    spelling = pa.scalar(NULL_PARTITION)
-    return not any(pc.any(pc.equal(chunk.items, spelling)).as_py() for chunk in rows.column("partition_values").chunks)
+    return not has_null_word(rows)
 
 
 def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:

@@ -31,17 +31,13 @@ from indextables.state.checkpoints.schema_registry import Registry
 def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay:
     """The state of a version; LogCorrupted if it is damaged, incomplete or of another version; UnsafePath."""
     state = read_state_manifest(log.store, version)
-    normalise = log.store.root.relative
     replay = Replay(
-        normalise,
+        log.store.root.relative,
         protocol=state_protocol(state),
         metadata=state_metadata(state),
         files=_files(log, listing, state, Registry(state.schema_registry or {})),
     )
-    for txn in decoded_list(state.txn, list[Txn], version):
-        replay.put_txn(txn)
-    for skip in decoded_list(state.mergeskip, list[Skip], version):
-        replay.put_skip(skip)
+    replay.put_txns_and_skips(decoded_list(state.txn, list[Txn], version), decoded_list(state.mergeskip, list[Skip], version))
     return replay
 
 

@@ -23,7 +23,7 @@ from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro.manifests import converted
-from indextables.state.checkpoints.seal import is_sealed, sealed
+from indextables.state.checkpoints.seal import decoding, is_sealed, sealed
 from indextables.storage import Store
 
 FORMAT_VERSION = 1
@@ -134,16 +134,13 @@ def encode_json(state: StateManifest) -> bytes:
 
 
 def encode_avro(state: StateManifest) -> bytes:
-    texts = {name: _text(getattr(state, name)) for name in ("protocol", "txn", "mergeskip")}
+    values = {name: getattr(state, name) for name in ("protocol", "txn", "mergeskip")}
+    texts = {name: None if value is None else msgspec.json.encode(value).decode() for name, value in values.items()}
     with_texts = structs.replace(state, **texts, digest=None)
     record = msgspec.to_builtins(structs.replace(with_texts, digest=_digest(with_texts)))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _PARSED_STATE, record)
     return avro.assemble(_STATE_TEXT, "zstandard", [(1, avro.pack(out.getvalue(), "zstandard", 3))])
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
 
 
 def _digest(state: StateManifest) -> str:
@@ -168,13 +165,11 @@ def damaged_forms(store: Store, version: int) -> list[str]:
 def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]:
     for form, decode in (("avro", _decoded_avro), ("json", _decoded_json)):
         try:
-            data = store.read(state_path(version, form))
-        except FileNotFoundError:
-            continue
-        try:
-            state = decode(data, f"state {version}")
+            state = decode(store.read(state_path(version, form)), f"state {version}")
             _check(state, version)
             yield state
+        except FileNotFoundError:
+            continue
         except UnsafePath:
             raise
         except LogCorrupted as error:
@@ -217,10 +212,8 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
 
 def _decoded_json(data: bytes, source: str) -> StateManifest:
     text = files.unpack(data, source)
-    try:
+    with decoding(f"{source} is damaged"):
         state = _STATE_MANIFEST.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error
     if (state.digest is not None or state.version is not None) and not is_sealed(text):
         raise LogCorrupted(f"{source} does not match its digest")
     return state
@@ -229,27 +222,21 @@ def _decoded_json(data: bytes, source: str) -> StateManifest:
 def state_metadata(state: StateManifest) -> Metadata | None:
     if state.metadata is None:
         return None
-    text = state.metadata.encode()
-    try:
+    with decoding(f"state {state.state_version} has damaged metadata"):
+        text = state.metadata.encode()
         wrapped = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text))).metadata()
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {state.state_version} has damaged metadata: {error}") from error
 
 
 def state_protocol(state: StateManifest) -> Protocol | None:
     if not isinstance(state.protocol, str):
         return state.protocol
-    try:
+    with decoding(f"state {state.state_version} has a damaged protocol"):
         return msgspec.json.decode(state.protocol, type=Protocol)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {state.state_version} has a damaged protocol: {error}") from error
 
 
 def decoded_list(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
     if not isinstance(given, str):
         return given or []
-    try:
+    with decoding(f"state {version} is damaged"):
         return msgspec.json.decode(given, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {version} is damaged: {error}") from error

@@ -7,7 +7,7 @@ of other writers with the same name are read too: lines of actions without a dig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from indextables.actions import Action, Add, CommitInfo, Normalise, Protocol, Re
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.contents import Contents, Format, Written
-from indextables.state.checkpoints.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
+from indextables.state.checkpoints.seal import SEAL_BYTES, decoding, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
     read_back = store.read(path)
     _validate(read_back, contents)
     size = len(read_back)
-    return Written(contents.version, Format.JSON, contents.num_files, contents.num_actions, size, size, unpacked_size=packer.text_size)
+    return contents.written(Format.JSON, size, size, unpacked_size=packer.text_size)
 
 
 def _encoded(contents: Contents) -> Iterator[bytes]:
@@ -121,16 +121,11 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
     replay.put_all(document.add)
     for batch in adds:
-        replay.put_all(_decoded_adds(batch, source))
-    put_txns_and_skips(replay, document.txn or (), document.mergeskip or ())
+        with decoding(f"{source} is damaged"):
+            found = nulls.decode(_ADDS, batch)
+        replay.put_all(found)
+    replay.put_txns_and_skips(document.txn or (), document.mergeskip or ())
     return replay
-
-
-def put_txns_and_skips(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
-    for txn in txns:
-        replay.put_txn(txn)
-    for skip in skips:
-        replay.put_skip(skip)
 
 
 def _separate_adds(text: bytes) -> tuple[bytes, Iterator[bytes]]:
@@ -148,13 +143,6 @@ def _batches(text: bytes, start: int, end: int) -> Iterator[bytes]:
         stop = end if stop < 0 else stop
         yield b"[" + text[start:stop] + b"]"
         start = stop + 2
-
-
-def _decoded_adds(text: bytes, source: str) -> list[Add]:
-    try:
-        return nulls.decode(_ADDS, text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
 def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, complete: bool = False) -> Replay:

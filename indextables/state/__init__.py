@@ -20,17 +20,7 @@ from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents
 from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer
-from indextables.state.retention import (
-    ANY_AGE,
-    Deletion,
-    FileKind,
-    LogFacts,
-    NotGathered,
-    Plan,
-    Policy,
-    base_time,
-    unchecked_base,
-)
+from indextables.state.retention import ANY_AGE, Deletion, FileKind, LogFacts, NotGathered, Plan, Policy, base_time, unchecked_base
 
 __all__ = [
     "ANY_AGE",

@@ -126,8 +126,10 @@ def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
         return Plan(orphaned)
     expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
-    versions = [] if (reasons := _reasons_to_keep_states(facts, states)) else _versions(facts, expired - kept)
-    states = [] if reasons else states
+    versions, reasons = _versions(facts, expired - kept), []
+    if dependent := set(facts.incomplete_states) - {deletion.version for deletion in states}:
+        reasons = [f"state {max(dependent)} has no metadata or no protocol and depends on older files: versions and states are kept"]
+        versions, states = [], []
     manifests, kept_reasons = _unused_manifests(facts, policy, now_ms, states)
     return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *orphaned, *states, *manifests], [*reasons, *kept_reasons])
 
@@ -266,7 +268,7 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
     return [
         Deletion(FileKind.STATE, facts.inventory.with_checksum_files(files), reason, version)
         for version, files in candidates.items()
-        if _has_no_referenced_manifest(facts.inventory.manifests_in_folder_of(version), named)
+        if all(named is not None and file.path not in named for file in facts.inventory.manifests_in_folder_of(version))
     ]
 
 
@@ -277,32 +279,21 @@ def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
     return {path for state in retained for path in facts.references[state]}
 
 
-def _has_no_referenced_manifest(inside: Sequence[File], named: set[str] | None) -> bool:
-    return not inside or (named is not None and all(file.path not in named for file in inside))
-
-
-def _reasons_to_keep_states(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
-    retained = sorted(set(facts.incomplete_states) - {deletion.version for deletion in states})
-    if not retained:
-        return []
-    return [f"state {retained[-1]} has no metadata or no protocol and depends on older files: versions and states are kept"]
-
-
 def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequence[Deletion]) -> tuple[list[Deletion], list[str]]:
     """Manifests that no retained state references (GC-01, C-49); none unless every retained state was read."""
     files = facts.inventory
     if facts.references is None or not files.manifests:
         return [], []
     retained = set(files.states) - {deletion.version for deletion in states}
-    unread = sorted(retained - set(facts.references))
+    named = _named(facts, retained)
     if not retained:
         return [], ["there is no state to tell which manifests are in use: all are kept"]
-    if unread:
-        why = facts.unreadable.get(unread[-1], "it was written after the listing")
-        return [], [f"state {unread[-1]} cannot be read, so all manifests are kept: {why}"]
+    if named is None:
+        unread = max(retained - set(facts.references))
+        why = facts.unreadable.get(unread, "it was written after the listing")
+        return [], [f"state {unread} cannot be read, so all manifests are kept: {why}"]
     if not files.has_pointer:
         return [], ["_last_checkpoint is missing, so all manifests are kept; the next checkpoint writes it again"]
-    named = {path for state in retained for path in facts.references[state]}
     unused = [file for path, file in sorted(files.manifests.items()) if path not in named]
     old = [file for file in unused if _is_older(file.modified_ms, policy.manifests, now_ms)]
     return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "no retained state references it") for file in old], []

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from indextables.actions import Metadata, Protocol, Replay, decode_actions
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, files, names
-from indextables.state import (
-    AVRO_STATE_PROTOCOL,
-    Format,
-    read_checkpoint,
-    read_state_manifest,
-    state_metadata,
-    state_protocol,
-)
+from indextables.state import AVRO_STATE_PROTOCOL, Format, read_checkpoint, read_state_manifest, state_metadata, state_protocol
 from indextables.table.protocol import upgraded_to
 
 _Declared = tuple[Metadata | None, Protocol | None]

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from indextables.actions import Totals
 from indextables.predicates import Predicate
@@ -55,9 +54,8 @@ def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = 
     """What `predicate` prunes of `snapshot`. `manifests` counts those that were pruned while the snapshot was loaded."""
     found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
     left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
-    rows, size = (pc.sum(left.column(name)).as_py() or 0 for name in ("num_records", "size"))
-    remaining, in_partitions = Totals(left.num_rows, size, rows), int(found.in_partitions.sum())
-    return _explanation(snapshot.version, predicate.text, query, manifests, len(snapshot.files), in_partitions, remaining)
+    in_partitions = int(found.in_partitions.sum())
+    return _explanation(snapshot.version, predicate.text, query, manifests, len(snapshot.files), in_partitions, Totals.of(left))
 
 
 def _explanation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -43,8 +43,8 @@ def _read(log: TransactionLog, listing: LogListing) -> list[HistoryEntry]:
     versions = [*(version for version in listing.versions if version <= base), *tail]
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
     entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
-    states = [_state_entry(log, version) for version in listing.states if version not in listing.versions]
-    return sorted([*entries, *(entry for entry in states if entry is not None)], key=lambda entry: entry.version)
+    states = [entry for version in listing.states if version not in listing.versions for entry in _state_entry(log, version)]
+    return sorted([*entries, *states], key=lambda entry: entry.version)
 
 
 def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]:
@@ -53,13 +53,11 @@ def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]
     return base, listing.tail(base)
 
 
-def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
-    """None for a broken state; reading the table reports it."""
-    try:
+def _state_entry(log: TransactionLog, version: int) -> Iterator[HistoryEntry]:
+    """Nothing for a broken state; reading the table reports it."""
+    with suppress(LogCorrupted):
         created = read_state_manifest(log.store, version).created_at
-    except LogCorrupted:
-        return None
-    return HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
+        yield HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
@@ -146,7 +144,5 @@ def _guess_operation(file: VersionFile, adds: Sequence[Add], removes: Sequence[R
     if file.version == 0:
         return "create"
     if adds and removes:
-        return "merge_splits" if not any(a.data_change for a in adds) else "overwrite"
-    if adds:
-        return "append"
-    return None
+        return "overwrite" if any(a.data_change for a in adds) else "merge_splits"
+    return "append" if adds else None

@@ -108,19 +108,16 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
         warnings.append(f"{POINTER} names a version after {newest}, the newest in the log")
     at = newest if version is None else version
     snapshot = _build_snapshot(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
-    _measure(log, snapshot, log.clock.now_ms() - started)
+    duration_ms = log.clock.now_ms() - started
+    metrics_of(log.store.spec).state_loaded(duration_ms, from_checkpoint=base.version is not None)
+    if base.version is not None:
+        fields = {"event": "state_loaded", "version": at, "checkpoint": base.version, "duration_ms": duration_ms}
+        logger.debug("Table state loaded from checkpoint in %sms", duration_ms, extra=fields)
     if version is None:
         _cache_snapshot(log, snapshot)
     elif (cache := log.cache()) is not None:
         cache.put_anchor(snapshot.anchor, log.generation)
     return snapshot
-
-
-def _measure(log: TransactionLog, snapshot: Snapshot, duration_ms: int) -> None:
-    metrics_of(log.store.spec).state_loaded(duration_ms, from_checkpoint=snapshot.checkpoint is not None)
-    if snapshot.checkpoint is not None:
-        fields = {"event": "state_loaded", "version": snapshot.version, "checkpoint": snapshot.checkpoint, "duration_ms": duration_ms}
-        logger.debug("Table state loaded from checkpoint in %sms", duration_ms, extra=fields)
 
 
 def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:

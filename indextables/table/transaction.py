@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Rem
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
-from indextables.log import TransactionLog, is_already_committed
+from indextables.log import TransactionLog, VersionFile, is_already_committed
 from indextables.state import NEEDED, deduplicated
 from indextables.table.loading import load
 from indextables.table.opening import advance, committed, load_snapshot
@@ -84,12 +85,16 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         return log.write(version, actions, compress=compress)
     except StorageError as failure:
         try:
-            found = log.read(version).actions
+            return _contains(log.read(version), info)
         except VersionNotFound:
             raise failure from None
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written: the store failed ({failure}), and then {error}") from failure
-        return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
+
+
+def _contains(file: VersionFile, info: CommitInfo) -> bool:
+    """Whether the file is that of this commit."""
+    return any(isinstance(action, CommitInfo) and action.id == info.id for action in file.actions)
 
 
 def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
@@ -123,29 +128,23 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     caller would write the same data again.
     """
     try:
-        return _is_in_effect(log, version, actions, info)
+        listing = log.look(after=version)
+        later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
+        if not later:
+            return True
+        ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
+        newest = load(log, load_snapshot(log))
+        if _contains_commit(newest, version, actions, ours, log) or _removed_later(log, version, ours):
+            return True
+        is_there = False
+        with suppress(VersionNotFound):
+            is_there = _contains(log.read(version), info)
+        others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
+        if not is_there or not (ours or others_expired):
+            raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")
+        log.withdraw(version)
     except StorageError as error:
         raise CommitUnknown(f"version {version} was written, but whether it is part of the table is unknown: {error}") from error
-
-
-def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
-    listing = log.look(after=version)
-    later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
-    if not later:
-        return True
-    ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
-    newest = load(log, load_snapshot(log))
-    if _contains_commit(newest, version, actions, ours, log) or _removed_later(log, version, ours):
-        return True
-    try:
-        found = log.read(version).actions
-    except VersionNotFound:
-        found = []
-    is_there = any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
-    others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
-    if not is_there or not (ours or others_expired):
-        raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")
-    log.withdraw(version)
     return False
 
 
@@ -174,12 +173,10 @@ def _is_shown(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bo
 def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
     """Whether a later commit removed one of these splits, and so had seen it."""
     for later in log.listing().versions:
-        try:
+        with suppress(VersionNotFound):  # it expired after the listing
             removes = [a for a in log.read(later).actions if isinstance(a, Remove)] if later > version else []
-        except VersionNotFound:  # it expired after the listing
-            continue
-        if any(log.store.root.relative(action.path) in paths for action in removes):
-            return True
+            if any(log.store.root.relative(action.path) in paths for action in removes):
+                return True
     return False
 
 

@@ -98,7 +98,8 @@ def _text(data: bytes) -> bytes:
     if not data.startswith(b"Obj"):
         return data
     try:
-        return b"".join(block for _, block in avro.expanded(avro.parse(data, "state"), 10_000_000, "state"))
+        found = avro.parse(data, "state")
+        return b"".join(avro.expand(found.codec, packed, 10_000_000, "state") for _, packed in found.blocks)
     except LogCorrupted:
         return b""
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, columns
+from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, are_plain
 
@@ -21,8 +21,8 @@ def live_files(rows: pa.Table) -> LiveFiles:
     """Live files from valid rows of `columns.SCHEMA`: every path is unique and relative to the table."""
     if not rows.num_rows:
         return LiveFiles()
-    size, records = (pc.sum(rows.column(name)).as_py() or 0 for name in ("size", "num_records"))
-    return LiveFiles((Part(Segment(rows)),), num_records=records, size=size)
+    totals = Totals.of(rows)
+    return LiveFiles((Part(Segment(rows)),), num_records=totals.num_records, size=totals.size)
 
 
 def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | None, metadata: Metadata, source: str) -> Replay:

@@ -105,9 +105,7 @@ class FileLoader:
         totals = Totals(base.num_files, base.size, base.num_records)
         removed = pa.array(sorted(hidden - base.tombstones), pa.string())
         for segment in self.segments(base.manifests) if len(removed) else ():
-            rows = pa.array(_rows_of(segment, removed))
-            size, records = (pc.sum(segment.rows.column(name).take(rows)).as_py() or 0 for name in ("size", "num_records"))
-            totals -= Totals(len(rows), size, records)
+            totals -= Totals.of(segment.rows.select(["size", "num_records"]).take(pa.array(_rows_of(segment, removed))))
         return totals
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,7 @@ def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64
     coded = strings_of(rows.column("partition_values"), name).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     keys = [_key(text, kind) for text in texts]
-    known = [at for at, key in enumerate(keys) if key is not None]
-    known.sort(key=lambda at: keys[at])
+    known = sorted((at for at, key in enumerate(keys) if key is not None), key=lambda at: keys[at])
     places = np.zeros(len(texts) + 1, np.int64)
     places[known] = np.arange(1, len(known) + 1)
     found: npt.NDArray[np.int64] = places[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
@@ -66,13 +65,11 @@ def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
     found = {}
     for name, kind in kinds.items():
         values = strings_of(rows.column("partition_values"), name)
-        has_null = values.null_count > 0
-        texts = pc.unique(values.drop_null()).to_pylist()
-        keyed = [(_key(text, kind), text) for text in texts]
+        keyed = [(_key(text, kind), text) for text in pc.unique(values.drop_null()).to_pylist()]
         if any(key is None for key, _ in keyed):
             continue
         low, high = (min(keyed)[1], max(keyed)[1]) if keyed else (None, None)
-        found[name] = PartitionBounds(min=low, max=high, has_null=has_null)
+        found[name] = PartitionBounds(min=low, max=high, has_null=values.null_count > 0)
     return found
 
 
@@ -80,7 +77,3 @@ def added_at(rows: pa.Table) -> tuple[int, int]:
     """The first and the last version that added one of these files; 0 if unknown."""
     versions = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
     return versions["min"] or 0, versions["max"] or 0
-
-
-def kinds_of(schema: pa.Schema, partition_columns: Sequence[str]) -> Kinds:
-    return {name: schema.field(name).type for name in partition_columns if name in schema.names}

@@ -63,15 +63,14 @@ def assemble(blocks: Sequence[Block], packing: Packing) -> bytes:
     return avro.assemble(SCHEMA_TEXT, packing.codec, [(count, packed) for count, packed, _ in blocks], lengths)
 
 
-def own_blocks(data: bytes, source: str) -> tuple[str, list[Block]] | None:
-    """Codec and compressed blocks of one of our manifests, to be copied unchanged; None if another program wrote it."""
-    container = avro.parse(data, source)
+def own_blocks(container: avro.Container, source: str) -> list[Block] | None:
+    """The blocks of one of our manifests; None if another program wrote it."""
     lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
     if lengths is None:
         return None
     ends = np.cumsum([count for count, _ in container.blocks])
     cuts = np.split(lengths, ends[:-1]) if len(ends) else []
-    return container.codec, [(count, packed, cut) for (count, packed), cut in zip(container.blocks, cuts, strict=True)]
+    return [(count, packed, cut) for (count, packed), cut in zip(container.blocks, cuts, strict=True)]
 
 
 def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source: str) -> tuple[pa.Table, bool]:
@@ -94,15 +93,15 @@ def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source:
 
 def _own_rows(container: avro.Container, max_bytes: int, source: str) -> pa.Table | None:
     """All entries, decoded by columns; None if another program wrote the manifest or a map is too large for that."""
-    lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
-    if lengths is None:
+    blocks, tables = own_blocks(container, source), []
+    if blocks is None:
         return None
-    tables, start = [], 0
     try:
-        for count, block in avro.expanded(container, max_bytes, source, lengths):
+        for count, packed, lengths in blocks:
+            block = avro.expand(container.codec, packed, max_bytes, source, int(lengths.sum()))
+            max_bytes -= len(block)
             if count:
-                tables.append(decode_block(block, lengths[start : start + count], source))
-            start += count
+                tables.append(decode_block(block, lengths, source))
     except TooManyItems:
         return None
     rows = pa.concat_tables(tables)

@@ -11,7 +11,7 @@ import random
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Txn, columns
+from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Totals, Txn, columns
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
 from indextables.state.checkpoints.avro.file_loader import FileLoader
@@ -74,8 +74,8 @@ def _foreign(
     if state.num_files not in (found, rows.num_rows - len(state.tombstones or ())):
         raise LogCorrupted(f"state {version} has {found} files, but declares {state.num_files}")
     if found == alive.num_rows:
-        size, records = (pc.sum(alive.column(name)).as_py() or 0 for name in ("size", "num_records"))
-        return LayeredFiles(base=ManifestSet(version, manifests, gone, found, size, records, registry.texts))
+        totals = Totals.of(alive)
+        return LayeredFiles(base=ManifestSet(version, manifests, gone, found, totals.size, totals.num_records, registry.texts))
     replay = Replay(log.store.root.relative)
     for add in columns.decode(alive):
         replay.put(registry.restored(add))

@@ -21,11 +21,12 @@ from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
 from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
+from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import manifest_cache, manifests
 from indextables.state.checkpoints.avro import state_files as avro_state
 from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
 from indextables.state.checkpoints.avro.file_loader import FileLoader, verified_manifests
-from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, kinds_of, slices
+from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
 from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
@@ -84,7 +85,8 @@ class _ManifestWriter:
 def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
     """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
-    kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
+    schema = from_spark_json(contents.metadata.schema_string)
+    kinds = {name: schema.field(name).type for name in contents.metadata.partition_columns if name in schema.names}
     writer = _ManifestWriter(log, Packing(CODECS[options.compression], options.compression_level), kinds)
     base = contents.files.base
     # Doc mappings by hash without prefix (C-41): those of the table, and those that only the base state has.
@@ -186,14 +188,17 @@ def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozense
 def _blocks_without_dead(writer: _ManifestWriter, manifest: Manifest, part: Part) -> list[Block] | None:
     """The manifest's blocks without dead entries; blocks that have none are copied. None if the codec differs from the configured one."""
     data = writer.log.store.read(manifest.path)
-    found = manifests.own_blocks(data, manifest.path) if manifests.digest_of(data) == manifest.digest else None
-    if found is None or found[0] != writer.packing.codec:
+    if manifests.digest_of(data) != manifest.digest:
+        return None
+    container = avro.parse(data, manifest.path)
+    copied = manifests.own_blocks(container, manifest.path)
+    if copied is None or container.codec != writer.packing.codec:
         return None
     alive = np.zeros(part.segment.num_rows, bool)
     alive[part.live if part.live is not None else slice(None)] = True
     blocks: list[Block] = []
     start = 0
-    for block in found[1]:
+    for block in copied:
         kept = alive[start : start + block[0]]
         if kept.all():
             blocks.append(block)

@@ -44,9 +44,12 @@ _ENCODER = msgspec.json.Encoder()
 def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
     """Writes the checkpoint, replacing an existing one, and verifies it. Memory use: the compressed file and a batch of adds."""
     path = names.checkpoint_path(contents.version)
-    packer = files.Packer(compress=compress)
-    for piece in _encoded(contents):
+    packer, digest = files.Packer(compress=compress), hashlib.sha256()
+    for piece in _pieces(contents):
+        digest.update(piece)
         packer.write(piece)
+    digest.update(b"}")
+    packer.write(seal_of(digest.hexdigest()))
     data = packer.finish()
     if not store.create(path, data):
         store.replace(path, data)
@@ -56,17 +59,8 @@ def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
     return contents.written(Format.JSON, size, size, unpacked_size=packer.text_size)
 
 
-def _encoded(contents: Contents) -> Iterator[bytes]:
-    """The object in pieces; the last piece is the digest of all others."""
-    digest = hashlib.sha256()
-    for piece in _pieces(contents):
-        digest.update(piece)
-        yield piece
-    digest.update(b"}")
-    yield seal_of(digest.hexdigest())
-
-
 def _pieces(contents: Contents) -> Iterator[bytes]:
+    """The object without its digest and closing bracket."""
     head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
     yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
     opening = b"\n"

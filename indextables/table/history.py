@@ -30,15 +30,12 @@ class HistoryEntry:
     bytes_added: int | None
 
 
-def read_history(log: TransactionLog) -> list[HistoryEntry]:
+def read_history(log: TransactionLog, listing: LogListing | None = None) -> list[HistoryEntry]:
     """All retained versions, ascending, up to the first gap after the newest checkpoint or state.
 
     Includes versions that other programs committed as a state without a version file.
     """
-    return _read(log, log.listing())
-
-
-def _read(log: TransactionLog, listing: LogListing) -> list[HistoryEntry]:
+    listing = log.listing() if listing is None else listing
     base, (tail, _) = _tail(listing)
     versions = [*(version for version in listing.versions if version <= base), *tail]
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
@@ -63,7 +60,7 @@ def _state_entry(log: TransactionLog, version: int) -> Iterator[HistoryEntry]:
 def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
     """The newest version that existed at that time. None: the newest readable version; reading it reports what the log has lost."""
     listing = log.listing()
-    entries = _read(log, listing)
+    entries = read_history(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not entries:
         raise TableNotFound.without_log(log.store.root)

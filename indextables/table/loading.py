@@ -31,7 +31,7 @@ def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = 
     if predicate is not None and base is not None:
         may_match = _by_bounds(snapshot, predicate)
         if len(matching_manifests(base, may_match)) < len(base.manifests):
-            return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load_within(usable.layers, may_match)))
+            return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers, may_match)))
     return _LOADED.get(snapshot, lambda known: known.with_files(on_undamaged_base(log, known, lambda usable: loader.load(usable.layers))))
 
 

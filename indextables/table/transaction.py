@@ -62,8 +62,10 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
+        has_protocol = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
+        first = [] if has_protocol else [CURRENT]  # a table without a protocol gets one with its first write (PRT-05)
         txn_actions = [] if txn is None or txn in draft.actions else [txn]
-        actions = [info, *_first_protocol(base, draft), *txn_actions, *_with_refs(base, draft.actions)]
+        actions = [info, *first, *txn_actions, *_with_refs(base, draft.actions)]
         with interrupts.defer_interrupts() as versions:  # an interrupt would leave the outcome of the commit unknown
             made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
             if made and _took_effect(log, version, actions, info):
@@ -95,12 +97,6 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
 def _contains(file: VersionFile, info: CommitInfo) -> bool:
     """Whether the file is that of this commit."""
     return any(isinstance(action, CommitInfo) and action.id == info.id for action in file.actions)
-
-
-def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
-    """The protocol to add with this commit: a table without one gets it with its first write (PRT-05)."""
-    has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
-    return [] if has_one else [CURRENT]
 
 
 def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -70,24 +70,6 @@ class Contents:
     totals: Totals  # of the live files
     txns: Sequence[Txn]
     skips: Sequence[Skip]
-
-    @classmethod
-    def of(
-        cls,
-        version: int,
-        protocol: Protocol | None,
-        metadata: Metadata,
-        files: LayeredFiles,
-        totals: Totals,
-        txns: Mapping[str, Txn],
-        skips: Mapping[str, Skip],
-        *,
-        now_ms: int,
-        txn_retention_ms: int,
-    ) -> Contents:
-        remembered = [txn for txn in txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
-        cooling = [skip for skip in skips.values() if skip.is_cooling(now_ms)]
-        return cls(version, protocol, metadata, files, totals, remembered, cooling)
 
     @property
     def num_files(self) -> int:

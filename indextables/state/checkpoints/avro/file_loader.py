@@ -39,32 +39,29 @@ class FileLoader:
 
     log: TransactionLog
 
-    def load(self, files: LayeredFiles) -> LiveFiles:
-        """All live files."""
-        base = files.base
+    def load(self, files: LayeredFiles, may_match: Callable[[Mapping[str, Bounds]], bool] | None = None) -> LiveFiles:
+        """All live files, or without those in manifests whose bounds `may_match` rules out; these manifests are not read."""
+        base, newer = files.base, files.newer
         if base is None:
-            return files.newer
-        parts = self.parts(files)
-        totals = self._totals(base, self.hidden(files)) + files.newer.totals
-        return _joined(parts, files.newer, totals, base)
-
-    def load_within(self, files: LayeredFiles, may_match: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
-        """The live files except those in manifests whose bounds `may_match` rules out; those manifests are not read."""
-        base = files.base
-        if base is None:
-            return files.newer
-        kept = matching_manifests(base, may_match)
-        if len(kept) == len(base.manifests):
-            return self.load(files)
+            return newer
+        kept = base.manifests if may_match is None else matching_manifests(base, may_match)
         parts = self._parts(kept, base.tombstones, self.hidden(files))
-        sums = [Totals(len(part), part.total("size"), part.total("num_records")) for part in parts]
-        return _joined(parts, files.newer, sum(sums, files.newer.totals), base)
+        if len(kept) == len(base.manifests):
+            totals = self.totals(files)
+        else:
+            totals = sum((Totals(len(part), part.total("size"), part.total("num_records")) for part in parts), newer.totals)
+        return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
 
     def totals(self, files: LayeredFiles) -> Totals:
         """Totals of the live files. Loads nothing unless files of the base were removed."""
-        if files.base is None:
+        base = files.base
+        if base is None:
             return files.newer.totals
-        return self._totals(files.base, self.hidden(files)) + files.newer.totals
+        totals = Totals(base.num_files, base.size, base.num_records) + files.newer.totals
+        removed = pa.array(sorted(self.hidden(files) - base.tombstones), pa.string())
+        for segment in self.segments(base.manifests) if len(removed) else ():
+            totals -= Totals.of(segment.rows.select(["size", "num_records"]).take(pa.array(_rows_of(segment, removed))))
+        return totals
 
     def parts(self, files: LayeredFiles) -> tuple[Part, ...]:
         """The live entries of the base, one part per manifest."""
@@ -99,14 +96,6 @@ class FileLoader:
             if manifest.digest is not None:  # the next state will need these paths again
                 manifest_cache.put_paths(manifest.digest, segment.rows.column("path"))
         return found
-
-    def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
-        """Totals of the base without these paths."""
-        totals = Totals(base.num_files, base.size, base.num_records)
-        removed = pa.array(sorted(hidden - base.tombstones), pa.string())
-        for segment in self.segments(base.manifests) if len(removed) else ():
-            totals -= Totals.of(segment.rows.select(["size", "num_records"]).take(pa.array(_rows_of(segment, removed))))
-        return totals
 
 
 def matching_manifests(base: ManifestSet, may_match: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
@@ -150,10 +139,6 @@ def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
         raise LogCorrupted(f"{source} does not match the digest in its name")
     rows, is_plain = decode_manifest(data, entries, log.store.root.relative, source)
     return manifest_cache.put(digest, rows) if digest is not None and is_plain and has_cache else rows
-
-
-def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: ManifestSet) -> LiveFiles:
-    return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
 
 
 def _hidden(files: LayeredFiles) -> frozenset[str]:

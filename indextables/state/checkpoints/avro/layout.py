@@ -71,9 +71,3 @@ def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
         low, high = (min(keyed)[1], max(keyed)[1]) if keyed else (None, None)
         found[name] = PartitionBounds(min=low, max=high, has_null=values.null_count > 0)
     return found
-
-
-def added_at(rows: pa.Table) -> tuple[int, int]:
-    """The first and the last version that added one of these files; 0 if unknown."""
-    versions = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
-    return versions["min"] or 0, versions["max"] or 0

@@ -165,9 +165,7 @@ def damaged_forms(store: Store, version: int) -> list[str]:
 def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]:
     for form, decode in (("avro", _decoded_avro), ("json", _decoded_json)):
         try:
-            state = decode(store.read(state_path(version, form)), f"state {version}")
-            _check(state, version)
-            yield state
+            yield _checked(decode(store.read(state_path(version, form)), f"state {version}"), version)
         except FileNotFoundError:
             continue
         except UnsafePath:
@@ -181,7 +179,7 @@ def state_path(version: int, form: str) -> str:
     return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
 
 
-def _check(state: StateManifest, version: int) -> None:
+def _checked(state: StateManifest, version: int) -> StateManifest:
     source = f"state {version}"
     if state.format_version != FORMAT_VERSION:
         raise LogCorrupted(f"{source} has format {state.format_version}, but this program reads format {FORMAT_VERSION}")
@@ -189,6 +187,7 @@ def _check(state: StateManifest, version: int) -> None:
         raise LogCorrupted(f"{source} declares version {state.state_version}")
     if len({info.path for info in state.manifests}) < len(state.manifests):
         raise LogCorrupted(f"{source} lists a manifest twice")
+    return state
 
 
 def manifest_path(path: str, version: int) -> str:

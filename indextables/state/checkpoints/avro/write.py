@@ -26,7 +26,7 @@ from indextables.state.checkpoints.avro import manifest_cache, manifests
 from indextables.state.checkpoints.avro import state_files as avro_state
 from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
 from indextables.state.checkpoints.avro.file_loader import FileLoader, verified_manifests
-from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, slices
+from indextables.state.checkpoints.avro.layout import Kinds, bounds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
 from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
@@ -60,12 +60,12 @@ class _ManifestWriter:
         blocks = manifests.encode_blocks(rows, self.packing) if blocks is None else blocks
         data = manifests.assemble(blocks, self.packing)
         path = manifests.path_of(data)
-        first, last = added_at(rows)
+        added_at = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
         info = ManifestInfo(
             path=path,
             num_entries=rows.num_rows,
-            min_added_at_version=first,
-            max_added_at_version=last,
+            min_added_at_version=added_at["min"] or 0,
+            max_added_at_version=added_at["max"] or 0,
             partition_bounds=bounds_of(rows, self.kinds) or None,
             size_bytes=len(data),
         )

@@ -11,7 +11,7 @@ from indextables.table.explanation import Explain, explain, explain_all
 from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
 from indextables.table.loading import manifest_counts, on_undamaged_base
-from indextables.table.opening import created, on_newest_state, without_broken_states
+from indextables.table.opening import committed, on_newest_state, without_broken_states
 from indextables.table.protocol import (
     CURRENT,
     LEGACY,
@@ -46,8 +46,8 @@ __all__ = [
     "check_readable",
     "check_writable",
     "commit_time",
+    "committed",
     "cooldown",
-    "created",
     "describe_removal",
     "explain",
     "explain_all",

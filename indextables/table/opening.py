@@ -133,20 +133,11 @@ def _checked_from(snapshot: Snapshot) -> int:
     return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - MAX_RECHECKED)
 
 
-def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
-    """The table right after a commit on `base`. Nothing is read, so concurrent commits can neither show up here nor make this fail."""
+def committed(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base`; None: version 0. Nothing is read, so concurrent commits can neither show up here nor make
+    this fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))
-
-
-def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
-    """The table right after the commit of version 0. Nothing is read."""
-    file = VersionFile(0, actions, 0, encode_actions(actions))
-    replay = Replay(log.store.root.relative)
-    _replay_tail(replay, [file])
-    found = _build_snapshot(replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
-    _cache_snapshot(log, found)
-    return found
 
 
 def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
@@ -193,18 +184,20 @@ def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Sna
         return None
 
 
-def _apply(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
+def _apply(log: TransactionLog, snapshot: Snapshot | None, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
     """Applies `files` on top of `snapshot`."""
-    replay = Replay(
-        log.store.root.relative,
-        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
-        metadata=snapshot.metadata,
-        files=snapshot.layers,
-        txns=snapshot.txns,
-        skips=snapshot.skips,
-    )
+    replay = Replay(log.store.root.relative)
+    if snapshot is not None:
+        replay = Replay(
+            log.store.root.relative,
+            protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
+            metadata=snapshot.metadata,
+            files=snapshot.layers,
+            txns=snapshot.txns,
+            skips=snapshot.skips,
+        )
     _replay_tail(replay, files)
-    found = _build_snapshot(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
+    found = _build_snapshot(replay, files[-1].version, None if snapshot is None else snapshot.checkpoint, None, anchor, [])
     _cache_snapshot(log, found)
     return found
 

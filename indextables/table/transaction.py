@@ -73,7 +73,9 @@ def transact(
         if versions:
             with interrupts.naming_commit(version):
                 return Outcome(base.version, version, committed(log, base, version, actions), draft)
-        clock.sleep(_pause(attempt, config))
+        # Exponential and capped, with full jitter, so that writers do not collide again.
+        ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
+        clock.sleep(random.uniform(0, ceiling) / 1000)
         base = advance(log, base)
     raise ConcurrentConflict(
         f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
@@ -204,9 +206,3 @@ def _user() -> str | None:
 def _as_text(text: str | None) -> str | None:
     """A value of the environment as valid text: it may contain bytes that are not."""
     return None if text is None else text.encode(errors="replace").decode()
-
-
-def _pause(attempt: int, config: Config) -> float:
-    """Seconds until the next attempt: exponential and capped, with full jitter, so that writers do not collide again."""
-    ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
-    return random.uniform(0, ceiling) / 1000

@@ -20,16 +20,7 @@ from indextables.errors import (
 )
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.paths import LOG_FOLDER
-from indextables.state.checkpoints.avro import (
-    FileLoader,
-    ManifestDamaged,
-    is_intact,
-    read_state,
-    state_path,
-    verified_manifests,
-    write_state,
-    written_state,
-)
+from indextables.state.checkpoints import avro
 from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
@@ -61,7 +52,7 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
     try:
         kept = None if compact else _existing(log, contents, options)
         return kept or _write(log, contents, options, compact=compact)
-    except (CheckpointError, ManifestDamaged):
+    except (CheckpointError, avro.ManifestDamaged):
         raise
     except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:
         raise CheckpointWriteError(contents.version, error) from error
@@ -71,8 +62,8 @@ def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, co
     now_ms = log.clock.now_ms()
     form = format_of(contents, options)
     if form is Format.AVRO:
-        return write_state(log, contents, options, force=compact)
-    contents = replace(contents, files=LayeredFiles(FileLoader(log).load(contents.files)))
+        return avro.write_state(log, contents, options, force=compact)
+    contents = replace(contents, files=LayeredFiles(avro.FileLoader(log).load(contents.files)))
     if form is Format.PARQUET:
         return write_parquet(log.store, contents, options, now_ms)
     if form is Format.JSON_PARTS:
@@ -91,8 +82,8 @@ def _existing(log: TransactionLog, contents: Contents, options: StateOptions) ->
             return None
         if form is not Format.AVRO:
             return _describe_existing(log, listing, contents, form)
-        has_form = listing.stamp(state_path(version, options.manifest_format)) is not None
-        return written_state(log, listing, contents, options) if has_form and is_intact(log, version) else None
+        has_form = listing.stamp(avro.state_path(version, options.manifest_format)) is not None
+        return avro.written_state(log, listing, contents, options) if has_form and avro.is_intact(log, version) else None
     except LogCorrupted:
         return None
 
@@ -122,7 +113,7 @@ def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only
             continue
         try:
             if family == "avro":
-                return read_state(log, listing, version), Format.AVRO
+                return avro.read_state(log, listing, version), Format.AVRO
             return read_json(store, version, normalise) if family == "json" else (read_parquet(store, version, normalise), Format.PARQUET)
         except UnsafePath:
             raise
@@ -153,7 +144,9 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
         return False
     if form is not Format.AVRO:
         return True
-    return is_intact(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if skip_verified else is_intact(log, version)
+    if skip_verified:
+        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SCRUBBED_BYTES)
+    return avro.is_intact(log, version)
 
 
 def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:

@@ -2,10 +2,8 @@
 
 A manifest that is named by its digest never changes, so both are cached under that digest. The folder may be deleted at any time. A file
 is used only after its page sums have been verified (about 40 ms for the 400 MB of a million files, once per process); a damaged file is
-deleted and created again.
-
-A new state has to know whether a path that was added or removed since is in its base (C-46). The CRC-32 of every path takes four bytes and
-is quick to search; reading the manifests could mean a million paths.
+deleted and created again. The CRC-32 of every path, four bytes each, tells a new state which of the paths that were added or removed since
+may be in its base (C-46), without reading a million paths.
 """
 
 from __future__ import annotations

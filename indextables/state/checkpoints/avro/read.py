@@ -14,44 +14,31 @@ import pyarrow.compute as pc
 from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Totals, Txn, columns
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
+from indextables.state.checkpoints.avro import state_files
 from indextables.state.checkpoints.avro.file_loader import FileLoader
 from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_in, digest_of
-from indextables.state.checkpoints.avro.state_files import (
-    ManifestInfo,
-    StateManifest,
-    decoded_list,
-    manifest_path,
-    read_state_manifest,
-    state_metadata,
-    state_protocol,
-)
 from indextables.state.checkpoints.schema_registry import Registry
 
 
 def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay:
     """The state of a version; LogCorrupted if it is damaged, incomplete or of another version; UnsafePath."""
-    state = read_state_manifest(log.store, version)
-    replay = Replay(
-        log.store.root.relative,
-        protocol=state_protocol(state),
-        metadata=state_metadata(state),
-        files=_files(log, listing, state, Registry(state.schema_registry or {})),
-    )
-    replay.put_txns_and_skips(decoded_list(state.txn, list[Txn], version), decoded_list(state.mergeskip, list[Skip], version))
+    state, normalise = state_files.read_state_manifest(log.store, version), log.store.root.relative
+    registry = Registry(state.schema_registry or {})
+    manifests = tuple(_manifest(listing, version, info) for info in state.manifests)
+    gone = frozenset(map(normalise, state.tombstones or ()))
+    if state.is_ours:
+        numbers = state.num_files, state.total_bytes or 0, state.total_records or 0
+        files = LayeredFiles(base=ManifestSet(version, manifests, gone, *numbers, registry.texts))
+    else:
+        files = _foreign(log, state, manifests, gone, registry)
+    replay = Replay(normalise, protocol=state_files.state_protocol(state), metadata=state_files.state_metadata(state), files=files)
+    txns = state_files.decoded_list(state.txn, list[Txn], version)
+    replay.put_txns_and_skips(txns, state_files.decoded_list(state.mergeskip, list[Skip], version))
     return replay
 
 
-def _files(log: TransactionLog, listing: LogListing, state: StateManifest, registry: Registry) -> LayeredFiles:
-    manifests = tuple(_manifest(listing, state.state_version, info) for info in state.manifests)
-    gone = frozenset(map(log.store.root.relative, state.tombstones or ()))
-    if not state.is_ours:
-        return _foreign(log, state, manifests, gone, registry)
-    numbers = state.num_files, state.total_bytes or 0, state.total_records or 0
-    return LayeredFiles(base=ManifestSet(state.state_version, manifests, gone, *numbers, registry.texts))
-
-
-def _manifest(listing: LogListing, version: int, info: ManifestInfo) -> Manifest:
-    path = manifest_path(info.path, version)
+def _manifest(listing: LogListing, version: int, info: state_files.ManifestInfo) -> Manifest:
+    path = state_files.manifest_path(info.path, version)
     stamp = listing.stamp(path)
     source = f"manifest {info.path!r} of state {version}"
     if stamp is None:
@@ -62,7 +49,7 @@ def _manifest(listing: LogListing, version: int, info: ManifestInfo) -> Manifest
 
 
 def _foreign(
-    log: TransactionLog, state: StateManifest, manifests: tuple[Manifest, ...], gone: frozenset[str], registry: Registry
+    log: TransactionLog, state: state_files.StateManifest, manifests: tuple[Manifest, ...], gone: frozenset[str], registry: Registry
 ) -> LayeredFiles:
     """The files of another program's state. Its only check is the number of files. If manifests share a path, the later entry wins."""
     version = state.state_version
@@ -89,11 +76,11 @@ def is_intact(log: TransactionLog, version: int, verified: set[str] | None = Non
     bytes, and starts at another manifest for each version: the cost does not grow with the table.
     """
     try:
-        state = read_state_manifest(log.store, version)
+        state = state_files.read_state_manifest(log.store, version)
         first = random.Random(version).randrange(len(state.manifests) or 1)
         read = 0
         for info in (*state.manifests[first:], *state.manifests[:first]):
-            path = manifest_path(info.path, version)
+            path = state_files.manifest_path(info.path, version)
             if (verified is not None and path in verified) or (max_bytes is not None and read > max_bytes):
                 continue
             data = log.store.read(path)
@@ -105,7 +92,7 @@ def is_intact(log: TransactionLog, version: int, verified: set[str] | None = Non
                 return False
             if verified is not None:
                 verified.add(path)
-        state_metadata(state)
+        state_files.state_metadata(state)
     except (FileNotFoundError, LogCorrupted):
         return False
     return True

@@ -41,6 +41,7 @@ class _ManifestWriter:
     log: TransactionLog
     packing: Packing
     kinds: Kinds
+    max_rows: int  # of a manifest
     infos: list[ManifestInfo] = field(default_factory=list)
     reused: int = 0
     bytes_written: int = 0
@@ -52,6 +53,10 @@ class _ManifestWriter:
         size = len(self.log.store.read(manifest.path)) if info.size_bytes is None else info.size_bytes
         self.infos.append(structs.replace(info, path=manifest.path.removeprefix(LOG_FOLDER + "/"), size_bytes=size))
         self.reused += 1
+
+    def write_all(self, rows: pa.Table) -> None:
+        for piece in slices(rows, self.kinds, self.max_rows):
+            self.write(piece)
 
     def write(self, rows: pa.Table, blocks: Sequence[Block] | None = None) -> None:
         """Writes a manifest of these rows and verifies it. `blocks` are the encoded rows, if the caller has them."""
@@ -87,7 +92,8 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     version = contents.version
     schema = from_spark_json(contents.metadata.schema_string)
     kinds = {name: schema.field(name).type for name in contents.metadata.partition_columns if name in schema.names}
-    writer = _ManifestWriter(log, Packing(CODECS[options.compression], options.compression_level), kinds)
+    packing = Packing(CODECS[options.compression], options.compression_level)
+    writer = _ManifestWriter(log, packing, kinds, options.entries_per_manifest)
     base = contents.files.base
     # Doc mappings by hash without prefix (C-41): those of the table, and those that only the base state has.
     registry = {**(base.mappings if base is not None else {}), **Registry.of(contents.metadata).texts}
@@ -121,12 +127,10 @@ def _write_manifests(
     writer: _ManifestWriter, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool
 ) -> list[str]:
     """Writes the manifests and returns the tombstones. Manifests of the base are loaded only if some of their entries are dead."""
-    files, max_rows = contents.files, options.entries_per_manifest
+    files, base, loader = contents.files, contents.files.base, FileLoader(writer.log)
     newer = _with_refs(files.newer.table(), registry)
-    base, loader = files.base, FileLoader(writer.log)
     if base is None:
-        for rows in slices(newer, writer.kinds, max_rows):
-            writer.write(rows)
+        writer.write_all(newer)
         return []
     hidden = loader.hidden(files)
     removed = _existing_paths(loader.parts(files), hidden - base.tombstones) if hidden else set()
@@ -146,12 +150,11 @@ def _write_manifests(
         dead_rows = (
             [frozenset().union(*part.dead) for part in loader.parts(files)] if dead or force else [frozenset()] * len(base.manifests)
         )
-        _compact(writer, base, dead_rows, newer, max_rows)
+        _compact(writer, base, dead_rows, newer)
         return []
     for manifest in base.manifests:
         writer.refer(manifest)
-    for rows in slices(newer, writer.kinds, max_rows):
-        writer.write(rows)
+    writer.write_all(newer)
     return sorted(dead)
 
 
@@ -165,11 +168,12 @@ def _existing_paths(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
     return found
 
 
-def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, max_rows: int) -> None:
+def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table) -> None:
     """Writes a compacted state. Only manifests that are small or have dead entries are loaded and rewritten."""
     merged, loader = [], FileLoader(writer.log)
     entries = [(manifest.num_entries, len(rows)) for manifest, rows in zip(base.manifests, dead, strict=True)]
-    for manifest, rows_gone, action in zip(base.manifests, dead, manifest_actions(entries, max_rows, newer.num_rows), strict=True):
+    actions = manifest_actions(entries, writer.max_rows, newer.num_rows)
+    for manifest, rows_gone, action in zip(base.manifests, dead, actions, strict=True):
         if action is ManifestAction.KEEP:
             writer.refer(manifest)
         elif action is not ManifestAction.DROP:
@@ -179,10 +183,11 @@ def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozense
             if action is ManifestAction.MERGE:
                 merged.append(rows)
                 continue
-            for piece in slices(rows, writer.kinds, max_rows):
-                writer.write(piece, _blocks_without_dead(writer, manifest, part) if piece.num_rows == rows.num_rows else None)
-    for rows in slices(pa.concat_tables([*merged, newer]), writer.kinds, max_rows):
-        writer.write(rows)
+            if rows.num_rows <= writer.max_rows:
+                writer.write(rows, _blocks_without_dead(writer, manifest, part))
+            else:
+                writer.write_all(rows)
+    writer.write_all(pa.concat_tables([*merged, newer]))
 
 
 def _blocks_without_dead(writer: _ManifestWriter, manifest: Manifest, part: Part) -> list[Block] | None:

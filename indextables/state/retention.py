@@ -232,12 +232,12 @@ def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
 def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """Old JSON and Parquet checkpoints that no retained version needs (RET-03)."""
     assert facts.latest is not None
-    found = []
-    for version, files in sorted(facts.inventory.checkpoints.items()):
-        if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms):
-            reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
-            found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version))
-    return found
+    reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
+    return [
+        Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version)
+        for version, files in sorted(facts.inventory.checkpoints.items())
+        if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms)
+    ]
 
 
 def _orphaned_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:

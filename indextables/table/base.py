@@ -31,23 +31,17 @@ def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -
     for candidate in reversed(listing.bases):
         if (version is not None and candidate > version) or (candidate == 0 and 0 in listing.versions):
             continue
-        replay = _read(log, listing, candidate, broken)
-        if replay is not None:
-            return Base(replay, candidate, broken)
+        try:
+            replay, form = read_checkpoint(log, listing, candidate)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            broken[candidate] = str(error)
+            continue
+        if form is Format.AVRO:
+            _complete(replay, log, listing, candidate, broken)
+        return Base(replay, candidate, broken)
     return Base(Replay(log.store.root.relative), None, broken)
-
-
-def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Replay | None:
-    try:
-        replay, kind = read_checkpoint(log, listing, version)
-    except UnsafePath:
-        raise
-    except LogCorrupted as error:
-        broken[version] = str(error)
-        return None
-    if kind is Format.AVRO:
-        _complete(replay, log, listing, version, broken)
-    return replay
 
 
 def _complete(replay: Replay, log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
+from indextables.actions import STRINGS, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, are_plain
 
@@ -26,7 +24,10 @@ def live_files(rows: pa.Table) -> LiveFiles:
 
 
 def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | None, metadata: Metadata, source: str) -> Replay:
-    """A replay of untrusted rows of `columns.SCHEMA`; LogCorrupted if a row is not a valid add, UnsafePath if a path leaves the table."""
+    """A replay of untrusted rows of `columns.SCHEMA`; map keys with a null value are dropped.
+
+    LogCorrupted if a row is not a valid add, UnsafePath if a path leaves the table.
+    """
     _check(rows, source)
     paths = rows.column("path").to_pylist()
     if are_plain(paths) and not _has_unusual_maps(rows):
@@ -34,8 +35,11 @@ def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | No
             raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
-    for add in _adds(rows):
-        replay.put(add)
+    for add in columns.decode(rows):
+        maps = {name: getattr(add, name) for name in _MAPS}
+        unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}
+        cleaned = {name: {key: value for key, value in found.items() if value is not None} for name, found in unusual.items()}
+        replay.put(structs.replace(add, **cleaned) if cleaned else add)
     if replay.num_files < len(paths):
         raise LogCorrupted(f"{source} contains a path twice")
     return replay
@@ -70,12 +74,3 @@ def _has_unusual_maps(rows: pa.Table) -> bool:
 def has_null_word(rows: pa.Table) -> bool:
     """Whether a partition value is the word that other writers use for null."""
     return any(pc.any(pc.equal(chunk.items, NULL_PARTITION)).as_py() for chunk in rows.column("partition_values").chunks)
-
-
-def _adds(rows: pa.Table) -> Iterator[Add]:
-    """The rows as adds; keys with a null value are dropped from their maps."""
-    for add in columns.decode(rows):
-        maps = {name: getattr(add, name) for name in _MAPS}
-        unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}
-        cleaned = {name: {key: value for key, value in found.items() if value is not None} for name, found in unusual.items()}
-        yield structs.replace(add, **cleaned) if cleaned else add

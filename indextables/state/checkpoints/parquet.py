@@ -278,14 +278,10 @@ def _table(known: dict[str, pa.Array | pa.ChunkedArray], count: int) -> pa.Table
 def _files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
     """The adds among the rows, as rows of `columns.SCHEMA`. If the modification time has no column, it is `modified_ms`."""
     adds = _rows_of_type(rows, "add", source)
-    found = [_column(adds, field, source) for field in columns.SCHEMA]
+    defaults = {"modification_time": modified_ms, "data_change": True}
+    found = [_column(adds, field, source, defaults.get(field.name)) for field in columns.SCHEMA]
     found[1] = columns.without_nulls(found[1])
-    table = pa.Table.from_arrays(found, schema=columns.SCHEMA)
-    for name, default in (("modification_time", modified_ms), ("data_change", True)):
-        if _WIRE[name] not in rows.column_names:
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, columns.SCHEMA.field(name), pa.array([default] * len(adds), columns.SCHEMA.field(name).type))
-    return table
+    return pa.Table.from_arrays(found, schema=columns.SCHEMA)
 
 
 def _metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
@@ -315,10 +311,11 @@ def _rows_of_type(rows: pa.Table, kind: str, source: str) -> pa.Table:
     return rows.filter(pc.equal(kinds, kind))
 
 
-def _column(rows: pa.Table, field: pa.Field, source: str) -> pa.ChunkedArray:
+def _column(rows: pa.Table, field: pa.Field, source: str, default: int | None) -> pa.ChunkedArray:
     name = _WIRE[field.name]
     if name not in rows.column_names:
-        return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        missing = pa.nulls(rows.num_rows, field.type)
+        return pa.chunked_array([missing if default is None else missing.fill_null(default)])
     column = rows.column(name)
     if column.type == field.type:
         return column

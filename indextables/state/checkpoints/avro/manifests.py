@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,7 +28,6 @@ from indextables.state.checkpoints.checked_columns import check_bounds, has_null
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
 _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
-T = TypeVar("T")
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
 
 
@@ -135,7 +133,10 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
         nulls.remove(record)
-        add = converted(record, Add, source)
+        try:
+            add = msgspec.convert(record, Add)
+        except msgspec.MsgspecError as error:
+            raise LogCorrupted(f"{source} is damaged: {error}") from error
         path = normalise(add.path)
         if path in adds:
             raise LogCorrupted(f"{source} contains the path {path!r} twice")
@@ -151,10 +152,3 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
             added_at_timestamp=add.added_at_timestamp or None,
         )
     return encoded(list(adds.items()))
-
-
-def converted(record: Any, kind: type[T], source: str) -> T:
-    try:
-        return msgspec.convert(record, kind)
-    except msgspec.MsgspecError as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error

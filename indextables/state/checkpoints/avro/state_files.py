@@ -22,7 +22,6 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.avro import containers as avro
-from indextables.state.checkpoints.avro.manifests import converted
 from indextables.state.checkpoints.seal import decoding, is_sealed, sealed
 from indextables.storage import Store
 
@@ -203,7 +202,8 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
     found = list(avro.records(data, source, max_bytes=min(most, limits.VERSION_FILE_BYTES), max_records=1))
     if not found:
         raise LogCorrupted(f"{source} is empty")
-    state = converted(found[0], StateManifest, source)
+    with decoding(f"{source} is damaged"):
+        state = msgspec.convert(found[0], StateManifest)
     if state.digest is not None and state.digest != _digest(state):
         raise LogCorrupted(f"{source} does not match its digest")
     return state

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from indextables.actions import MAPPING_PREFIX as PREFIX
-from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns, restored
+from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns
 from indextables.state.checkpoints.checked_columns import live_files
 
 NEEDED = Protocol.of(3, "schemaDeduplication")
@@ -56,13 +56,6 @@ class Registry:
     @classmethod
     def of(cls, metadata: Metadata) -> Registry:
         return cls({key: text for key, text in metadata.configuration.items() if key.startswith(PREFIX)})
-
-    def __bool__(self) -> bool:
-        return bool(self.texts)
-
-    def restored(self, add: Add) -> Add:
-        """The add with its mapping inserted, if it references a known one."""
-        return restored(add, self.texts)
 
     def outdated(self, threshold: int) -> dict[str, str]:
         """Old ref -> hash, for refs that are not the hash of their mapping; empty if the registry has at most `threshold` entries (SDD-05).

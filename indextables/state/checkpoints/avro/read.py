@@ -11,7 +11,7 @@ import random
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Totals, Txn, columns
+from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Totals, Txn, columns, restored
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
 from indextables.state.checkpoints.avro import state_files
@@ -65,7 +65,7 @@ def _foreign(
         return LayeredFiles(base=ManifestSet(version, manifests, gone, found, totals.size, totals.num_records, registry.texts))
     replay = Replay(log.store.root.relative)
     for add in columns.decode(alive):
-        replay.put(registry.restored(add))
+        replay.put(restored(add, registry.texts))
     return replay.files()
 
 

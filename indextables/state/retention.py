@@ -6,9 +6,10 @@ version keeps its base and all versions after that base. A file of unknown age c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 from indextables import limits
@@ -138,7 +139,10 @@ def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], s
     """The expired versions, the versions that are kept even if expired, and the bases that are kept."""
     if facts.latest is None:
         return set(), set(), set()
-    expired = _expired(facts, policy, now_ms)
+    # Expired versions have passed every retention limit (RET-01, C-19, C-20); of some only a checkpoint or state is left.
+    end = min(facts.latest - policy.keep_versions, facts.current)
+    known = {*facts.inventory.versions, *facts.inventory.bases}
+    expired = {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
     kept, bases = _required(facts, expired)
     return expired, kept, bases | _spaced(facts, policy, kept, bases)
 
@@ -154,14 +158,6 @@ def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
     return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
-def _expired(facts: LogFacts, policy: Policy, now_ms: int) -> set[int]:
-    """Versions that have passed every retention limit (RET-01, C-19, C-20), including those with a checkpoint or state only."""
-    assert facts.latest is not None
-    end = min(facts.latest - policy.keep_versions, facts.current)
-    known = {*facts.inventory.versions, *facts.inventory.bases}
-    return {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
-
-
 def _time(facts: LogFacts, version: int) -> int | None:
     if version in facts.inventory.versions:
         return facts.times.get(version)
@@ -175,15 +171,11 @@ def base_time(inventory: Inventory, version: int) -> int | None:
     return max(times) if files and len(times) == len(files) else None
 
 
-def _runs(versions: Iterable[int]) -> list[range]:
+def _runs(versions: Iterable[int]) -> Iterator[range]:
     """Groups versions into runs without a gap. A version can be read from any earlier base in its run."""
-    runs: list[range] = []
-    for version in sorted(versions):
-        if runs and runs[-1].stop == version:
-            runs[-1] = range(runs[-1].start, version + 1)
-        else:
-            runs.append(range(version, version + 1))
-    return runs
+    for _, numbered in groupby(enumerate(sorted(versions)), lambda pair: pair[1] - pair[0]):
+        run = [version for _, version in numbered]
+        yield range(run[0], run[-1] + 1)
 
 
 def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:

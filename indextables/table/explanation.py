@@ -8,20 +8,12 @@ from typing import Any
 import numpy as np
 
 from indextables.actions import Totals
+from indextables.log import TransactionLog
 from indextables.predicates import Predicate
+from indextables.state import matching_manifests
+from indextables.table.loading import by_bounds, load, totals
 from indextables.table.pruning import prune
-from indextables.table.snapshot import LoadedSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestCounts:
-    """Number of manifests of the state that a snapshot was read from, and number of those that were not pruned by their bounds."""
-
-    total: int = 0
-    read: int = 0
-
-
-NO_MANIFESTS = ManifestCounts()  # for a snapshot that was read from version files or from a checkpoint without manifests
+from indextables.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +37,26 @@ class Explain:
         return asdict(self)
 
 
-def explain_all(version: int, totals: Totals, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
-    """Without a filter: every file remains."""
-    return _explanation(version, None, query, manifests, totals.num_files, totals.num_files, totals)
-
-
-def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
-    """What `predicate` prunes of `snapshot`. `manifests` counts those that were pruned while the snapshot was loaded."""
-    found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
-    left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
-    in_partitions = int(found.in_partitions.sum())
-    return _explanation(snapshot.version, predicate.text, query, manifests, len(snapshot.files), in_partitions, Totals.of(left))
-
-
-def _explanation(
-    version: int, where: str | None, query: str | None, manifests: ManifestCounts, considered: int, in_partitions: int, remaining: Totals
-) -> Explain:
+def explain(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None, query: str | None) -> Explain:
+    """What `predicate` prunes of a snapshot; without one, every file remains. Loads no more files than a scan would."""
+    base = snapshot.layers.base
+    manifests = read = () if base is None else base.manifests
+    if predicate is None:
+        remaining = totals(log, snapshot)
+        considered = in_partitions = remaining.num_files
+    else:
+        read = () if base is None else matching_manifests(base, by_bounds(snapshot, predicate))
+        files = load(log, snapshot, predicate).files
+        found = prune(files, predicate, snapshot.schema, snapshot.partition_columns)
+        remaining = Totals.of(files.take(np.flatnonzero(found.remaining), ["num_records", "size"]))
+        considered, in_partitions = len(files), int(found.in_partitions.sum())
     return Explain(
-        version=version,
-        where=where,
+        version=snapshot.version,
+        where=None if predicate is None else predicate.text,
         query=query,
-        manifests_total=manifests.total,
-        manifests_read=manifests.read,
-        manifests_pruned=manifests.total - manifests.read,
+        manifests_total=len(manifests),
+        manifests_read=len(read),
+        manifests_pruned=len(manifests) - len(read),
         files_considered=considered,
         files_pruned_by_partition=considered - in_partitions,
         files_skipped_by_stats=in_partitions - remaining.num_files,

@@ -13,7 +13,6 @@ from indextables.log import TransactionLog
 from indextables.memo import Memo
 from indextables.predicates import Predicate
 from indextables.state import FileLoader, ManifestDamaged, matching_manifests
-from indextables.table.explanation import NO_MANIFESTS, ManifestCounts
 from indextables.table.opening import without_state
 from indextables.table.pruning import may_match_bounds
 from indextables.table.snapshot import LoadedSnapshot, Snapshot
@@ -29,7 +28,7 @@ def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = 
     """
     base, loader = snapshot.layers.base, FileLoader(log)
     if predicate is not None and base is not None:
-        may_match = _by_bounds(snapshot, predicate)
+        may_match = by_bounds(snapshot, predicate)
         if len(matching_manifests(base, may_match)) < len(base.manifests):
             return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers, may_match)))
     return _LOADED.get(snapshot, lambda known: known.with_files(on_undamaged_base(log, known, lambda usable: loader.load(usable.layers))))
@@ -50,14 +49,6 @@ def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Sn
             snapshot = without_state(log, snapshot, snapshot.layers.base.version, str(error))
 
 
-def manifest_counts(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
-    """How many manifests the state has, and how many of them `load` has to read for `predicate`."""
-    base = snapshot.layers.base
-    if base is None:
-        return NO_MANIFESTS
-    read = len(base.manifests) if predicate is None else len(matching_manifests(base, _by_bounds(snapshot, predicate)))
-    return ManifestCounts(len(base.manifests), read)
-
-
-def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
+def by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
+    """Whether a manifest with these bounds may have a file that matches."""
     return lambda bounds: may_match_bounds(predicate, bounds, snapshot.schema, snapshot.partition_columns)

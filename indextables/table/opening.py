@@ -113,10 +113,7 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
     if base.version is not None:
         fields = {"event": "state_loaded", "version": at, "checkpoint": base.version, "duration_ms": duration_ms}
         logger.debug("Table state loaded from checkpoint in %sms", duration_ms, extra=fields)
-    if version is None:
-        _cache_snapshot(log, snapshot)
-    elif (cache := log.cache()) is not None:
-        cache.put_anchor(snapshot.anchor, log.generation)
+    _cache_snapshot(log, snapshot, is_newest=version is None)
     return snapshot
 
 
@@ -202,12 +199,12 @@ def _apply(log: TransactionLog, snapshot: Snapshot | None, files: Sequence[Versi
     return found
 
 
-def _cache_snapshot(log: TransactionLog, snapshot: Snapshot) -> None:
-    """Caches the snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
+def _cache_snapshot(log: TransactionLog, snapshot: Snapshot, *, is_newest: bool = True) -> None:
+    """Caches the newest snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
     cache = log.cache()
     if cache is None:
         return
-    if snapshot.warnings or snapshot.gap_at is not None:
+    if not is_newest or snapshot.warnings or snapshot.gap_at is not None:
         cache.put_anchor(snapshot.anchor, log.generation)
         return
     state = {CacheKind.PROTOCOL: snapshot.protocol, CacheKind.METADATA: snapshot.metadata, CacheKind.FILES: snapshot}

@@ -35,6 +35,8 @@ _WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(Add)}
 _OF_ADD = ("path", "partition_values", "size", "num_records", "min_values", "max_values")
 _OF_METADATA = {"metadataId": pa.string(), "schemaString": pa.string(), "partitionColumns": pa.list_(pa.string()), "format": STRINGS}
 ACTION_TYPE = "actionType"
+# Two types that the same one of these accepts may be cast to each other.
+_ALIKE = (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), pa.types.is_integer, pa.types.is_list, pa.types.is_map)
 
 
 def _field(name: str) -> pa.Field:
@@ -143,8 +145,7 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
 
 def _bytes_saved(path: Path) -> int:
     """The number of bytes that compression saved."""
-    with open(path, "rb") as file:
-        footer = pq.ParquetFile(file).metadata
+    footer = pq.read_metadata(path)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     return sum(chunk.total_uncompressed_size - chunk.total_compressed_size for chunk in chunks)
@@ -320,12 +321,8 @@ def _column(rows: pa.Table, field: pa.Field, source: str, default: int | None) -
     if column.type == field.type:
         return column
     try:
-        if any(alike(column.type) and alike(field.type) for alike in (_is_text, pa.types.is_integer, pa.types.is_list, pa.types.is_map)):
+        if any(all(alike(kind) for kind in (column.type, field.type)) for alike in _ALIKE):
             return column.cast(field.type)
     except pa.ArrowException as error:
         raise LogCorrupted(f"{source} has {name} of type {str(column.type)[:80]}: {error}") from error
     raise LogCorrupted(f"{source} has {name} of type {str(column.type)[:80]}")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -142,7 +142,7 @@ def parse(data: bytes, source: str) -> Container:
             header[key] = cursor.bytes()
     sync = cursor.take(_SYNC_BYTES)
     blocks = []
-    while not cursor.at_end:
+    while cursor.position < len(data):
         count, packed = cursor.long(), cursor.bytes()
         if count < 0 or cursor.take(_SYNC_BYTES) != sync:
             raise LogCorrupted(f"{source} is damaged: a block does not end with the sync marker")
@@ -155,10 +155,6 @@ class _Cursor:
     data: bytes
     source: str
     position: int = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self.position == len(self.data)
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.position:

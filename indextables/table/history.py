@@ -83,7 +83,7 @@ def format_time(timestamp_ms: int) -> str:
     """ISO 8601; milliseconds for a time outside the years 1 to 9999."""
     try:
         return iso_ms(timestamp_ms)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return f"{timestamp_ms} ms since the epoch"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
@@ -20,7 +20,7 @@ from indextables.errors import CheckpointValidationError, LogCorrupted, StorageE
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
-from indextables.state.checkpoints.json.single import BATCH, batches, replay_of_lines
+from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
 from indextables.state.checkpoints.seal import check_seal, read_part, sealed
 from indextables.storage import Store
 
@@ -92,7 +92,8 @@ def _packed(contents: Contents, each: int, checkpoint_id: str, *, compress: bool
     packer, count = files.Packer(compress=compress), 0
     packer.write(begin)
     size = each // -(-each // BATCH)  # batches of equal size that fill a part
-    for batch in batches(chain(head, contents.files.complete.adds()), size):
+    actions = chain(head, contents.files.complete.adds())
+    while batch := list(islice(actions, size)):
         if count + len(batch) > each:
             yield packer.finish(), packer.text_size
             packer, count = files.Packer(compress=compress), 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +19,6 @@ from indextables.state.checkpoints.contents import Contents, Format, Written
 from indextables.state.checkpoints.seal import SEAL_BYTES, decoding, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
-T = TypeVar("T")
 BATCH = 1000  # adds per encoded batch (CKP-11)
 _DECODED_BYTES = 4 * 1024 * 1024  # approximate size of a decoded batch of adds
 _ADDS_START, _ADDS_END = b'"add":[\n', b"\n]"  # found without parsing, because JSON strings contain no raw newline
@@ -63,20 +61,14 @@ def _pieces(contents: Contents) -> Iterator[bytes]:
     """The object without its digest and closing bracket."""
     head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
     yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
-    opening = b"\n"
-    for adds in batches(contents.files.complete.adds(), BATCH):
-        yield opening + b",\n".join(map(_ENCODER.encode, adds))
+    opening, adds = b"\n", contents.files.complete.adds()
+    while batch := list(islice(adds, BATCH)):
+        yield opening + b",\n".join(map(_ENCODER.encode, batch))
         opening = b",\n"
     yield _ADDS_END if contents.num_files else b"]"
     for key, actions in (("txn", contents.txns), ("mergeskip", contents.skips)):
         if actions:
             yield f',"{key}":'.encode() + _ENCODER.encode(actions)
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
 
 
 def _validate(data: bytes, contents: Contents) -> None:

@@ -26,7 +26,7 @@ _DECLARING = msgspec.json.Decoder(_Declaring)
 
 def refuse_unsupported(log: TransactionLog, listing: LogListing, version: int | None) -> None:
     """Raises ProtocolUnsupported if this program does not support the newest protocol at or before `version` (None: of the whole log)."""
-    kinds = [  # of a version, its file comes last
+    kinds = [  # for the same version, the last of these that exists is read first
         (listing.parquets, names.parquet_metadata_path),
         (listing.checkpoints, names.checkpoint_path),
         (listing.states, None),

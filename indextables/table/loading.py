@@ -50,5 +50,5 @@ def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Sn
 
 
 def by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
-    """Whether a manifest with these bounds may have a file that matches."""
+    """A function that is False for the bounds of a manifest only if none of its files can match."""
     return lambda bounds: may_match_bounds(predicate, bounds, snapshot.schema, snapshot.partition_columns)

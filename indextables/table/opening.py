@@ -131,8 +131,7 @@ def _checked_from(snapshot: Snapshot) -> int:
 
 
 def committed(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
-    """The table right after a commit on `base`; None: version 0. Nothing is read, so concurrent commits can neither show up here nor make
-    this fail."""
+    """The table right after a commit on `base` (None for version 0). Reads nothing, so concurrent commits neither show nor make it fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))
 

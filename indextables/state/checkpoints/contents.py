@@ -31,7 +31,7 @@ FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
 
 
 def _from(key: str) -> Any:
-    """A field of StateOptions whose value is that of an option of the table."""
+    """A field of StateOptions with the value of this option of the table."""
     return field(metadata={"option": key})
 
 

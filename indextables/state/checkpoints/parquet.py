@@ -35,7 +35,7 @@ _WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(Add)}
 _OF_ADD = ("path", "partition_values", "size", "num_records", "min_values", "max_values")
 _OF_METADATA = {"metadataId": pa.string(), "schemaString": pa.string(), "partitionColumns": pa.list_(pa.string()), "format": STRINGS}
 ACTION_TYPE = "actionType"
-# Two types that the same one of these accepts may be cast to each other.
+# A column is cast only if one of these accepts both its type and the expected type.
 _ALIKE = (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), pa.types.is_integer, pa.types.is_list, pa.types.is_map)
 
 

@@ -51,7 +51,7 @@ def _key(text: str, kind: pa.DataType) -> Any:
 
 
 def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
-    """The least and greatest value of each column in the order of its type. A column with an undecodable value has no bounds."""
+    """The lowest and the highest value of each column in the order of its type. A column with an undecodable value has no bounds."""
     found = {}
     for name, kind in kinds.items():
         values = strings_of(rows.column("partition_values"), name)

@@ -73,7 +73,7 @@ def is_intact(log: TransactionLog, version: int, verified: set[str] | None = Non
     """Whether the state and all its manifests are complete and match their digests; every manifest is read.
 
     Manifests in `verified` are not read again, and those that are read are added to it. With `max_bytes`, reading stops after that many
-    bytes, and starts at another manifest for each version: the cost does not grow with the table.
+    bytes, so that the cost does not grow with the table; the manifest to start at depends on the version.
     """
     try:
         state = state_files.read_state_manifest(log.store, version)

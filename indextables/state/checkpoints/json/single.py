@@ -58,7 +58,7 @@ def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
 
 
 def _pieces(contents: Contents) -> Iterator[bytes]:
-    """The object without its digest and closing bracket."""
+    """The object without its digest and its closing brace."""
     head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
     yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
     opening, adds = b"\n", contents.files.complete.adds()

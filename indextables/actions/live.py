@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import structs
 
 from indextables.actions import columns
@@ -28,6 +29,12 @@ class Totals:
     num_files: int
     size: int
     num_records: int  # sum over the files that state it
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Totals:
+        """Of rows with the columns `size` and `num_records`."""
+        size, num_records = (pc.sum(rows.column(name)).as_py() or 0 for name in ("size", "num_records"))
+        return cls(rows.num_rows, size, num_records)
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(self.num_files + other.num_files, self.size + other.size, self.num_records + other.num_records)

@@ -23,6 +23,12 @@ class Protocol(_Wire, frozen=True):
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
+    @classmethod
+    def of(cls, version: int, *features: str) -> Protocol:
+        """The protocol with this version and these features, for readers and writers."""
+        names = sorted(features) or None
+        return cls(min_reader_version=version, min_writer_version=version, reader_features=names, writer_features=names)
+
 
 MAPPING_PREFIX = "docMappingSchema."  # prefix of configuration keys that hold a doc mapping; its hash follows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -95,6 +95,12 @@ class Replay:
         count = max(skip.count, known.count if known else 0)
         times = [time for time in (skip.retry_after, known.retry_after if known else None) if time is not None]
         self.skips[path] = structs.replace(skip, path=path, skip_count=count, retry_after=max(times, default=None))
+
+    def put_txns_and_skips(self, txns: Iterable[Txn], skips: Iterable[Skip]) -> None:
+        for txn in txns:
+            self.put_txn(txn)
+        for skip in skips:
+            self.put_skip(skip)
 
     @property
     def num_files(self) -> int:

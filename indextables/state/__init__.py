@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 from indextables.state import retention
-from indextables.state.checkpoints import (
-    AVRO_STATE_PROTOCOL,
-    NEEDED,
-    Contents,
-    FileLoader,
-    Format,
-    ManifestDamaged,
-    Registry,
-    StateFigures,
+from indextables.state.checkpoints.any_format import families_of, is_valid_checkpoint, needed_protocol, read_checkpoint, write_checkpoint
+from indextables.state.checkpoints.avro.compaction import StateFigures, compaction_reason
+from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestDamaged, held_bytes, matching_manifests, verified_manifests
+from indextables.state.checkpoints.avro.read import is_intact
+from indextables.state.checkpoints.avro.state_files import (
     StateManifest,
-    StateOptions,
-    Written,
-    column_values,
-    compaction_reason,
     damaged_forms,
-    deduplicated,
-    families_of,
-    held_bytes,
-    is_intact,
-    is_valid_checkpoint,
     manifest_path,
-    matching_manifests,
-    needed_protocol,
-    read_checkpoint,
     read_state_manifest,
-    registered,
     state_metadata,
     state_path,
     state_protocol,
-    verified_manifests,
-    write_checkpoint,
 )
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer
-from indextables.state.retention import (
-    ANY_AGE,
-    Deletion,
-    FileKind,
-    LogFacts,
-    NotGathered,
-    Plan,
-    Policy,
-    base_time,
-    unchecked_base,
-)
+from indextables.state.retention import ANY_AGE, Deletion, FileKind, LogFacts, NotGathered, Plan, Policy, base_time, unchecked_base
 
 __all__ = [
     "ANY_AGE",

@@ -6,9 +6,10 @@ version keeps its base and all versions after that base. A file of unknown age c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 from indextables import limits
@@ -126,8 +127,10 @@ def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
         return Plan(orphaned)
     expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
-    versions = [] if (reasons := _reasons_to_keep_states(facts, states)) else _versions(facts, expired - kept)
-    states = [] if reasons else states
+    versions, reasons = _versions(facts, expired - kept), []
+    if dependent := set(facts.incomplete_states) - {deletion.version for deletion in states}:
+        reasons = [f"state {max(dependent)} has no metadata or no protocol and depends on older files: versions and states are kept"]
+        versions, states = [], []
     manifests, kept_reasons = _unused_manifests(facts, policy, now_ms, states)
     return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *orphaned, *states, *manifests], [*reasons, *kept_reasons])
 
@@ -136,7 +139,10 @@ def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], s
     """The expired versions, the versions that are kept even if expired, and the bases that are kept."""
     if facts.latest is None:
         return set(), set(), set()
-    expired = _expired(facts, policy, now_ms)
+    # Expired versions have passed every retention limit (RET-01, C-19, C-20); of some only a checkpoint or state is left.
+    end = min(facts.latest - policy.keep_versions, facts.current)
+    known = {*facts.inventory.versions, *facts.inventory.bases}
+    expired = {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
     kept, bases = _required(facts, expired)
     return expired, kept, bases | _spaced(facts, policy, kept, bases)
 
@@ -152,14 +158,6 @@ def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
     return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
-def _expired(facts: LogFacts, policy: Policy, now_ms: int) -> set[int]:
-    """Versions that have passed every retention limit (RET-01, C-19, C-20), including those with a checkpoint or state only."""
-    assert facts.latest is not None
-    end = min(facts.latest - policy.keep_versions, facts.current)
-    known = {*facts.inventory.versions, *facts.inventory.bases}
-    return {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
-
-
 def _time(facts: LogFacts, version: int) -> int | None:
     if version in facts.inventory.versions:
         return facts.times.get(version)
@@ -173,15 +171,11 @@ def base_time(inventory: Inventory, version: int) -> int | None:
     return max(times) if files and len(times) == len(files) else None
 
 
-def _runs(versions: Iterable[int]) -> list[range]:
+def _runs(versions: Iterable[int]) -> Iterator[range]:
     """Groups versions into runs without a gap. A version can be read from any earlier base in its run."""
-    runs: list[range] = []
-    for version in sorted(versions):
-        if runs and runs[-1].stop == version:
-            runs[-1] = range(runs[-1].start, version + 1)
-        else:
-            runs.append(range(version, version + 1))
-    return runs
+    for _, numbered in groupby(enumerate(sorted(versions)), lambda pair: pair[1] - pair[0]):
+        run = [version for _, version in numbered]
+        yield range(run[0], run[-1] + 1)
 
 
 def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
@@ -230,12 +224,12 @@ def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
 def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """Old JSON and Parquet checkpoints that no retained version needs (RET-03)."""
     assert facts.latest is not None
-    found = []
-    for version, files in sorted(facts.inventory.checkpoints.items()):
-        if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms):
-            reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
-            found.append(Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version))
-    return found
+    reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
+    return [
+        Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version)
+        for version, files in sorted(facts.inventory.checkpoints.items())
+        if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms)
+    ]
 
 
 def _orphaned_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
@@ -266,7 +260,7 @@ def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -
     return [
         Deletion(FileKind.STATE, facts.inventory.with_checksum_files(files), reason, version)
         for version, files in candidates.items()
-        if _has_no_referenced_manifest(facts.inventory.manifests_in_folder_of(version), named)
+        if all(named is not None and file.path not in named for file in facts.inventory.manifests_in_folder_of(version))
     ]
 
 
@@ -277,32 +271,21 @@ def _named(facts: LogFacts, retained: Collection[int]) -> set[str] | None:
     return {path for state in retained for path in facts.references[state]}
 
 
-def _has_no_referenced_manifest(inside: Sequence[File], named: set[str] | None) -> bool:
-    return not inside or (named is not None and all(file.path not in named for file in inside))
-
-
-def _reasons_to_keep_states(facts: LogFacts, states: Sequence[Deletion]) -> list[str]:
-    retained = sorted(set(facts.incomplete_states) - {deletion.version for deletion in states})
-    if not retained:
-        return []
-    return [f"state {retained[-1]} has no metadata or no protocol and depends on older files: versions and states are kept"]
-
-
 def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequence[Deletion]) -> tuple[list[Deletion], list[str]]:
     """Manifests that no retained state references (GC-01, C-49); none unless every retained state was read."""
     files = facts.inventory
     if facts.references is None or not files.manifests:
         return [], []
     retained = set(files.states) - {deletion.version for deletion in states}
-    unread = sorted(retained - set(facts.references))
+    named = _named(facts, retained)
     if not retained:
         return [], ["there is no state to tell which manifests are in use: all are kept"]
-    if unread:
-        why = facts.unreadable.get(unread[-1], "it was written after the listing")
-        return [], [f"state {unread[-1]} cannot be read, so all manifests are kept: {why}"]
+    if named is None:
+        unread = max(retained - set(facts.references))
+        why = facts.unreadable.get(unread, "it was written after the listing")
+        return [], [f"state {unread} cannot be read, so all manifests are kept: {why}"]
     if not files.has_pointer:
         return [], ["_last_checkpoint is missing, so all manifests are kept; the next checkpoint writes it again"]
-    named = {path for state in retained for path in facts.references[state]}
     unused = [file for path, file in sorted(files.manifests.items()) if path not in named]
     old = [file for file in unused if _is_older(file.modified_ms, policy.manifests, now_ms)]
     return [Deletion(FileKind.MANIFEST, files.with_checksum_files([file]), "no retained state references it") for file in old], []

@@ -7,12 +7,11 @@ from indextables.table.base import newest_base
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
-from indextables.table.explanation import Explain, explain, explain_all
-from indextables.table.files import Rows, live_files, partition_row, public_table, rows_of_partitions
-from indextables.table.full_matches import fully_matching_files
+from indextables.table.explanation import Explain, explain
+from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
-from indextables.table.loading import manifest_counts, on_undamaged_base
-from indextables.table.opening import created, on_newest_state, without_broken_states
+from indextables.table.loading import on_undamaged_base
+from indextables.table.opening import committed, on_newest_state, without_broken_states
 from indextables.table.protocol import (
     CURRENT,
     LEGACY,
@@ -47,18 +46,16 @@ __all__ = [
     "check_readable",
     "check_writable",
     "commit_time",
+    "committed",
     "cooldown",
-    "created",
     "describe_removal",
     "explain",
-    "explain_all",
     "files_in_cooldown",
     "fully_matching_files",
     "has_registry",
     "is_foreign",
     "live_files",
     "log_new_skips",
-    "manifest_counts",
     "new_skip",
     "newest_base",
     "on_newest_state",

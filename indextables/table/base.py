@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from indextables.actions import Metadata, Protocol, Replay, decode_actions
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, files, names
-from indextables.state import (
-    AVRO_STATE_PROTOCOL,
-    Format,
-    read_checkpoint,
-    read_pointer,
-    read_state_manifest,
-    state_metadata,
-    state_protocol,
-)
+from indextables.state import AVRO_STATE_PROTOCOL, Format, read_checkpoint, read_state_manifest, state_metadata, state_protocol
+from indextables.table.protocol import upgraded_to
+
+_Declared = tuple[Metadata | None, Protocol | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +31,34 @@ def newest_base(log: TransactionLog, listing: LogListing, version: int | None) -
     for candidate in reversed(listing.bases):
         if (version is not None and candidate > version) or (candidate == 0 and 0 in listing.versions):
             continue
-        replay = _read(log, listing, candidate, broken)
-        if replay is not None:
-            return Base(replay, candidate, broken)
+        try:
+            replay, form = read_checkpoint(log, listing, candidate)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            broken[candidate] = str(error)
+            continue
+        if form is Format.AVRO:
+            _complete(replay, log, listing, candidate, broken)
+        return Base(replay, candidate, broken)
     return Base(Replay(log.store.root.relative), None, broken)
-
-
-def _read(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Replay | None:
-    try:
-        replay, kind = read_checkpoint(log, listing, version)
-    except UnsafePath:
-        raise
-    except LogCorrupted as error:
-        broken[version] = str(error)
-        return None
-    if kind is Format.AVRO:
-        _complete(replay, log, listing, version, broken)
-    return replay
 
 
 def _complete(replay: Replay, log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> None:
     """Adds the metadata and protocol that a state omits: the newest at or before its version, from the log or from an older state."""
-    state_protocol = replay.protocol
-    if replay.metadata is not None and state_protocol is not None:
+    had_no_protocol = replay.protocol is None
+    if replay.metadata is not None and not had_no_protocol:
         return
     if listing.since > 0:
         raise LogCorrupted(f"state {version} has no metadata or no protocol, and the versions before {listing.since} were not listed")
-    for found in _earlier(log, listing, version, broken):
+    for metadata, protocol in _earlier(log, listing, version, broken):
+        replay.metadata = replay.metadata or metadata
+        replay.protocol = replay.protocol or protocol
         if replay.metadata is not None and replay.protocol is not None:
             break
-        replay.metadata = replay.metadata or found.metadata
-        replay.protocol = replay.protocol or found.protocol
-    if state_protocol is None:
-        replay.protocol = _at_least(replay.protocol, AVRO_STATE_PROTOCOL)
-
-
-def _at_least(protocol: Protocol | None, version: int) -> Protocol:
-    if protocol is None:
-        return Protocol(min_reader_version=version, min_writer_version=version)
-    return Protocol(
-        min_reader_version=max(protocol.min_reader_version, version),
-        min_writer_version=max(protocol.min_writer_version, version),
-        reader_features=protocol.reader_features,
-        writer_features=protocol.writer_features,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    metadata: Metadata | None
-    protocol: Protocol | None
+    if had_no_protocol:
+        needed = Protocol.of(AVRO_STATE_PROTOCOL)
+        replay.protocol = upgraded_to(replay.protocol or needed, needed)
 
 
 def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dict[int, str]) -> Iterator[_Declared]:
@@ -93,7 +66,11 @@ def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dic
     places = sorted([*((v, 1) for v in listing.versions if v <= version), *((v, 0) for v in listing.states if v < version)], reverse=True)
     for number, is_file in places:
         try:
-            yield _in_version(log, number) if is_file else _in_state(log, number)
+            if is_file:
+                yield _in_version(log, number)
+            else:
+                state = read_state_manifest(log.store, number)
+                yield state_metadata(state), state_protocol(state)
         except UnsafePath:
             raise
         except LogCorrupted as error:
@@ -106,18 +83,7 @@ def _in_version(log: TransactionLog, version: int) -> _Declared:
     """Parses the file only if one of the two words occurs in it: thousands of files may have neither."""
     text = files.unpack(log.store.read(names.version_path(version)), f"version {version}")
     if b'"metaData"' not in text and b'"protocol"' not in text:
-        return _Declared(None, None)
+        return None, None
     replay = Replay(log.store.root.relative)
     replay.apply(version, decode_actions(text, f"version {version}").actions)
-    return _Declared(replay.metadata, replay.protocol)
-
-
-def _in_state(log: TransactionLog, version: int) -> _Declared:
-    state = read_state_manifest(log.store, version)
-    return _Declared(state_metadata(state), state_protocol(state))
-
-
-def is_pointer_ahead(log: TransactionLog, listing: LogListing, newest: int) -> bool:
-    """Whether the pointer names a version newer than `newest`. The pointer is a hint, so this is worth a warning and no more."""
-    pointer = read_pointer(log.store) if listing.has_pointer else None
-    return pointer is not None and pointer.version > newest
+    return replay.metadata, replay.protocol

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from indextables.actions import Add, Protocol, Skip
-from indextables.clock import HOUR_MS, iso_ms
+from indextables.clock import HOUR_MS
 from indextables.logs import logger
+from indextables.table.history import format_time
 from indextables.table.protocol import LEGACY, upgraded
 from indextables.table.snapshot import Snapshot
 
@@ -41,7 +42,8 @@ def protocol_for_skips(base: Snapshot) -> list[Protocol]:
 
 def log_new_skips(skips: Iterable[Skip]) -> None:
     for skip in skips:
-        logger.info("Recorded skipped file: %s (skip count: %s, retry after: %s)", skip.path, skip.count, _instant(skip.retry_after))
+        retry_after = "now" if skip.retry_after is None else format_time(skip.retry_after)
+        logger.info("Recorded skipped file: %s (skip count: %s, retry after: %s)", skip.path, skip.count, retry_after)
 
 
 def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
@@ -55,14 +57,7 @@ def outside_cooldown(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.ND
     for row, path in enumerate(paths) if cooling else ():
         if path in cooling:
             kept[row] = False
-            logger.debug("File in cooldown until %s: %s", _instant(cooling[path]), path)
+            logger.debug("File in cooldown until %s: %s", format_time(cooling[path]), path)
     if not kept.all():
         logger.info("Filtered out %s files currently in cooldown period", len(paths) - int(kept.sum()))
     return kept
-
-
-def _instant(ms: int | None) -> str:
-    try:
-        return "now" if ms is None else iso_ms(ms)
-    except (OverflowError, ValueError, OSError):  # another writer's timestamp, beyond the year 9999
-        return f"{ms} ms"

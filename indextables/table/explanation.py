@@ -6,27 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from indextables.actions import Totals
+from indextables.log import TransactionLog
 from indextables.predicates import Predicate
-from indextables.table.pruning import Pruned, prune
-from indextables.table.snapshot import LoadedSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestCounts:
-    """Number of manifests of the state that a snapshot was read from, and number of those that were not pruned by their bounds."""
-
-    total: int = 0
-    read: int = 0
-
-    @property
-    def pruned(self) -> int:
-        return self.total - self.read
-
-
-NO_MANIFESTS = ManifestCounts()  # for a snapshot that was read from version files or from a checkpoint without manifests
+from indextables.state import matching_manifests
+from indextables.table.loading import by_bounds, load, totals
+from indextables.table.pruning import prune
+from indextables.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,47 +37,30 @@ class Explain:
         return asdict(self)
 
 
-def explain_all(version: int, totals: Totals, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
-    """Without a filter: every file remains."""
-    return Explain(
-        version=version,
-        where=None,
-        query=query,
-        manifests_total=manifests.total,
-        manifests_read=manifests.read,
-        manifests_pruned=manifests.pruned,
-        files_considered=totals.num_files,
-        files_pruned_by_partition=0,
-        files_skipped_by_stats=0,
-        files_remaining=totals.num_files,
-        rows_remaining=totals.num_records,
-        bytes_remaining=totals.size,
-    )
-
-
-def explain(snapshot: LoadedSnapshot, predicate: Predicate, query: str | None = None, manifests: ManifestCounts = NO_MANIFESTS) -> Explain:
-    """What `predicate` prunes of `snapshot`. `manifests` counts those that were pruned while the snapshot was loaded."""
-    considered = len(snapshot.files)
-    found = prune(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
-    in_partitions, remaining = int(found.in_partitions.sum()), int(found.remaining.sum())
-    rows, size = _totals(snapshot, found)
+def explain(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None, query: str | None) -> Explain:
+    """What `predicate` prunes of a snapshot; without one, every file remains. Loads no more files than a scan would."""
+    base = snapshot.layers.base
+    manifests = read = () if base is None else base.manifests
+    if predicate is None:
+        remaining = totals(log, snapshot)
+        considered = in_partitions = remaining.num_files
+    else:
+        read = () if base is None else matching_manifests(base, by_bounds(snapshot, predicate))
+        files = load(log, snapshot, predicate).files
+        found = prune(files, predicate, snapshot.schema, snapshot.partition_columns)
+        remaining = Totals.of(files.take(np.flatnonzero(found.remaining), ["num_records", "size"]))
+        considered, in_partitions = len(files), int(found.in_partitions.sum())
     return Explain(
         version=snapshot.version,
-        where=predicate.text,
+        where=None if predicate is None else predicate.text,
         query=query,
-        manifests_total=manifests.total,
-        manifests_read=manifests.read,
-        manifests_pruned=manifests.pruned,
+        manifests_total=len(manifests),
+        manifests_read=len(read),
+        manifests_pruned=len(manifests) - len(read),
         files_considered=considered,
         files_pruned_by_partition=considered - in_partitions,
-        files_skipped_by_stats=in_partitions - remaining,
-        files_remaining=remaining,
-        rows_remaining=rows,
-        bytes_remaining=size,
+        files_skipped_by_stats=in_partitions - remaining.num_files,
+        files_remaining=remaining.num_files,
+        rows_remaining=remaining.num_records,
+        bytes_remaining=remaining.size,
     )
-
-
-def _totals(snapshot: LoadedSnapshot, found: Pruned) -> tuple[int, int]:
-    left = snapshot.files.take(np.flatnonzero(found.remaining), ["num_records", "size"])
-    rows, size = (pc.sum(left.column(name)).as_py() for name in ("num_records", "size"))
-    return rows or 0, size or 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,9 @@ import pyarrow as pa
 
 from indextables.actions import STRINGS, Add, without_nulls
 from indextables.errors import LogCorrupted, SchemaMismatch
-from indextables.predicates import Predicate, has_keys
-from indextables.table.pruning import partition_column, prune
-from indextables.table.snapshot import LoadedSnapshot
+from indextables.predicates import FALSE, NULL, Predicate, Ranges, has_keys, outcomes
+from indextables.table.pruning import partition_column, partition_ranges, prune
+from indextables.table.snapshot import LoadedSnapshot, Snapshot
 from indextables.values import Scalar, decode_value
 
 SCHEMA = pa.schema(
@@ -78,3 +79,20 @@ def public_table(snapshot: LoadedSnapshot, predicate: Predicate | None) -> pa.Ta
     rows = snapshot.files_table() if predicate is None else snapshot.files.take(matching_rows(snapshot, predicate), SCHEMA.names)
     columns = [without_nulls(rows.column(f.name)) if f.type == STRINGS else rows.column(f.name).cast(f.type) for f in SCHEMA]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def fully_matching_files(predicate: Predicate | None, adds: Sequence[Add], snapshot: Snapshot) -> frozenset[str]:
+    """Paths of the files of which every row matches. Min/max cannot prove that: a row within the bounds may still be null."""
+    if predicate is None or not adds:
+        return frozenset(add.path for add in adds)
+
+    @cache
+    def ranges(name: str) -> Ranges:
+        kind = snapshot.schema.field(name).type
+        if name not in snapshot.partition_columns or kind != predicate.schema.field(name).type or not has_keys(kind):
+            return Ranges(kind)
+        return partition_ranges(pa.array([add.partition_values.get(name) for add in adds], pa.string()), kind)
+
+    found = outcomes(predicate.expression, ranges, FALSE | NULL)
+    matching = np.broadcast_to(~(found.false | found.null), (len(adds),))
+    return frozenset(add.path for add, matches_fully in zip(adds, matching, strict=True) if matches_fully)

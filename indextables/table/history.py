@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,21 +30,18 @@ class HistoryEntry:
     bytes_added: int | None
 
 
-def read_history(log: TransactionLog) -> list[HistoryEntry]:
+def read_history(log: TransactionLog, listing: LogListing | None = None) -> list[HistoryEntry]:
     """All retained versions, ascending, up to the first gap after the newest checkpoint or state.
 
     Includes versions that other programs committed as a state without a version file.
     """
-    return _read(log, log.listing())
-
-
-def _read(log: TransactionLog, listing: LogListing) -> list[HistoryEntry]:
+    listing = log.listing() if listing is None else listing
     base, (tail, _) = _tail(listing)
     versions = [*(version for version in listing.versions if version <= base), *tail]
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
     entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
-    states = [_state_entry(log, version) for version in listing.states if version not in listing.versions]
-    return sorted([*entries, *(entry for entry in states if entry is not None)], key=lambda entry: entry.version)
+    states = [entry for version in listing.states if version not in listing.versions for entry in _state_entry(log, version)]
+    return sorted([*entries, *states], key=lambda entry: entry.version)
 
 
 def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]:
@@ -53,26 +50,24 @@ def _tail(listing: LogListing) -> tuple[int, tuple[tuple[int, ...], int | None]]
     return base, listing.tail(base)
 
 
-def _state_entry(log: TransactionLog, version: int) -> HistoryEntry | None:
-    """None for a broken state; reading the table reports it."""
-    try:
+def _state_entry(log: TransactionLog, version: int) -> Iterator[HistoryEntry]:
+    """Nothing for a broken state; reading the table reports it."""
+    with suppress(LogCorrupted):
         created = read_state_manifest(log.store, version).created_at
-    except LogCorrupted:
-        return None
-    return HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
+        yield HistoryEntry(version, created or 0, None, None, None, None, None, None, None, None)
 
 
 def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
     """The newest version that existed at that time. None: the newest readable version; reading it reports what the log has lost."""
     listing = log.listing()
-    entries = _read(log, listing)
+    entries = read_history(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not entries:
         raise TableNotFound.without_log(log.store.root)
     if not earlier:
         raise VersionNotFound(
-            f"the table had no version at {_format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "
-            f"is of {_format_time(entries[0].timestamp_ms)}"
+            f"the table had no version at {format_time(timestamp_ms)}; the first version in its log, {entries[0].version}, "
+            f"is of {format_time(entries[0].timestamp_ms)}"
         )
     found = max(earlier)
     _, (_, gap_at) = _tail(listing)
@@ -80,15 +75,15 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # versions in between have expired, and one of them was current at that time
-        raise VersionNotFound(f"the version of {_format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
+        raise VersionNotFound(f"the version of {format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
     return found
 
 
-def _format_time(timestamp_ms: int) -> str:
+def format_time(timestamp_ms: int) -> str:
     """ISO 8601; milliseconds for a time outside the years 1 to 9999."""
     try:
         return iso_ms(timestamp_ms)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return f"{timestamp_ms} ms since the epoch"
 
 
@@ -104,7 +99,7 @@ def version_of(log: TransactionLog, txn: Txn, newest: int) -> int | None:
 
 def describe_removal(log: TransactionLog, path: str, version: int) -> str:
     """Says when a file of `version` was last removed; if that version has expired, the time of the oldest retained version after it."""
-    times = {entry.version: _format_time(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
+    times = {entry.version: format_time(entry.timestamp_ms) for entry in read_history(log) if entry.version > version}
     for later in reversed(times):
         with suppress(VersionNotFound):
             removes = [action for action in log.read(later).actions if isinstance(action, Remove)]
@@ -146,7 +141,5 @@ def _guess_operation(file: VersionFile, adds: Sequence[Add], removes: Sequence[R
     if file.version == 0:
         return "create"
     if adds and removes:
-        return "merge_splits" if not any(a.data_change for a in adds) else "overwrite"
-    if adds:
-        return "append"
-    return None
+        return "overwrite" if any(a.data_change for a in adds) else "merge_splits"
+    return "append" if adds else None

@@ -13,7 +13,6 @@ from indextables.log import TransactionLog
 from indextables.memo import Memo
 from indextables.predicates import Predicate
 from indextables.state import FileLoader, ManifestDamaged, matching_manifests
-from indextables.table.explanation import NO_MANIFESTS, ManifestCounts
 from indextables.table.opening import without_state
 from indextables.table.pruning import may_match_bounds
 from indextables.table.snapshot import LoadedSnapshot, Snapshot
@@ -27,24 +26,17 @@ def load(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None = 
 
     LogCorrupted if no base of this version can be read.
     """
-    if predicate is None or snapshot.layers.base is None:
-        return _LOADED.get(snapshot, lambda snapshot: _loaded(log, snapshot))
-    may_match = _by_bounds(snapshot, predicate)
-    if len(matching_manifests(snapshot.layers.base, may_match)) == len(snapshot.layers.base.manifests):
-        return load(log, snapshot)
-    loader = FileLoader(log)
-    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load_within(usable.layers, may_match)))
-
-
-def _loaded(log: TransactionLog, snapshot: Snapshot) -> LoadedSnapshot:
-    loader = FileLoader(log)
-    return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers)))
+    base, loader = snapshot.layers.base, FileLoader(log)
+    if predicate is not None and base is not None:
+        may_match = by_bounds(snapshot, predicate)
+        if len(matching_manifests(base, may_match)) < len(base.manifests):
+            return snapshot.with_files(on_undamaged_base(log, snapshot, lambda usable: loader.load(usable.layers, may_match)))
+    return _LOADED.get(snapshot, lambda known: known.with_files(on_undamaged_base(log, known, lambda usable: loader.load(usable.layers))))
 
 
 def totals(log: TransactionLog, snapshot: Snapshot) -> Totals:
     """Totals of the live files. Loads no file entries unless files of the state were removed since."""
-    loader = FileLoader(log)
-    return on_undamaged_base(log, snapshot, lambda usable: loader.totals(usable.layers))
+    return on_undamaged_base(log, snapshot, lambda usable: FileLoader(log).totals(usable.layers))
 
 
 def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Snapshot], T]) -> T:
@@ -57,20 +49,6 @@ def on_undamaged_base(log: TransactionLog, snapshot: Snapshot, use: Callable[[Sn
             snapshot = without_state(log, snapshot, snapshot.layers.base.version, str(error))
 
 
-def manifest_counts(snapshot: Snapshot, predicate: Predicate | None) -> ManifestCounts:
-    """How many manifests the state has, and how many of them `load` has to read for `predicate`."""
-    base = snapshot.layers.base
-    if base is None:
-        return NO_MANIFESTS
-    read = len(base.manifests) if predicate is None else len(matching_manifests(base, _by_bounds(snapshot, predicate)))
-    return ManifestCounts(len(base.manifests), read)
-
-
-def _by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
-    def may_match(bounds: Mapping[str, Bounds]) -> bool:
-        texts = {name: (one.low, one.high) for name, one in bounds.items()}
-        by_type = all(one.by_type for one in bounds.values())
-        filled = [name for name, one in bounds.items() if not one.has_null]
-        return may_match_bounds(predicate, texts, snapshot.schema, snapshot.partition_columns, by_type=by_type, without_null=filled)
-
-    return may_match
+def by_bounds(snapshot: Snapshot, predicate: Predicate) -> Callable[[Mapping[str, Bounds]], bool]:
+    """A function that is False for the bounds of a manifest only if none of its files can match."""
+    return lambda bounds: may_match_bounds(predicate, bounds, snapshot.schema, snapshot.partition_columns)

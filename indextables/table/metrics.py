@@ -31,11 +31,9 @@ class Metrics:
         with self._lock:
             self._numbers["checkpoints_created"] += 1
             self._numbers["checkpoint_ms"] += ms
-            self._numbers |= {
-                "last_checkpoint_ms": ms,
-                "last_checkpoint_bytes": size,
-                "last_checkpoint_compression_percent": compression_percent,
-            }
+            self._numbers["last_checkpoint_ms"] = ms
+            self._numbers["last_checkpoint_bytes"] = size
+            self._numbers["last_checkpoint_compression_percent"] = compression_percent
 
     def state_loaded(self, ms: int, *, from_checkpoint: bool) -> None:
         source = "checkpoint" if from_checkpoint else "log"

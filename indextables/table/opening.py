@@ -15,7 +15,7 @@ from indextables.errors import IndexTablesError, LogCorrupted, TableNotFound, Ve
 from indextables.log import POINTER, Anchor, CacheKind, LogListing, TransactionLog, VersionFile, names, trim
 from indextables.logs import logger
 from indextables.state import held_bytes, is_intact, read_pointer
-from indextables.table.base import Base, is_pointer_ahead, newest_base
+from indextables.table.base import Base, newest_base
 from indextables.table.declared import refuse_unsupported
 from indextables.table.metrics import metrics_of
 from indextables.table.protocol import LEGACY, check_readable
@@ -101,25 +101,20 @@ def _read_supported(log: TransactionLog, version: int | None, listing: LogListin
     warnings = [f"failed to read checkpoint at version {v}, reading the log instead: {why}" for v, why in base.broken.items()]
     if gap_at is not None and version is None:
         warnings.append(f"version {gap_at} is missing from the log although later ones exist: the table is read as of version {newest}")
-    if version is None and listing.since == 0 and is_pointer_ahead(log, listing, newest):
+    pointer = read_pointer(log.store) if version is None and listing.since == 0 and listing.has_pointer else None
+    if pointer is not None and pointer.version > newest:
         if log.listing() != listing:
             return load_snapshot(log)  # the pointer names a version that was committed after the listing
         warnings.append(f"{POINTER} names a version after {newest}, the newest in the log")
     at = newest if version is None else version
     snapshot = _build_snapshot(base.replay, at, base.version, gap_at, _anchor(log, listing, at, last), warnings, broken)
-    _measure(log, snapshot, log.clock.now_ms() - started)
-    if version is None:
-        _cache_snapshot(log, snapshot)
-    elif (cache := log.cache()) is not None:
-        cache.put_anchor(snapshot.anchor, log.generation)
-    return snapshot
-
-
-def _measure(log: TransactionLog, snapshot: Snapshot, duration_ms: int) -> None:
-    metrics_of(log.store.spec).state_loaded(duration_ms, from_checkpoint=snapshot.checkpoint is not None)
-    if snapshot.checkpoint is not None:
-        fields = {"event": "state_loaded", "version": snapshot.version, "checkpoint": snapshot.checkpoint, "duration_ms": duration_ms}
+    duration_ms = log.clock.now_ms() - started
+    metrics_of(log.store.spec).state_loaded(duration_ms, from_checkpoint=base.version is not None)
+    if base.version is not None:
+        fields = {"event": "state_loaded", "version": at, "checkpoint": base.version, "duration_ms": duration_ms}
         logger.debug("Table state loaded from checkpoint in %sms", duration_ms, extra=fields)
+    _cache_snapshot(log, snapshot, is_newest=version is None)
+    return snapshot
 
 
 def advance(log: TransactionLog, snapshot: Snapshot, max_staleness_ms: int = 0) -> Snapshot:
@@ -135,20 +130,10 @@ def _checked_from(snapshot: Snapshot) -> int:
     return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - MAX_RECHECKED)
 
 
-def committed(log: TransactionLog, base: Snapshot, version: int, actions: Sequence[Action]) -> Snapshot:
-    """The table right after a commit on `base`. Nothing is read, so concurrent commits can neither show up here nor make this fail."""
+def committed(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
+    """The table right after a commit on `base` (None for version 0). Reads nothing, so concurrent commits neither show nor make it fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))
-
-
-def created(log: TransactionLog, actions: Sequence[Action]) -> Snapshot:
-    """The table right after the commit of version 0. Nothing is read."""
-    file = VersionFile(0, actions, 0, encode_actions(actions))
-    replay = Replay(log.store.root.relative)
-    _replay_tail(replay, [file])
-    found = _build_snapshot(replay, 0, None, None, Anchor(names.version_path(0), file.digest, None), [])
-    _cache_snapshot(log, found)
-    return found
 
 
 def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
@@ -195,28 +180,30 @@ def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Sna
         return None
 
 
-def _apply(log: TransactionLog, snapshot: Snapshot, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
+def _apply(log: TransactionLog, snapshot: Snapshot | None, files: Sequence[VersionFile], anchor: Anchor) -> Snapshot:
     """Applies `files` on top of `snapshot`."""
-    replay = Replay(
-        log.store.root.relative,
-        protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
-        metadata=snapshot.metadata,
-        files=snapshot.layers,
-        txns=snapshot.txns,
-        skips=snapshot.skips,
-    )
+    replay = Replay(log.store.root.relative)
+    if snapshot is not None:
+        replay = Replay(
+            log.store.root.relative,
+            protocol=None if snapshot.protocol is LEGACY else snapshot.protocol,
+            metadata=snapshot.metadata,
+            files=snapshot.layers,
+            txns=snapshot.txns,
+            skips=snapshot.skips,
+        )
     _replay_tail(replay, files)
-    found = _build_snapshot(replay, files[-1].version, snapshot.checkpoint, None, anchor, [])
+    found = _build_snapshot(replay, files[-1].version, None if snapshot is None else snapshot.checkpoint, None, anchor, [])
     _cache_snapshot(log, found)
     return found
 
 
-def _cache_snapshot(log: TransactionLog, snapshot: Snapshot) -> None:
-    """Caches the snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
+def _cache_snapshot(log: TransactionLog, snapshot: Snapshot, *, is_newest: bool = True) -> None:
+    """Caches the newest snapshot for this process, unless it has warnings: the damage behind them may be repaired."""
     cache = log.cache()
     if cache is None:
         return
-    if snapshot.warnings or snapshot.gap_at is not None:
+    if not is_newest or snapshot.warnings or snapshot.gap_at is not None:
         cache.put_anchor(snapshot.anchor, log.generation)
         return
     state = {CacheKind.PROTOCOL: snapshot.protocol, CacheKind.METADATA: snapshot.metadata, CacheKind.FILES: snapshot}

@@ -16,14 +16,9 @@ FEATURES = frozenset(
         OWN_SPLITS,
     }
 )
-CURRENT = Protocol(min_reader_version=2, min_writer_version=2)
-WITH_STATES = Protocol(  # for tables whose checkpoints are Avro states (C-23)
-    min_reader_version=AVRO_STATE_PROTOCOL,
-    min_writer_version=AVRO_STATE_PROTOCOL,
-    reader_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
-    writer_features=sorted({"avroState", "schemaDeduplication", OWN_SPLITS}),
-)
-LEGACY = Protocol(min_reader_version=1, min_writer_version=1)  # assumed for tables without a protocol action
+CURRENT = Protocol.of(2)
+WITH_STATES = Protocol.of(AVRO_STATE_PROTOCOL, "avroState", "schemaDeduplication", OWN_SPLITS)  # if checkpoints are Avro states (C-23)
+LEGACY = Protocol.of(1)  # assumed for tables without a protocol action
 _FEATURE_FLAGS = 3  # the version that introduced features
 
 
@@ -60,12 +55,7 @@ def has_registry(protocol: Protocol) -> bool:
 
 def taken_over(protocol: Protocol) -> Protocol:
     """The protocol with the feature that marks our splits, so that programs that cannot open them refuse the table."""
-    return Protocol(
-        min_reader_version=max(protocol.min_reader_version, _FEATURE_FLAGS),
-        min_writer_version=max(protocol.min_writer_version, _FEATURE_FLAGS),
-        reader_features=sorted({*(protocol.reader_features or ()), OWN_SPLITS}),
-        writer_features=sorted({*(protocol.writer_features or ()), OWN_SPLITS}),
-    )
+    return upgraded_to(protocol, Protocol.of(_FEATURE_FLAGS, OWN_SPLITS))
 
 
 def upgraded(protocol: Protocol, reader: int, writer: int) -> Protocol:

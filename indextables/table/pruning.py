@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import LiveFiles, Part, Segment, strings_of
+from indextables.actions import Bounds, LiveFiles, Part, Segment, strings_of
 from indextables.limits import STATS_CHARACTERS
 from indextables.paths import SPLIT_PATTERN
 from indextables.predicates import (
@@ -53,36 +53,19 @@ def prune(files: LiveFiles, predicate: Predicate, schema: pa.Schema, partition_c
     return Pruned(*(np.concatenate([none, *masks]) for masks in zip(*found, strict=True))) if found else Pruned(none, none)
 
 
-def uses_only_partitions(predicate: Predicate, partition_columns: Sequence[str]) -> bool:
-    """Whether the predicate uses partition columns only, so that all rows of a file give the same result."""
-    return predicate.columns <= set(partition_columns)
-
-
-def may_match_bounds(
-    predicate: Predicate,
-    bounds: Mapping[str, tuple[str | None, str | None]] | None,
-    schema: pa.Schema,
-    partition_columns: Sequence[str],
-    *,
-    by_type: bool = True,
-    without_null: Collection[str] = (),
-) -> bool:
-    """False only if no file with partition values within these bounds can match. A bound is (min, max), None if unknown.
-
-    Values may also be null, except in the columns `without_null`. `by_type` says that the bounds follow the order of the column's type;
-    other writers compare strings, where 10 comes before 9.
-    """
-    given = bounds or {}
+def may_match_bounds(predicate: Predicate, bounds: Mapping[str, Bounds], schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
+    """False only if no file with partition values within these bounds can match. Bounds of other writers are in the order of strings, where
+    10 comes before 9."""
 
     def ranges(name: str) -> Ranges:
         kind = schema.field(name).type
-        if name not in partition_columns or name not in given or not _is_comparable(predicate, name, kind):
+        if name not in partition_columns or name not in bounds or not _is_comparable(predicate, name, kind):
             return Ranges(kind)
-        low, high = given[name]
-        if not by_type and low != high and not _ordered_as_text(kind, low, high):
+        given = bounds[name]
+        if not given.by_type and given.low != given.high and not _ordered_as_text(kind, given.low, given.high):
             return Ranges(kind)
-        found = _ranges(kind, keys_of(_texts(low), kind), keys_of(_texts(high), kind))
-        return replace(found, null=NO) if name in without_null else found
+        found = _ranges(kind, keys_of(_texts(given.low), kind), keys_of(_texts(given.high), kind))
+        return found if given.has_null else replace(found, null=NO)
 
     return bool(outcomes(predicate.expression, ranges, TRUE).true.any())
 
@@ -112,7 +95,7 @@ def _prune_part(part: Part, predicate: Predicate, schema: pa.Schema, partition_c
 
     in_partitions = _may_be_true(predicate, by_partition, size)
     remaining = in_partitions & segment.derived("has rows", _has_rows)
-    if not uses_only_partitions(predicate, partition_columns):
+    if not predicate.columns <= set(partition_columns):
         rows = np.flatnonzero(remaining)
         if len(rows) * _SELECTIVE <= size:
             remaining[rows] = _may_be_true(predicate, lambda name: by_stats(name).take(rows), len(rows))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indextables.actions import Add, LayeredFiles, LiveFiles, Metadata, Protocol, Skip, Txn
+from indextables.actions import Add, LayeredFiles, LiveFiles, Metadata, Protocol, Skip, Txn, restored
 from indextables.errors import VersionGap
 from indextables.log import Anchor
 from indextables.schema import from_spark_json
@@ -69,8 +69,8 @@ class LoadedSnapshot(Snapshot):
         return iter(self._few_adds) if rows is None and len(self.files) <= _FEW_FILES else self._made(rows)
 
     def _made(self, rows: npt.NDArray[np.int64] | None) -> Iterator[Add]:
-        adds = self.files.adds(rows)
-        return map(self._registry.restored, adds) if self._registry else adds
+        adds, mappings = self.files.adds(rows), self._mappings
+        return (restored(add, mappings) for add in adds) if mappings else adds
 
     @cached_property
     def _few_adds(self) -> tuple[Add, ...]:
@@ -78,5 +78,5 @@ class LoadedSnapshot(Snapshot):
         return tuple(self._made(None))
 
     @cached_property
-    def _registry(self) -> Registry:
-        return Registry.of(self.metadata)
+    def _mappings(self) -> Mapping[str, str]:
+        return Registry.of(self.metadata).texts

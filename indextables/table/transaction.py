@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Rem
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesError, StorageError, VersionNotFound
-from indextables.log import TransactionLog, is_already_committed
+from indextables.log import TransactionLog, VersionFile, is_already_committed
 from indextables.state import NEEDED, deduplicated
 from indextables.table.loading import load
 from indextables.table.opening import advance, committed, load_snapshot
@@ -61,8 +62,10 @@ def transact(
             return Outcome(base.version, None, base, draft)
         version = base.version + 1
         info = _commit_info(operation, base.version, draft, config, clock)
+        has_protocol = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
+        first = [] if has_protocol else [CURRENT]  # a table without a protocol gets one with its first write (PRT-05)
         txn_actions = [] if txn is None or txn in draft.actions else [txn]
-        actions = [info, *_first_protocol(base, draft), *txn_actions, *_with_refs(base, draft.actions)]
+        actions = [info, *first, *txn_actions, *_with_refs(base, draft.actions)]
         with interrupts.defer_interrupts() as versions:  # an interrupt would leave the outcome of the commit unknown
             made = _write(log, version, actions, info, compress=bool(config.get("transaction.compression.enabled")))
             if made and _took_effect(log, version, actions, info):
@@ -70,7 +73,9 @@ def transact(
         if versions:
             with interrupts.naming_commit(version):
                 return Outcome(base.version, version, committed(log, base, version, actions), draft)
-        clock.sleep(_pause(attempt, config))
+        # Exponential and capped, with full jitter, so that writers do not collide again.
+        ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
+        clock.sleep(random.uniform(0, ceiling) / 1000)
         base = advance(log, base)
     raise ConcurrentConflict(
         f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
@@ -84,18 +89,16 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         return log.write(version, actions, compress=compress)
     except StorageError as failure:
         try:
-            found = log.read(version).actions
+            return _contains(log.read(version), info)
         except VersionNotFound:
             raise failure from None
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written: the store failed ({failure}), and then {error}") from failure
-        return any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
 
 
-def _first_protocol(base: Snapshot, draft: Draft) -> list[Protocol]:
-    """The protocol to add with this commit: a table without one gets it with its first write (PRT-05)."""
-    has_one = base.protocol is not LEGACY or any(isinstance(action, Protocol) for action in draft.actions)
-    return [] if has_one else [CURRENT]
+def _contains(file: VersionFile, info: CommitInfo) -> bool:
+    """Whether the file is that of this commit."""
+    return any(isinstance(action, CommitInfo) and action.id == info.id for action in file.actions)
 
 
 def _with_refs(base: Snapshot, actions: Sequence[Action]) -> Sequence[Action]:
@@ -123,29 +126,23 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     caller would write the same data again.
     """
     try:
-        return _is_in_effect(log, version, actions, info)
+        listing = log.look(after=version)
+        later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
+        if not later:
+            return True
+        ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
+        newest = load(log, load_snapshot(log))
+        if _contains_commit(newest, version, actions, ours, log) or _removed_later(log, version, ours):
+            return True
+        is_there = False
+        with suppress(VersionNotFound):
+            is_there = _contains(log.read(version), info)
+        others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
+        if not is_there or not (ours or others_expired):
+            raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")
+        log.withdraw(version)
     except StorageError as error:
         raise CommitUnknown(f"version {version} was written, but whether it is part of the table is unknown: {error}") from error
-
-
-def _is_in_effect(log: TransactionLog, version: int, actions: Sequence[Action], info: CommitInfo) -> bool:
-    listing = log.look(after=version)
-    later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
-    if not later:
-        return True
-    ours = {log.store.root.relative(action.path) for action in actions if isinstance(action, Add)}
-    newest = load(log, load_snapshot(log))
-    if _contains_commit(newest, version, actions, ours, log) or _removed_later(log, version, ours):
-        return True
-    try:
-        found = log.read(version).actions
-    except VersionNotFound:
-        found = []
-    is_there = any(isinstance(action, CommitInfo) and action.id == info.id for action in found)
-    others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
-    if not is_there or not (ours or others_expired):
-        raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")
-    log.withdraw(version)
     return False
 
 
@@ -174,12 +171,10 @@ def _is_shown(newest: LoadedSnapshot, action: Action, log: TransactionLog) -> bo
 def _removed_later(log: TransactionLog, version: int, paths: Collection[str]) -> bool:
     """Whether a later commit removed one of these splits, and so had seen it."""
     for later in log.listing().versions:
-        try:
+        with suppress(VersionNotFound):  # it expired after the listing
             removes = [a for a in log.read(later).actions if isinstance(a, Remove)] if later > version else []
-        except VersionNotFound:  # it expired after the listing
-            continue
-        if any(log.store.root.relative(action.path) in paths for action in removes):
-            return True
+            if any(log.store.root.relative(action.path) in paths for action in removes):
+                return True
     return False
 
 
@@ -211,9 +206,3 @@ def _user() -> str | None:
 def _as_text(text: str | None) -> str | None:
     """A value of the environment as valid text: it may contain bytes that are not."""
     return None if text is None else text.encode(errors="replace").decode()
-
-
-def _pause(attempt: int, config: Config) -> float:
-    """Seconds until the next attempt: exponential and capped, with full jitter, so that writers do not collide again."""
-    ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
-    return random.uniform(0, ceiling) / 1000

@@ -12,7 +12,7 @@ from indextables.splits.format.bundle import Hotcache
 from indextables.state.checkpoints.avro.entry import FIELDS, FieldType
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest
 from indextables.state.checkpoints.json.multipart import PartList
-from indextables.state.checkpoints.parquet.checkpoint import CheckpointMetadata
+from indextables.state.checkpoints.parquet import CheckpointMetadata
 from indextables.state.pointer import Pointer
 from tests.support.pages import ROOT
 

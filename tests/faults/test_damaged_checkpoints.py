@@ -46,7 +46,7 @@ def checkpointed(kind: Format, versions: int = 9, every: int = 4) -> MemoryStore
 
 
 def base_files(store: MemoryStore, version: int) -> list[str]:
-    return any_format.files_of(log_of(store).listing(), version)
+    return log_of(store).listing().checkpoint_files(version)
 
 
 def damage(store: MemoryStore, path: str, how: str, older: str) -> None:

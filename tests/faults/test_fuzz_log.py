@@ -26,7 +26,7 @@ from indextables.paths import TableRoot
 from indextables.state.checkpoints.any_format import read_json
 from indextables.state.checkpoints.avro import manifests
 from indextables.state.checkpoints.avro.read import read_state
-from indextables.state.checkpoints.parquet.checkpoint import read_parquet
+from indextables.state.checkpoints.parquet import read_parquet
 from indextables.state.pointer import Pointer, read_pointer
 from tests.support.logs import add, lines, metadata, protocol, remove, skip
 from tests.support.states import FILE_ENTRY, STATE, entry, packed, state_document

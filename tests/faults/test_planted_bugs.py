@@ -22,7 +22,7 @@ from indextables.operations.expire import purge_plan
 from indextables.operations.merge import commit as merge_commit
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.write import run as write
-from indextables.state.checkpoints.avro import read as avro_read
+from indextables.state.checkpoints.avro import state_files
 from indextables.storage.faults import FaultKind
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
@@ -126,8 +126,8 @@ def replay_that_ignores_removes(patch: pytest.MonkeyPatch) -> None:
 
 
 def state_without_tombstones(patch: pytest.MonkeyPatch) -> None:
-    real = avro_read.read_state_manifest
-    patch.setattr(avro_read, "read_state_manifest", lambda *given: structs.replace(real(*given), tombstones=[]))
+    real = state_files.read_state_manifest
+    patch.setattr(state_files, "read_state_manifest", lambda *given: structs.replace(real(*given), tombstones=[]))
 
 
 def checkpoint_of_the_existing_version_files_only(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import indextables as it
 from indextables import limits
 from indextables.api import open_table
 from indextables.clock import Clock
-from indextables.state.checkpoints.avro import state_check
+from indextables.state.checkpoints.avro import file_loader
 from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import ids, make, rows
 
@@ -38,7 +38,7 @@ def damaged(table: Path) -> Path:
     manifest.write_bytes(bytes(data))
     os.utime(manifest, ns=(times.st_atime_ns, times.st_mtime_ns))
     shutil.rmtree(table.parent / "cache", ignore_errors=True)
-    state_check._VERIFIED.clear()
+    file_loader._VERIFIED.clear()
     return table
 
 
@@ -87,7 +87,7 @@ def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch:
         for number in range(30):
             table = open_table(here, options=options | {"state.compaction.maxManifests": "100"})
             table.append(rows(1 + number, 1))
-            state_check._VERIFIED.clear()
+            file_loader._VERIFIED.clear()
             read.clear()
             assert table.checkpoint().metrics["manifests_written"] == (2 if number == 0 else 1)
             checked = {path for path in read if "/manifests/" in path}

@@ -21,7 +21,6 @@ from indextables.operations.merge import merge_options
 from indextables.operations.verbs import MergeSplits, Purge
 from indextables.state import NotGathered, Policy
 from indextables.state.checkpoints.avro import manifest_cache
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
 from indextables.state.retention import plan
 from indextables.storage import LocalStore, open_store, opening
 from indextables.storage.memory import MemoryStore
@@ -122,10 +121,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
                 if inspect.isfunction(member) and not name.startswith("_"):
                     monkeypatch.setattr(kind, name, refused)
         monkeypatch.setattr(opening, "open_stores", types.SimpleNamespace(get_or_make=refused))
-        for name in ("get", "put", "write"):
+        for name in ("get", "put", "possible_paths", "put_paths"):
             monkeypatch.setattr(manifest_cache, name, refused)
-        for name in ("candidates", "save"):
-            monkeypatch.setattr(PathChecksums, name, refused)
 
     return start
 

@@ -59,11 +59,14 @@ def is_entry(package: str, child: str) -> bool:
 
 
 def internal_import(importer: str, target: str) -> str | None:
-    """The package whose internals `importer` uses by importing `target`, or None."""
+    """The package whose internals `importer` uses by importing `target`, or None.
+
+    The `__init__.py` of a package exports names of its inner packages directly, so that each name is listed once.
+    """
     parts = target.split(".")
     for length in range(1, len(parts)):
         package = ".".join(parts[:length])
-        inside = importer == package or importer.startswith(package + ".")
+        inside = f"{importer}.".startswith(f"{package}.") or (importer != "indextables" and package.startswith(f"{importer}."))
         if package in PACKAGES and not inside and not is_entry(package, parts[length]):
             return package
     return None
@@ -80,6 +83,8 @@ def test_an_internal_import_is_found() -> None:
     assert internal_import("indextables.operations.merge.run", "indextables.operations.merge.plan.plan_merge") is None
     assert internal_import("indextables.api", "indextables.operations.merge") is None
     assert internal_import("indextables.api", "indextables.operations.deletion.delete") == "indextables.operations"
+    assert internal_import("indextables.state", "indextables.state.checkpoints.avro.read") is None
+    assert internal_import("indextables.table.base", "indextables.state.checkpoints.avro.read") == "indextables.state"
     assert internal_import("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
     assert internal_import("jobs.write", "indextables.spark.session.start") is None
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]

@@ -18,7 +18,7 @@ import indextables as it
 from indextables.actions import Add, columns
 from indextables.actions.columns import encode
 from indextables.log import names
-from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro import containers, manifests
 from indextables.state.checkpoints.avro.file_loader import is_loaded
 from indextables.state.checkpoints.avro.manifests import Packing, decode_manifest
 from tests.support.avro_tables import FEATURES, adds, commit, file, manifest_files, replayed, start, state
@@ -213,10 +213,8 @@ def test_blocks_without_dead_entries_are_copied(tmp_path: Path) -> None:
     commit(table, remove("f00007"))
     it.open(table).checkpoint()
     (new,) = set(manifest_files(table)) - {old}
-    blocks = [manifests.own_blocks(f.read_bytes(), "m") for f in (old, new)]
-    assert blocks[0] is not None
-    assert blocks[1] is not None
-    packed = [[block[1] for block in found[1]] for found in (blocks[0], blocks[1])]
+    blocks = [manifests.own_blocks(containers.parse(f.read_bytes(), "m"), "m") for f in (old, new)]
+    packed = [[block[1] for block in found or ()] for found in blocks]
     assert len(packed[0]) == len(packed[1]) == 3
     assert packed[0][1:] == packed[1][1:]
     assert packed[0][0] != packed[1][0]

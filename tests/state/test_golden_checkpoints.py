@@ -22,8 +22,7 @@ from indextables.config import Config
 from indextables.log import names
 from indextables.log.log import Reading, TransactionLog
 from indextables.state.checkpoints import any_format
-from indextables.state.checkpoints.contents import Contents, Format
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import Contents, Format, StateOptions
 from indextables.state.pointer import read_pointer, write_pointer
 from tests.support.checkpoints import OPTIONS
 from tests.support.memory_store import MemoryStore

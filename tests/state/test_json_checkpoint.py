@@ -25,8 +25,7 @@ from indextables.errors import (
 from indextables.log import names
 from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.state.checkpoints import any_format
-from indextables.state.checkpoints.contents import Format
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import Format, StateOptions
 from indextables.table.loading import totals
 from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import LATER, begin, commit, log_of, snapshot_content, write_checkpoint
@@ -101,7 +100,7 @@ def test_parts_are_as_large_as_allowed(each: int, parts: int) -> None:
     commit(store, 1, *(add(f"f{number}") for number in range(2500)), {"txn": {"appId": "a", "version": 7}})
     write_checkpoint(store, Format.JSON, **{"checkpoint.actionsPerPart": each})
     (version,) = log_of(store).listing().bases
-    assert len(any_format.files_of(log_of(store).listing(), version)) == (1 if parts == 1 else parts + 1)
+    assert len(log_of(store).listing().checkpoint_files(version)) == (1 if parts == 1 else parts + 1)
     assert len(read_all(log_of(store)).files) == 2500
 
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.state.checkpoints.avro import file_loader
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
+from indextables.state.checkpoints.avro import file_loader, manifest_cache
 from tests.support.avro_tables import adds, commit, file, start
 from tests.support.seeds import random_seed
 
@@ -25,36 +24,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "manifests"
 
 
-def saved_checksums() -> PathChecksums:
-    checksums = PathChecksums(DIGEST, len(PATHS))
-    checksums.save(pa.chunked_array([PATHS[:100], PATHS[100:]]))
-    return checksums
+def found(*paths: str) -> list[str] | None:
+    return manifest_cache.possible_paths(DIGEST, len(PATHS), paths)
+
+
+def save_checksums() -> None:
+    manifest_cache.put_paths(DIGEST, pa.chunked_array([PATHS[:100], PATHS[100:]]))
 
 
 def test_paths_of_the_manifest_are_found_and_others_are_not() -> None:
-    assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None  # nothing was saved
-    assert saved_checksums().candidates(["f0", "g0", "f299", "", "ä"]) == ["f0", "f299"]
-    empty = PathChecksums("ef" * 16, 0)
-    empty.save(pa.chunked_array([], pa.string()))
-    assert empty.candidates(["f0"]) == []
+    assert found("f1") is None  # nothing was saved
+    save_checksums()
+    assert found("f0", "g0", "f299", "", "ä") == ["f0", "f299"]
+    manifest_cache.put_paths("ef" * 16, pa.chunked_array([], pa.string()))
+    assert manifest_cache.possible_paths("ef" * 16, 0, ["f0"]) == []
 
 
 def test_a_damaged_file_is_deleted(folder: Path) -> None:
-    saved_checksums()
+    save_checksums()
     (path,) = folder.glob("??/*.paths")
     whole = path.read_bytes()
     cases = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
     cases += [whole[:length] for length in range(0, len(whole), 7)]
     for damaged in cases:
         path.write_bytes(damaged)
-        assert PathChecksums(DIGEST, len(PATHS)).candidates(["f1"]) is None
+        assert found("f1") is None
         assert not path.exists()
     assert len(cases) > 1000
 
 
 def test_a_folder_that_cannot_be_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / ("x" * 300)))  # root may read every folder, but no name is that long
-    assert saved_checksums().candidates(["f0"]) is None
+    save_checksums()
+    assert found("f0") is None
     table = start(tmp_path / "t")
     commit(table, *(file(path, 1) for path in PATHS))
     assert it.open(table).checkpoint().status == "success"

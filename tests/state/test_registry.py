@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import indextables as it
-from indextables.actions import Add, Metadata
+from indextables.actions import Add, Metadata, restored
 from indextables.actions.codec import decode_actions
 from indextables.log import files, names
 from indextables.state.checkpoints.contents import Format
@@ -215,5 +215,5 @@ def test_references_of_the_base_state_count_and_are_renormalised_too(tmp_path: P
 @pytest.mark.parametrize("key", ["h", f"{PREFIX}h"])
 def test_registry_keys_with_and_without_prefix_are_read(key: str) -> None:
     """C-41."""
-    assert Registry({key: "[1]"}).restored(one_add("a", None, "h")).doc_mapping_json == "[1]"
-    assert Registry({key: "[1]"}).restored(one_add("a", None, "x")).doc_mapping_json is None
+    assert restored(one_add("a", None, "h"), Registry({key: "[1]"}).texts).doc_mapping_json == "[1]"
+    assert restored(one_add("a", None, "x"), Registry({key: "[1]"}).texts).doc_mapping_json is None

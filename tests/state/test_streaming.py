@@ -18,8 +18,7 @@ from indextables.paths import TableRoot
 from indextables.schema import to_spark_json
 from indextables.state.checkpoints import any_format
 from indextables.actions.layers import LayeredFiles
-from indextables.state.checkpoints.contents import Contents
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import Contents, StateOptions
 from indextables.storage import LocalStore
 from tests.benchmarks.filters import PARTITIONS, SCHEMA, live_files
 

@@ -34,7 +34,7 @@ from indextables.process_cache import ProcessCache
 from indextables.rows import split_task
 from indextables.splits import SplitInfo, SplitWriter
 from indextables.splits.reader import SplitReader
-from indextables.state.checkpoints.avro import file_loader, manifest_cache, state_check
+from indextables.state.checkpoints.avro import file_loader, manifest_cache
 from indextables.storage import Store, StoreSpec, open_store, remote
 from indextables.storage import opening as opened_stores
 from indextables.table import snapshot
@@ -249,7 +249,7 @@ def simulate(patch: pytest.MonkeyPatch, location: Location | None = None) -> Ite
     patch.setattr(manifest_cache, "put", lambda digest, rows: rows)
     for module in (executor, merge_task, log, file_loader, remote):  # serializes the calls of one machine
         patch.setattr(module, "ThreadPoolExecutor", InlineExecutor)
-    patch.setattr(state_check, "_VERIFIED", ProcessCache())
+    patch.setattr(file_loader, "_VERIFIED", ProcessCache())
     _unlock_cached_properties(patch)
     yield made
     made.discard_machines()

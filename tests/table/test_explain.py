@@ -12,11 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 import indextables as it
-from indextables.actions.live import Totals
 from indextables.predicates import Predicate, parse_predicate
 from indextables.predicates.expressions import IsNull
-from indextables.table.explanation import ManifestCounts, explain_all
 from indextables.table.files import rows_of_partitions
+from tests.support import avro_tables
 from tests.support.loading import loaded
 from tests.support.tables import SCHEMA, ids, make, rows
 
@@ -65,9 +64,13 @@ def test_to_dict_has_every_step(table: it.Table) -> None:
     assert found["query"] == "refused"
 
 
-def test_pruned_manifests_are_those_not_read(table: it.Table) -> None:
-    found = explain_all(1, Totals(2, 3, 4), manifests=ManifestCounts(total=20, read=3))
-    assert (found.manifests_total, found.manifests_read, found.manifests_pruned) == (20, 3, 17)
+@pytest.mark.parametrize(("where", "read"), [(None, 3), ("p = 3", 1)])
+def test_pruned_manifests_are_those_not_read(tmp_path: Path, where: str | None, read: int) -> None:
+    path = avro_tables.start(tmp_path / "t", **{"state.entriesPerManifest": "2"})
+    avro_tables.commit(path, *(avro_tables.file(f"f{p}", p) for p in range(6)))
+    it.open(path).checkpoint()
+    found = it.open(path).explain(where)
+    assert (found.manifests_total, found.manifests_read, found.manifests_pruned) == (3, read, 3 - read)
 
 
 def test_invalid_predicates_and_queries_are_refused(table: it.Table) -> None:

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import indextables as it
-from indextables.actions import Add
+from indextables.actions import Add, Bounds
 from indextables.actions.live import LiveFiles
 from indextables.actions.segments import Part, Segment
 from indextables.predicates import parse_predicate
 from indextables.predicates.expressions import order_key
 from indextables.predicates.log_strings import bounds_of
 from indextables.splits.format.stats import truncated_maximum
-from indextables.table.pruning import may_match_bounds, prune, uses_only_partitions
+from indextables.table.pruning import may_match_bounds, prune
 from indextables.values import encode_value
 from tests.support import avro_tables
 from tests.support.outcomes_model import Stats, may_match
@@ -102,7 +102,7 @@ def test_a_file_with_a_matching_row_is_never_pruned(seed: int, condition: Both, 
     for file, stats, may in zip(files, known, kept, strict=True):
         found = any(found_rows[id(row)] for row in file)
         assert may or not found, (condition.ours, stats)
-        if uses_only_partitions(predicate, PARTITIONS) and condition.ours.count("b") + condition.ours.count("y") <= 1:
+        if predicate.columns <= set(PARTITIONS) and condition.ours.count("b") + condition.ours.count("y") <= 1:
             assert may == found, (condition.ours, stats)
 
 
@@ -278,12 +278,7 @@ def test_a_column_that_changed_its_type_prunes_nothing() -> None:
     later = pa.schema([pa.field("l", pa.string())])
     files = live([add_of(Stats(min_values={"l": "5"}), True)])
     assert prune(files, parse_predicate("l = 1", SCHEMA), later, []).remaining.tolist() == [True]
-    assert may_match_bounds(parse_predicate("l = 1", SCHEMA), {"l": ("5", "5")}, later, ["l"])
-
-
-def test_whether_a_predicate_uses_only_partition_columns() -> None:
-    assert uses_only_partitions(parse_predicate("b AND y = 1", SCHEMA), PARTITIONS)
-    assert not uses_only_partitions(parse_predicate("b AND l = 1", SCHEMA), PARTITIONS)
+    assert may_match_bounds(parse_predicate("l = 1", SCHEMA), {"l": Bounds("5", "5", True, True)}, later, ["l"])
 
 
 def test_pruning_no_files() -> None:
@@ -303,7 +298,8 @@ def test_columns_whose_type_has_no_order_prune_nothing(kind: pa.DataType) -> Non
 
 def may_bounds(condition: str, bounds: dict[str, tuple[str | None, str | None]] | None, by_type: bool = True) -> bool:
     partitions = ["s", "y", "l", "d", "b", "day", "nt"]
-    return may_match_bounds(parse_predicate(condition, SCHEMA), bounds, SCHEMA, partitions, by_type=by_type)
+    given = {name: Bounds(low, high, True, by_type) for name, (low, high) in (bounds or {}).items()}
+    return may_match_bounds(parse_predicate(condition, SCHEMA), given, SCHEMA, partitions)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -320,8 +316,8 @@ def test_a_manifest_with_a_matching_file_is_never_pruned(seed: int, condition: B
             kind = SCHEMA.field(name).type
             low, high = bounds_of(pa.array([None if r[name] is None else encode_value(r[name], kind) for r in manifest], pa.string()), kind)
             bounds[name] = (None if name + "<" in dropped else low, None if name + ">" in dropped else high)
-        filled = [name for name in bounds if all(row[name] is not None for row in manifest)]
-        may = may_match_bounds(predicate, bounds, SCHEMA, SCHEMA.names, without_null=filled)
+        given = {name: Bounds(*bounds[name], any(row[name] is None for row in manifest), True) for name in bounds}
+        may = may_match_bounds(predicate, given, SCHEMA, SCHEMA.names)
         assert may or not any(matching[start : start + 3]), (condition.ours, bounds)
 
 

@@ -10,7 +10,6 @@ import pytest
 import indextables as it
 from indextables.errors import LogCorrupted
 from indextables.log import names
-from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import Format
 from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import OPTIONS, begin, commit, log_of, write_checkpoint
@@ -83,7 +82,7 @@ def test_a_corrupt_checkpoint_does_not_stop_reads(kind: Format, tmp_path: Path) 
     table.checkpoint()
     version = it.open(tmp_path / "t").version
     listing = it.open(tmp_path / "t")._context.log.listing()
-    for path in any_format.files_of(listing, version):
+    for path in listing.checkpoint_files(version):
         (tmp_path / "t" / path).write_bytes(b"\x1f\x8bnot what was written")
     damaged = it.open(tmp_path / "t")
     assert (ids(damaged), damaged.version) == (list(range(30)), version)
@@ -99,7 +98,7 @@ def test_an_incomplete_checkpoint_is_ignored(kind: Format) -> None:
     """If any file of a checkpoint is missing, the log is read instead."""
     store = six_versions(kind)
     version = log_of(store).listing().bases[0]
-    files = any_format.files_of(log_of(store).listing(), version)
+    files = log_of(store).listing().checkpoint_files(version)
     assert len(files) == {Format.JSON: 1, Format.PARQUET: 2}.get(kind, len(files))
     for missing in files:
         other = MemoryStore()
@@ -128,7 +127,7 @@ def test_an_expired_log_without_a_valid_checkpoint_names_what_is_missing(kind: F
     version = log_of(store).listing().bases[0]
     for number in range(1, version + 1):
         store.delete(names.version_path(number))
-    for path in any_format.files_of(log_of(store).listing(), version):
+    for path in log_of(store).listing().checkpoint_files(version):
         store.files[path] = store.files[path][:-3]
     with pytest.raises(LogCorrupted) as caught:
         load_snapshot(log_of(store))

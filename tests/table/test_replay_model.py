@@ -29,7 +29,7 @@ from indextables.log.log import Reading, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.state.checkpoints.avro import containers as avro
-from indextables.state.checkpoints.avro import state_check
+from indextables.state.checkpoints.avro import file_loader
 from indextables.table.context import TableContext
 from indextables.table.loading import load, totals
 from indextables.table.opening import advance, load_snapshot
@@ -98,7 +98,8 @@ def _text(data: bytes) -> bytes:
     if not data.startswith(b"Obj"):
         return data
     try:
-        return b"".join(block for _, block in avro.expanded(avro.parse(data, "state"), 10_000_000, "state"))
+        found = avro.parse(data, "state")
+        return b"".join(avro.expand(found.codec, packed, 10_000_000, "state") for _, packed in found.blocks)
     except LogCorrupted:
         return b""
 
@@ -218,7 +219,7 @@ class Driver:
         self.is_flipped |= new is flipped and path.endswith("/_manifest.avro")
         self.broken += 1
         if self.random.random() < 0.7:
-            state_check._VERIFIED.clear()  # as in a new process
+            file_loader._VERIFIED.clear()  # as in a new process
             self.is_blind = False
         else:
             self.is_blind |= "/manifest-" in path

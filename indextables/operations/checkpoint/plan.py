@@ -17,14 +17,6 @@ def plan_checkpoint(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retenti
 
 def contents_at(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retention_ms: int) -> Contents:
     protocol = None if snapshot.protocol is LEGACY else snapshot.protocol
-    return Contents.of(
-        snapshot.version,
-        protocol,
-        snapshot.metadata,
-        snapshot.layers,
-        totals,
-        snapshot.txns,
-        snapshot.skips,
-        now_ms=now_ms,
-        txn_retention_ms=txn_retention_ms,
-    )
+    remembered = [txn for txn in snapshot.txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
+    cooling = [skip for skip in snapshot.skips.values() if skip.is_cooling(now_ms)]
+    return Contents(snapshot.version, protocol, snapshot.metadata, snapshot.layers, totals, remembered, cooling)

@@ -15,7 +15,7 @@ from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import LiveSplit
 from indextables.schema import canonical_type
 from indextables.splits import DocMapping, ParsedQuery, parse_query, without_misfits
-from indextables.table import Explain, Snapshot, TableContext, explain, explain_all, fully_matching_files, live_files, manifest_counts
+from indextables.table import Explain, Snapshot, TableContext, explain, fully_matching_files, live_files
 
 SCORE = "_score"
 
@@ -38,11 +38,7 @@ def explain_filter(request: ExplainRequest, context: TableContext, snapshot: Sna
     """How many splits a scan or search would open after pruning. Checks both arguments like scan and search."""
     if request.query is not None:
         bound_query(context, snapshot, request.query)
-    predicate = bind(snapshot, request.where)
-    manifests = manifest_counts(snapshot, predicate)
-    if predicate is None:
-        return explain_all(snapshot.version, context.totals(snapshot), request.query, manifests)
-    return explain(context.load(snapshot, predicate), predicate, request.query, manifests)
+    return explain(context.log, snapshot, bind(snapshot, request.where), request.query)
 
 
 def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:

@@ -14,7 +14,7 @@ from indextables.errors import SchemaMismatch, TableExists
 from indextables.predicates import has_keys
 from indextables.schema import canonical_schema, to_spark_json
 from indextables.splits import DocMapping
-from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, created
+from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, committed
 
 
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
@@ -51,7 +51,7 @@ def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
         is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
         if is_made:
             versions.append(0)
-    return created(context.log, actions) if is_made else None
+    return committed(context.log, None, 0, actions) if is_made else None
 
 
 def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:

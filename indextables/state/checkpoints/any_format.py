@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,49 +20,26 @@ from indextables.errors import (
 )
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.paths import LOG_FOLDER
-from indextables.state.checkpoints.avro import (
-    FileLoader,
-    ManifestDamaged,
-    is_intact,
-    read_state,
-    state_path,
-    verified_manifests,
-    write_state,
-    written_state,
-)
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
+from indextables.state.checkpoints import avro
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
-from indextables.state.checkpoints.options import StateOptions
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
 
-Reader = Callable[[Store, int, Normalise], tuple[Replay, Format]]
-
 # Protocol version and feature that reading a checkpoint requires (PRT-01, PRT-04). JSON and Parquet require nothing (A-07).
-_PROTOCOLS: dict[Format, tuple[int, str]] = {
-    Format.JSON_PARTS: (3, "multiPartCheckpoint"),
-    Format.AVRO: (AVRO_STATE_PROTOCOL, "avroState"),
-}
+_PROTOCOLS = {Format.JSON_PARTS: Protocol.of(3, "multiPartCheckpoint"), Format.AVRO: Protocol.of(AVRO_STATE_PROTOCOL, "avroState")}
 
 
 def format_of(contents: Contents, options: StateOptions) -> Format:
     """The format that the options choose for these contents."""
-    if options.format == "avro":
-        return Format.AVRO
-    if options.format == "parquet":
-        return Format.PARQUET
-    if options.multi_part and contents.num_actions > options.actions_per_part:
-        return Format.JSON_PARTS
-    return Format.JSON
+    if options.format != "json":
+        return Format.AVRO if options.format == "avro" else Format.PARQUET
+    return Format.JSON_PARTS if options.multi_part and contents.num_actions > options.actions_per_part else Format.JSON
 
 
 def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
     """The protocol that the table needs before this checkpoint is written (PRT-08); None: no requirement. Pure."""
-    needed = _PROTOCOLS.get(format_of(contents, options))
-    if needed is None:
-        return None
-    version, feature = needed
-    return Protocol(min_reader_version=version, min_writer_version=version, reader_features=[feature], writer_features=[feature])
+    return _PROTOCOLS.get(format_of(contents, options))
 
 
 def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
@@ -75,7 +52,7 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
     try:
         kept = None if compact else _existing(log, contents, options)
         return kept or _write(log, contents, options, compact=compact)
-    except (CheckpointError, ManifestDamaged):
+    except (CheckpointError, avro.ManifestDamaged):
         raise
     except (StorageError, CommitUnknown, LogCorrupted, OSError, pa.ArrowException) as error:
         raise CheckpointWriteError(contents.version, error) from error
@@ -83,46 +60,45 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
 
 def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
     now_ms = log.clock.now_ms()
-    kind = format_of(contents, options)
-    if kind is Format.AVRO:
-        return write_state(log, contents, options, force=compact)
-    contents = replace(contents, files=LayeredFiles(FileLoader(log).load(contents.files)))
-    if kind is Format.PARQUET:
+    form = format_of(contents, options)
+    if form is Format.AVRO:
+        return avro.write_state(log, contents, options, force=compact)
+    contents = replace(contents, files=LayeredFiles(avro.FileLoader(log).load(contents.files)))
+    if form is Format.PARQUET:
         return write_parquet(log.store, contents, options, now_ms)
-    if kind is Format.JSON_PARTS:
+    if form is Format.JSON_PARTS:
         return write_parts(log.store, contents, options, log.clock.new_id().replace("-", "")[-12:], now_ms)
     return write_json(log.store, contents, compress=options.gzip)
 
 
 def _existing(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
-    listing = log.look()
-    version = contents.version
+    listing, version = log.look(), contents.version
     if version not in listing.bases:
         return None
     try:
-        found, kind = read_checkpoint(log, listing, version, options.format)
-        if kind is not format_of(contents, options) or found.num_files != contents.num_files:
+        found, form = read_checkpoint(log, listing, version, options.format)
+        if form is not format_of(contents, options) or found.num_files != contents.num_files:
             return None
-        if kind is not Format.AVRO:
-            return _describe_existing(log, listing, contents, kind)
-        has_form = listing.stamp(state_path(version, options.manifest_format)) is not None
-        return written_state(log, listing, contents, options) if has_form and is_intact(log, version) else None
+        if form is not Format.AVRO:
+            return _describe_existing(log, listing, contents, form)
+        has_form = listing.stamp(avro.state_path(version, options.manifest_format)) is not None
+        return avro.written_state(log, listing, contents, options) if has_form and avro.is_intact(log, version) else None
     except LogCorrupted:
         return None
 
 
-def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, kind: Format) -> Written:
+def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, form: Format) -> Written:
     """Describes an existing JSON or Parquet checkpoint."""
-    version, parts, checkpoint_id = contents.version, None, None
-    if kind is Format.PARQUET:
-        parts = parts_of(log.store, version)
-    elif kind is Format.JSON_PARTS:
-        part_files = part_list(files.unpack(log.store.read(names.checkpoint_path(version)), f"checkpoint {version}"))
-        parts, checkpoint_id = (None, None) if part_files is None else (len(part_files.parts), part_files.checkpoint_id)
-    stamps = [listing.stamp(path) for path in files_of(listing, version) if (names.PARQUET_FOLDER in path) == (kind is Format.PARQUET)]
-    size = sum(stamp[0] for stamp in stamps if stamp is not None)
-    return Written(version, kind, contents.num_files, contents.num_actions, size, 0, parts=parts, checkpoint_id=checkpoint_id)
+    version = contents.version
+    more: dict[str, Any] = {}
+    if form is Format.PARQUET:
+        more = {"parts": parts_of(log.store, version)}
+    elif form is Format.JSON_PARTS and (found := part_list(_unpacked(log.store, version))) is not None:
+        more = {"parts": len(found.parts), "checkpoint_id": found.checkpoint_id}
+    paths = [path for path in listing.checkpoint_files(version) if (names.PARQUET_FOLDER in path) == (form is Format.PARQUET)]
+    size = sum(stamp[0] for path in paths if (stamp := listing.stamp(path)) is not None)
+    return contents.written(form, size, 0, **more)
 
 
 def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only: str | None = None) -> tuple[Replay, Format]:
@@ -130,27 +106,23 @@ def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only
 
     LogCorrupted lists the problems of all formats that were tried. UnsafePath is raised at once.
     """
-    readers: list[tuple[str, str, Reader]] = []
-    if version in listing.states:
-        folder = f"{LOG_FOLDER}/{names.state_folder(version)}"
-        readers.append(("avro", folder, lambda store, version, normalise: (read_state(log, listing, version), Format.AVRO)))
-    if version in listing.checkpoints:
-        readers.append(("json", names.checkpoint_path(version), read_json))
-    if version in listing.parquets:
-        readers.append(("parquet", names.parquet_metadata_path(version), _read_parquet))
-    problems = []
-    for family, path, reader in readers:
+    store, normalise = log.store, log.store.root.relative
+    problems: dict[str, str] = {}
+    for family in families_of(listing, version):
         if only not in (None, family):
             continue
         try:
-            return reader(log.store, version, log.store.root.relative)
+            if family == "avro":
+                return avro.read_state(log, listing, version), Format.AVRO
+            return read_json(store, version, normalise) if family == "json" else (read_parquet(store, version, normalise), Format.PARQUET)
         except UnsafePath:
             raise
         except LogCorrupted as error:
-            problems.append((path, str(error)))
+            problems[family] = str(error)
     if not problems:
         raise LogCorrupted(f"checkpoint {version} does not exist any more")
-    raise CheckpointCorruptionError(problems[0][0], "; ".join(reason for _, reason in problems))
+    paths = {"avro": f"{LOG_FOLDER}/{names.state_folder(version)}", "json": names.checkpoint_path(version)}
+    raise CheckpointCorruptionError(paths.get(next(iter(problems)), names.parquet_metadata_path(version)), "; ".join(problems.values()))
 
 
 def families_of(listing: LogListing, version: int) -> list[str]:
@@ -167,34 +139,27 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
     """
     listing = log.look()
     try:
-        _, kind = read_checkpoint(log, listing, version, only)
+        _, form = read_checkpoint(log, listing, version, only)
     except LogCorrupted:
         return False
-    if kind is not Format.AVRO:
+    if form is not Format.AVRO:
         return True
-    return is_intact(log, version, verified_manifests(log), limits.SCRUBBED_BYTES) if skip_verified else is_intact(log, version)
-
-
-def _read_parquet(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
-    return read_parquet(store, version, normalise), Format.PARQUET
+    if skip_verified:
+        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SCRUBBED_BYTES)
+    return avro.is_intact(log, version)
 
 
 def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay, Format]:
     """A JSON checkpoint: one object, or a list of parts."""
     try:
-        data = store.read(names.checkpoint_path(version))
+        text = _unpacked(store, version)
     except FileNotFoundError:
         raise LogCorrupted(f"checkpoint {version} does not exist any more") from None
-    text = files.unpack(data, f"checkpoint {version}")
     found = part_list(text)
     if found is not None:
         return read_parts(store, text, found, version, normalise), Format.JSON_PARTS
     return read_object(text, version, normalise), Format.JSON
 
 
-def files_of(listing: LogListing, version: int) -> list[str]:
-    """Paths of all files that belong to the JSON and Parquet checkpoints of a version, complete or not.
-
-    Files of Avro states are not included, because states share manifests.
-    """
-    return listing.checkpoint_files(version)
+def _unpacked(store: Store, version: int) -> bytes:
+    return files.unpack(store.read(names.checkpoint_path(version)), f"checkpoint {version}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, columns
+from indextables.actions import STRINGS, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, are_plain
-from indextables.state.checkpoints.batching import batches
 
 _REQUIRED = ("path", "partition_values", "size", "modification_time", "data_change")
 _BOUNDS = {"size": (0, 2**63 - 1), "num_records": (0, 2**63 - 1), "num_merge_ops": (-(2**31), 2**31 - 1)}
@@ -22,12 +19,15 @@ def live_files(rows: pa.Table) -> LiveFiles:
     """Live files from valid rows of `columns.SCHEMA`: every path is unique and relative to the table."""
     if not rows.num_rows:
         return LiveFiles()
-    size, records = (pc.sum(rows.column(name)).as_py() or 0 for name in ("size", "num_records"))
-    return LiveFiles((Part(Segment(rows)),), num_records=records, size=size)
+    totals = Totals.of(rows)
+    return LiveFiles((Part(Segment(rows)),), num_records=totals.num_records, size=totals.size)
 
 
 def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | None, metadata: Metadata, source: str) -> Replay:
-    """A replay of untrusted rows of `columns.SCHEMA`; LogCorrupted if a row is not a valid add, UnsafePath if a path leaves the table."""
+    """A replay of untrusted rows of `columns.SCHEMA`; map keys with a null value are dropped.
+
+    LogCorrupted if a row is not a valid add, UnsafePath if a path leaves the table.
+    """
     _check(rows, source)
     paths = rows.column("path").to_pylist()
     if are_plain(paths) and not _has_unusual_maps(rows):
@@ -35,8 +35,11 @@ def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | No
             raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
-    for batch in batches(_adds(rows), 4096):
-        replay.put_all(batch)
+    for add in columns.decode(rows):
+        maps = {name: getattr(add, name) for name in _MAPS}
+        unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}
+        cleaned = {name: {key: value for key, value in found.items() if value is not None} for name, found in unusual.items()}
+        replay.put(structs.replace(add, **cleaned) if cleaned else add)
     if replay.num_files < len(paths):
         raise LogCorrupted(f"{source} contains a path twice")
     return replay
@@ -50,6 +53,11 @@ def _check(rows: pa.Table, source: str) -> None:
     for name in _REQUIRED:
         if rows.column(name).null_count:
             raise LogCorrupted(f"{source} has a file without {name}")
+    check_bounds(rows, source)
+
+
+def check_bounds(rows: pa.Table, source: str) -> None:
+    """LogCorrupted if a number is out of the bounds of its type."""
     for name, (low, high) in _BOUNDS.items():
         found = pc.min_max(rows.column(name)).as_py()
         if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
@@ -60,13 +68,9 @@ def _has_unusual_maps(rows: pa.Table) -> bool:
     """Whether a map has null values, or a partition value is the word that other writers use for null."""
     if any(chunk.items.null_count for name in _MAPS for chunk in rows.column(name).chunks):
         return True
+    return has_null_word(rows)
+
+
+def has_null_word(rows: pa.Table) -> bool:
+    """Whether a partition value is the word that other writers use for null."""
     return any(pc.any(pc.equal(chunk.items, NULL_PARTITION)).as_py() for chunk in rows.column("partition_values").chunks)
-
-
-def _adds(rows: pa.Table) -> Iterator[Add]:
-    """The rows as adds; keys with a null value are dropped from their maps."""
-    for add in columns.decode(rows):
-        maps = {name: getattr(add, name) for name in _MAPS}
-        unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}
-        cleaned = {name: {key: value for key, value in found.items() if value is not None} for name, found in unusual.items()}
-        yield structs.replace(add, **cleaned) if cleaned else add

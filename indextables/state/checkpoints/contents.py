@@ -1,12 +1,14 @@
-"""What a checkpoint of any format contains, and the result of writing one."""
+"""What a checkpoint of any format contains, the options for writing it, and the result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from indextables.actions import LayeredFiles, Metadata, Protocol, Skip, Totals, Txn
+from indextables.config import Config
 
 AVRO_STATE_PROTOCOL = 4  # the minimum protocol of a table with Avro states (PRT-01)
 
@@ -28,6 +30,35 @@ FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
 }
 
 
+def _from(key: str) -> Any:
+    """A field of StateOptions with the value of this option of the table."""
+    return field(metadata={"option": key})
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """The options for writing checkpoints."""
+
+    format: str = _from("state.format")
+    manifest_format: str = _from("state.manifestFormat")
+    compression: str = _from("state.compression")  # of manifests
+    compression_level: int = _from("state.compressionLevel")
+    entries_per_manifest: int = _from("state.entriesPerManifest")
+    tombstone_threshold: float = _from("state.compaction.tombstoneThreshold")
+    max_manifests: int = _from("state.compaction.maxManifests")
+    large_remove_threshold: int = _from("state.compaction.largeRemoveThreshold")
+    multi_part: bool = _from("checkpoint.multiPart.enabled")
+    actions_per_part: int = _from("checkpoint.actionsPerPart")
+    parquet_compression: str = _from("checkpoint.compression")
+    parquet_file_size: int = _from("checkpoint.maxFileSize")
+    gzip: bool = _from("transaction.compression.enabled")  # of JSON checkpoints
+    both_manifest_forms: bool = False  # also write the state manifest in the other form
+
+    @classmethod
+    def of(cls, config: Config) -> StateOptions:
+        return cls(**{each.name: config.get(each.metadata["option"]) for each in fields(cls) if each.metadata})
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The table at one version, without expired application transactions and without skips whose cooldown is over."""
@@ -40,24 +71,6 @@ class Contents:
     txns: Sequence[Txn]
     skips: Sequence[Skip]
 
-    @classmethod
-    def of(
-        cls,
-        version: int,
-        protocol: Protocol | None,
-        metadata: Metadata,
-        files: LayeredFiles,
-        totals: Totals,
-        txns: Mapping[str, Txn],
-        skips: Mapping[str, Skip],
-        *,
-        now_ms: int,
-        txn_retention_ms: int,
-    ) -> Contents:
-        remembered = [txn for txn in txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
-        cooling = [skip for skip in skips.values() if skip.is_cooling(now_ms)]
-        return cls(version, protocol, metadata, files, totals, remembered, cooling)
-
     @property
     def num_files(self) -> int:
         return self.totals.num_files
@@ -65,6 +78,9 @@ class Contents:
     @property
     def num_actions(self) -> int:
         return self.num_files + 1 + (self.protocol is not None) + len(self.txns) + len(self.skips)
+
+    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> Written:
+        return Written(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
 
 
 @dataclass(frozen=True, slots=True)

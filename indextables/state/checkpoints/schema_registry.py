@@ -18,12 +18,10 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from indextables.actions import MAPPING_PREFIX as PREFIX
-from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns, restored
+from indextables.actions import Action, Add, LayeredFiles, Metadata, Part, Protocol, columns
 from indextables.state.checkpoints.checked_columns import live_files
 
-NEEDED = Protocol(
-    min_reader_version=3, min_writer_version=3, reader_features=["schemaDeduplication"], writer_features=["schemaDeduplication"]
-)
+NEEDED = Protocol.of(3, "schemaDeduplication")
 _HASH_CHARACTERS = 16
 
 
@@ -53,34 +51,20 @@ class Registry:
     """Doc mappings by hash, from the `schemaRegistry` of a state or the configuration of a table; the prefix of keys is optional."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = {key.removeprefix(PREFIX): text for key, text in texts.items()}
+        self.texts = {key.removeprefix(PREFIX): text for key, text in texts.items()}  # by hash, without prefix
 
     @classmethod
     def of(cls, metadata: Metadata) -> Registry:
         return cls({key: text for key, text in metadata.configuration.items() if key.startswith(PREFIX)})
-
-    def __bool__(self) -> bool:
-        return bool(self._texts)
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """Doc mappings by hash, without prefix."""
-        return self._texts
-
-    def restored(self, add: Add) -> Add:
-        """The add with its mapping inserted, if it references a known one."""
-        return restored(add, self._texts)
-
-    # ---- for checkpoints
 
     def outdated(self, threshold: int) -> dict[str, str]:
         """Old ref -> hash, for refs that are not the hash of their mapping; empty if the registry has at most `threshold` entries (SDD-05).
 
         Refs that we write are always hashes; then the result is empty and the files need not be examined.
         """
-        if len(self._texts) <= threshold:
+        if len(self.texts) <= threshold:
             return {}
-        hashes = {ref: schema_hash(text) for ref, text in self._texts.items()}
+        hashes = {ref: schema_hash(text) for ref, text in self.texts.items()}
         return {ref: new for ref, new in hashes.items() if new is not None and new != ref}
 
     def renamed(self, used: Sequence[str], threshold: int) -> dict[str, str]:
@@ -92,18 +76,18 @@ class Registry:
 
     def missing(self, files: LayeredFiles, renamed: Mapping[str, str]) -> dict[str, str]:
         """Hash -> text of mappings that are not registered yet: those contained in newer files, and those of `renamed` refs."""
-        found = {new: self._texts[old] for old, new in renamed.items()}
+        found = {new: self.texts[old] for old, new in renamed.items()}
         for text in column_values(files.newer.all_parts, "doc_mapping_json"):
             known = schema_hash(text)
             if known is not None:
                 found[known] = text
-        return {new: text for new, text in found.items() if new not in self._texts}
+        return {new: text for new, text in found.items() if new not in self.texts}
 
     def normalised(self, files: LayeredFiles, renamed: Mapping[str, str]) -> LayeredFiles:
         """The files with references instead of registered mappings, and with `renamed` refs; the same object if nothing changes."""
-        renamed = {old: new for old, new in renamed.items() if new in self._texts}
+        renamed = {old: new for old, new in renamed.items() if new in self.texts}
         hashes = {text: schema_hash(text) for text in column_values(files.newer.all_parts, "doc_mapping_json")}
-        known = {text: new for text, new in hashes.items() if new is not None and new in self._texts}
+        known = {text: new for text, new in hashes.items() if new is not None and new in self.texts}
         if not renamed and not known:
             return files
         table = files.newer.table()
@@ -146,14 +130,10 @@ def deduplicated(actions: Sequence[Action], metadata: Metadata) -> tuple[list[Ac
     found: dict[str, str] = {}
     rewritten = [_with_ref(action, found) for action in actions]
     refers = any(isinstance(action, Add) and action.doc_mapping_ref is not None for action in rewritten)
-    old = {key.removeprefix(PREFIX): text for key, text in metadata.configuration.items() if key.startswith(PREFIX)}
-    places = [place for place, action in enumerate(rewritten) if isinstance(action, Metadata)]
-    for place in places:
-        new = rewritten[place]
-        if isinstance(new, Metadata):
-            rewritten[place] = registered(new, {**old, **found})
-    updated = registered(metadata, found)
-    if not places and updated is not metadata:
+    if any(isinstance(action, Metadata) for action in rewritten):
+        texts = {**Registry.of(metadata).texts, **found}
+        rewritten = [registered(action, texts) if isinstance(action, Metadata) else action for action in rewritten]
+    elif (updated := registered(metadata, found)) is not metadata:
         rewritten.insert(0, updated)
     return rewritten, refers
 

@@ -1,9 +1,16 @@
-"""Sealed JSON: an object whose last key is the SHA-256 of the rest, so that truncated, edited or exchanged files are detected."""
+"""Checks files of checkpoints. A sealed JSON object ends with the SHA-256 of the rest, so that truncated or edited files are detected."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from indextables.errors import LogCorrupted
+from indextables.storage import Store
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}$')
 SEAL_BYTES = len(b',"digest":""}') + 64
@@ -32,3 +39,29 @@ def is_sealed(text: bytes) -> bool:
     digest = hashlib.sha256(memoryview(text)[: seal.start()])
     digest.update(b"}")
     return digest.hexdigest().encode() == seal[1]
+
+
+def check_seal(text: bytes, digests: Sequence[str] | None, source: str) -> None:
+    """LogCorrupted unless a list of parts has a valid seal or, as in the files of other programs, neither a seal nor digests."""
+    if has_seal(text) if digests is None else not is_sealed(text):
+        raise LogCorrupted(f"{source} does not match its digest")
+
+
+def read_part(store: Store, path: str, digest: str | None, source: str) -> bytes:
+    """A part of a checkpoint; LogCorrupted if it is missing or has another SHA-256."""
+    try:
+        data = store.read(path)
+    except FileNotFoundError:
+        raise LogCorrupted(f"{source} is missing") from None
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise LogCorrupted(f"{source} does not match its digest")
+    return data
+
+
+@contextmanager
+def decoding(problem: str) -> Iterator[None]:
+    """Raises LogCorrupted with this problem and its cause if JSON cannot be decoded."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{problem}: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import StateOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,23 +61,18 @@ def records(data: bytes, source: str, *, max_bytes: int, max_records: int) -> It
     schema = _safe_schema(container.schema_text, source)
     if container.num_records > max_records:
         raise LogCorrupted(f"{source} has more than {max_records} records")
-    for count, block in expanded(container, max_bytes, source):
-        yield from _decode(block, count, schema, source)
-
-
-def expanded(
-    container: Container, max_bytes: int, source: str, lengths: npt.NDArray[np.uint32] | None = None
-) -> Iterator[tuple[int, bytes]]:
-    """The number of records and the decompressed bytes of each block; LogCorrupted as soon as the total exceeds `max_bytes`.
-
-    With the `lengths` of all records, the size of a block is known before it is decompressed, and must equal the sum of its lengths.
-    """
-    remaining, start = max_bytes, 0
     for count, packed in container.blocks:
-        size = None if lengths is None else int(lengths[start : start + count].sum())
-        block = _expand(container.codec, packed, remaining, source, size)
-        remaining, start = remaining - len(block), start + count
-        yield count, block
+        block = expand(container.codec, packed, max_bytes, source)
+        max_bytes -= len(block)
+        stream = io.BytesIO(block)
+        for _ in range(count):
+            try:
+                record: Any = fastavro.schemaless_reader(stream, schema, None)
+            except Exception as error:  # malformed bytes raise many types: EOFError, IndexError, UnicodeDecodeError, OverflowError …
+                raise LogCorrupted(f"{source} is damaged: {type(error).__name__} in a record") from error
+            yield record
+        if stream.tell() != len(block):
+            raise LogCorrupted(f"{source} is damaged: {len(block) - stream.tell()} bytes follow the records of a block")
 
 
 def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | None:
@@ -89,7 +84,7 @@ def lengths_of(container: Container, source: str) -> npt.NDArray[np.uint32] | No
         packed = packed if packed.startswith(_ZSTD) else base64.b64decode(packed, validate=True)
     except ValueError:
         return None
-    text = _expand("zstandard", packed, 4 * container.num_records, source)
+    text = expand("zstandard", packed, 4 * container.num_records, source)
     return np.frombuffer(text, np.uint32) if len(text) == 4 * container.num_records else None
 
 
@@ -133,18 +128,6 @@ def _long(value: int) -> bytes:
     return bytes(out)
 
 
-def _decode(block: bytes, count: int, schema: Any, source: str) -> Iterator[dict[str, Any]]:
-    stream = io.BytesIO(block)
-    for _ in range(count):
-        try:
-            record: Any = fastavro.schemaless_reader(stream, schema, None)
-        except Exception as error:  # malformed bytes raise many types: EOFError, IndexError, UnicodeDecodeError, OverflowError …
-            raise LogCorrupted(f"{source} is damaged: {type(error).__name__} in a record") from error
-        yield record
-    if stream.tell() != len(block):
-        raise LogCorrupted(f"{source} is damaged: {len(block) - stream.tell()} bytes follow the records of a block")
-
-
 def parse(data: bytes, source: str) -> Container:
     """The parts of a container file; LogCorrupted unless it is complete: a header, and blocks that end with the sync marker."""
     cursor = _Cursor(data, source)
@@ -159,7 +142,7 @@ def parse(data: bytes, source: str) -> Container:
             header[key] = cursor.bytes()
     sync = cursor.take(_SYNC_BYTES)
     blocks = []
-    while not cursor.at_end:
+    while cursor.position < len(data):
         count, packed = cursor.long(), cursor.bytes()
         if count < 0 or cursor.take(_SYNC_BYTES) != sync:
             raise LogCorrupted(f"{source} is damaged: a block does not end with the sync marker")
@@ -172,10 +155,6 @@ class _Cursor:
     data: bytes
     source: str
     position: int = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self.position == len(self.data)
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.position:
@@ -197,7 +176,7 @@ class _Cursor:
         raise LogCorrupted(f"{self.source} is damaged: a number has more than 10 bytes")
 
 
-def _expand(codec: str, packed: bytes, most: int, source: str, size: int | None = None) -> bytes:
+def expand(codec: str, packed: bytes, most: int, source: str, size: int | None = None) -> bytes:
     """The decompressed bytes of a block, never more than `most`. With `size`, it must have exactly that many bytes."""
     try:
         if codec == "zstandard" and size is not None and size <= most:
@@ -259,26 +238,18 @@ def _rebuild(given: Any, counter: list[int], depth: int = 0) -> Any:
         return ["null" if branch == "null" else _rebuild(branch, counter, depth + 1) for branch in given]
     if isinstance(given, dict) and isinstance(given.get("type"), str):
         kind = given["type"]
-        if kind == "record":
-            return _rebuild_record(given, counter, depth)
+        if kind == "record":  # at least one field, so that it takes at least one byte: only null takes none, and is allowed only in unions
+            fields = given["fields"]
+            if not isinstance(fields, list) or not 1 <= len(fields) <= limits.AVRO_FIELDS:
+                raise ValueError(f"a record must have 1 to {limits.AVRO_FIELDS} fields")
+            counter[0] += 1
+            name = f"r{counter[0]}"
+            inner = [{"name": field["name"], "type": _rebuild(field["type"], counter, depth + 1)} for field in fields]
+            return {"type": kind, "name": name, "fields": inner}
         if kind in ("array", "map"):
-            inner = "items" if kind == "array" else "values"
-            return {"type": kind, inner: _rebuild(given[inner], counter, depth + 1)}
+            key = "items" if kind == "array" else "values"
+            return {"type": kind, key: _rebuild(given[key], counter, depth + 1)}
         given = kind
     if given in _PRIMITIVES:
         return given
     raise ValueError(f"type {str(given)[:60]!r}")
-
-
-def _rebuild_record(given: Any, counter: list[int], depth: int) -> Any:
-    """A record with at least one field, so that it takes at least one byte: only null takes none, and it is allowed only in unions."""
-    fields = given["fields"]
-    if not isinstance(fields, list) or not 1 <= len(fields) <= limits.AVRO_FIELDS:
-        raise ValueError(f"a record must have 1 to {limits.AVRO_FIELDS} fields")
-    counter[0] += 1
-    name = f"r{counter[0]}"
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [{"name": f["name"], "type": _rebuild(f["type"], counter, depth + 1)} for f in fields],
-    }

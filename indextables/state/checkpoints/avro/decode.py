@@ -91,7 +91,7 @@ class _Reader:
             mask = np.ones(total, bool)
             mask[rows] = False
         if field.kind is FieldType.STRING:
-            return self._texts(self._span(rows), columns.SCHEMA.field(field.column).type, rows, total)
+            return self._texts(self._span(rows), columns.SCHEMA.field(field.column).type, mask)
         if field.kind in (FieldType.MAP, FieldType.ARRAY):
             return self._collections(field, rows, mask)
         values: Any = self._bytes(rows) if field.kind is FieldType.BOOLEAN else self._longs(rows)
@@ -105,16 +105,21 @@ class _Reader:
             values = spread
         return pa.array(values, mask=mask)
 
-    def _bytes(self, rows: Longs | None) -> npt.NDArray[np.uint8]:
+    def _places(self, rows: Longs | None) -> Longs:
+        """Where the next values of these rows begin."""
         at = self._at if rows is None else self._at[rows]
-        self._check(at)
+        if (at > self._size).any():
+            raise self._damaged("a record does not have its declared length")
+        return at
+
+    def _bytes(self, rows: Longs | None) -> npt.NDArray[np.uint8]:
+        at = self._places(rows)
         self._move(rows, at + 1)
         found: npt.NDArray[np.uint8] = self._data[at]
         return found
 
     def _longs(self, rows: Longs | None) -> Longs:
-        at = self._at if rows is None else self._at[rows]
-        self._check(at)
+        at = self._places(rows)
         byte = self._data[at]
         more = np.flatnonzero(byte & np.uint8(0x80))
         if not len(more):  # all values have one byte, as lengths usually do
@@ -159,27 +164,20 @@ class _Reader:
         else:
             self._at[rows] = at
 
-    def _check(self, at: Longs) -> None:
-        if (at > self._size).any():
-            raise self._damaged("a record does not have its declared length")
-
-    def _texts(self, spans: _Spans, kind: pa.DataType, rows: Longs | None = None, total: int = 0) -> pa.Array:
+    def _texts(self, spans: _Spans, kind: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
         """Texts as slices of the block: cut at every start and end, it is an array of which every second item is a text."""
         count = len(spans.starts)
         if count == 0:
-            return pa.nulls(total, kind)
+            return pa.nulls(0, kind)
         cuts = np.empty(2 * count, np.int32)
         cuts[0::2], cuts[1::2] = spans.starts, spans.ends
         pieces = pa.Array.from_buffers(pa.string(), 2 * count - 1, [None, pa.py_buffer(cuts), self._block])
-        if rows is None:
-            chosen = pa.array(np.arange(0, 2 * count, 2))
-        else:
-            places = np.zeros(total, np.int64)
-            places[rows] = np.arange(0, 2 * count, 2)
-            mask = np.ones(total, bool)
-            mask[rows] = False
-            chosen = pa.array(places, mask=mask)
-        texts = pieces.take(chosen)
+        numbers = np.arange(0, 2 * count, 2)
+        if mask is not None:
+            places = np.zeros(len(mask), np.int64)
+            places[~mask] = numbers
+            numbers = places
+        texts = pieces.take(pa.array(numbers, mask=mask))
         return texts if kind == pa.string() else texts.cast(kind)
 
     def _collections(self, field: Field, rows: Longs | None, mask: npt.NDArray[np.bool_] | None) -> pa.Array:

@@ -18,7 +18,6 @@ from indextables.state.checkpoints.avro.entry import FIELDS, UNSTATED, Field, Fi
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 16 * 1024 * 1024  # approximate size of the columns of a block, whose offsets have 32 bits
-_TABLE_SIZE = 4096  # numbers below this have their encoding in a lookup table
 
 Longs = npt.NDArray[np.int64]
 
@@ -88,12 +87,8 @@ def _strings(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
     texts = column.cast(pa.binary())
     valid = pc.is_valid(texts) if nullable and texts.null_count else None
     lengths = _longs(pc.binary_length(texts))
-    prefix = varints(lengths, valid) if valid is not None or not nullable else _prefixed(b"\2", varints(lengths))
-    return [prefix, texts.fill_null(b"") if texts.null_count else texts]
-
-
-def _prefixed(start: bytes, texts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(pa.scalar(start, pa.binary()), texts, pa.scalar(b"", pa.binary()))
+    union = [b"\2"] if nullable and valid is None else []
+    return [*union, varints(lengths, valid), texts.fill_null(b"") if texts.null_count else texts]
 
 
 def _collections(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
@@ -144,8 +139,12 @@ def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
 def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Zigzag varints. With `valid`, the union branch precedes each value, and an invalid value is the null branch only; where `empty` is
     set the result has no bytes."""
-    if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < _TABLE_SIZE:
-        return _TABLE.take(pa.array(values))
+    if valid is None and empty is None and len(values) and values.min() >= 0 and values.max() < len(_TABLE):
+        return _TABLE.take(pa.array(values))  # most numbers are small
+    return _encoded(values, valid, empty)
+
+
+def _encoded(values: Longs, valid: pa.Array | None, empty: npt.NDArray[np.bool_] | None) -> pa.Array:
     unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
     lengths = np.ones(len(values), np.int64)
     rest = unsigned >> np.uint64(7)
@@ -172,17 +171,5 @@ def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[
     return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _small(value: int) -> bytes:
-    value <<= 1
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
-
-
-def _table() -> pa.Array:
-    """Built from buffers, because converting a Python list makes Arrow import pandas, which takes longer than a search."""
-    values = [_small(value) for value in range(_TABLE_SIZE)]
-    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
-    return pa.Array.from_buffers(pa.binary(), _TABLE_SIZE, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
-
-
-_TABLE = _table()
+_TABLE = _encoded(np.arange(4096), None, None)
 assert {*columns.SCHEMA.names, UNSTATED} == {field.column for field in FIELDS}

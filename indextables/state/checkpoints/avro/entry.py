@@ -33,11 +33,8 @@ class Field:
 
     @property
     def schema(self) -> dict[str, Any]:
-        plain: Any = self.kind.value
-        if self.kind is FieldType.MAP:
-            plain = {"type": "map", "values": "string"}
-        elif self.kind is FieldType.ARRAY:
-            plain = {"type": "array", "items": "string"}
+        inner = {FieldType.MAP: "values", FieldType.ARRAY: "items"}.get(self.kind)
+        plain: Any = self.kind.value if inner is None else {"type": self.kind.value, inner: "string"}
         if self.nullable:
             return {"name": self.name, "type": ["null", plain], "default": None, "field-id": self.number}
         with_default = {"default": False} if self.column == "has_footer_offsets" else {}

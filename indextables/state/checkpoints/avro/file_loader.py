@@ -6,7 +6,7 @@ manifest raises ManifestDamaged and never loses files; `indextables.table.loadin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,17 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables import limits
 from indextables.actions import Bounds, LayeredFiles, LiveFiles, Manifest, ManifestSet, Part, Segment, Totals
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import TransactionLog
 from indextables.memo import Memo
+from indextables.process_cache import ProcessCache
 from indextables.state.checkpoints.avro import manifest_cache
 from indextables.state.checkpoints.avro.manifests import decode_manifest, digest_of
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
-from indextables.state.checkpoints.avro.state_check import verified_manifests
 
 _SEGMENTS: Memo[Manifest, Segment] = Memo()
 _HIDDEN: Memo[LayeredFiles, frozenset[str]] = Memo()
+_VERIFIED: ProcessCache[Hashable, set[str]] = ProcessCache(lambda: (limits.CACHED_TABLES,))
 
 
 class ManifestDamaged(LogCorrupted):
@@ -38,32 +39,29 @@ class FileLoader:
 
     log: TransactionLog
 
-    def load(self, files: LayeredFiles) -> LiveFiles:
-        """All live files."""
-        base = files.base
+    def load(self, files: LayeredFiles, may_match: Callable[[Mapping[str, Bounds]], bool] | None = None) -> LiveFiles:
+        """All live files, or without those in manifests whose bounds `may_match` rules out; these manifests are not read."""
+        base, newer = files.base, files.newer
         if base is None:
-            return files.newer
-        parts = self.parts(files)
-        totals = self._totals(base, self.hidden(files)) + files.newer.totals
-        return _joined(parts, files.newer, totals, base)
-
-    def load_within(self, files: LayeredFiles, may_match: Callable[[Mapping[str, Bounds]], bool]) -> LiveFiles:
-        """The live files except those in manifests whose bounds `may_match` rules out; those manifests are not read."""
-        base = files.base
-        if base is None:
-            return files.newer
-        kept = matching_manifests(base, may_match)
-        if len(kept) == len(base.manifests):
-            return self.load(files)
+            return newer
+        kept = base.manifests if may_match is None else matching_manifests(base, may_match)
         parts = self._parts(kept, base.tombstones, self.hidden(files))
-        sums = [Totals(len(part), part.total("size"), part.total("num_records")) for part in parts]
-        return _joined(parts, files.newer, sum(sums, files.newer.totals), base)
+        if len(kept) == len(base.manifests):
+            totals = self.totals(files)
+        else:
+            totals = sum((Totals(len(part), part.total("size"), part.total("num_records")) for part in parts), newer.totals)
+        return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
 
     def totals(self, files: LayeredFiles) -> Totals:
         """Totals of the live files. Loads nothing unless files of the base were removed."""
-        if files.base is None:
+        base = files.base
+        if base is None:
             return files.newer.totals
-        return self._totals(files.base, self.hidden(files)) + files.newer.totals
+        totals = Totals(base.num_files, base.size, base.num_records) + files.newer.totals
+        removed = pa.array(sorted(self.hidden(files) - base.tombstones), pa.string())
+        for segment in self.segments(base.manifests) if len(removed) else ():
+            totals -= Totals.of(segment.rows.select(["size", "num_records"]).take(pa.array(_rows_of(segment, removed))))
+        return totals
 
     def parts(self, files: LayeredFiles) -> tuple[Part, ...]:
         """The live entries of the base, one part per manifest."""
@@ -96,18 +94,8 @@ class FileLoader:
         found = tuple(_part(segment, dead) for segment in segments)
         for manifest, segment in zip(manifests, segments, strict=True) if hidden and self.log.reading.decoded_manifests else ():
             if manifest.digest is not None:  # the next state will need these paths again
-                PathChecksums(manifest.digest, manifest.num_entries).save(segment.rows.column("path"))
+                manifest_cache.put_paths(manifest.digest, segment.rows.column("path"))
         return found
-
-    def _totals(self, base: ManifestSet, hidden: frozenset[str]) -> Totals:
-        """Totals of the base without these paths."""
-        totals = Totals(base.num_files, base.size, base.num_records)
-        removed = pa.array(sorted(hidden - base.tombstones), pa.string())
-        for segment in self.segments(base.manifests) if len(removed) else ():
-            rows = pa.array(_rows_of(segment, removed))
-            size, records = (pc.sum(segment.rows.column(name).take(rows)).as_py() or 0 for name in ("size", "num_records"))
-            totals -= Totals(len(rows), size, records)
-        return totals
 
 
 def matching_manifests(base: ManifestSet, may_match: Callable[[Mapping[str, Bounds]], bool]) -> tuple[Manifest, ...]:
@@ -123,6 +111,15 @@ def held_bytes(files: LayeredFiles) -> int:
     """Approximate memory that these files take now, including what other versions share."""
     loaded = (_SEGMENTS.peek(manifest) for manifest in files.base.manifests) if files.base is not None else ()
     return files.newer.nbytes + sum(segment.nbytes for segment in loaded if segment is not None)
+
+
+def verified_manifests(log: TransactionLog) -> set[str]:
+    """Paths of the manifests that this process has verified or written. Manifests never change, so frequent writers need not read them
+    again; damage that happens later is found by the next process."""
+    found: set[str] = _VERIFIED.get_or_make(log.store.spec, set)
+    if len(found) > limits.CHECKPOINT_PARTS:
+        found.clear()
+    return found
 
 
 def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
@@ -144,17 +141,13 @@ def load_manifest(log: TransactionLog, manifest: Manifest) -> pa.Table:
     return manifest_cache.put(digest, rows) if digest is not None and is_plain and has_cache else rows
 
 
-def _joined(parts: tuple[Part, ...], newer: LiveFiles, totals: Totals, base: ManifestSet) -> LiveFiles:
-    return LiveFiles((*parts, *newer.parts), newer.recent, totals.num_records, totals.size, base.mappings)
-
-
 def _hidden(files: LayeredFiles) -> frozenset[str]:
     """The removed paths that may be in the base; all of them if the path checksums of a manifest are not cached."""
     assert files.base is not None
     kept: set[str] = set()
     for manifest in files.base.manifests:
         digest = manifest.digest
-        found = None if digest is None else PathChecksums(digest, manifest.num_entries).candidates(files.gone)
+        found = None if digest is None else manifest_cache.possible_paths(digest, manifest.num_entries, files.gone)
         if found is None:
             return files.gone
         kept.update(found)

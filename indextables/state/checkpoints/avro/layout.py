@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import strings_of
+from indextables.actions import Part, Segment, strings_of
 from indextables.predicates import order_key
 from indextables.state.checkpoints.avro.state_files import PartitionBounds
 from indextables.values import decode_value
@@ -24,8 +24,9 @@ def slices(rows: pa.Table, kinds: Kinds, max_rows: int) -> Iterator[pa.Table]:
         yield from (rows.slice(start, max_rows) for start in range(0, rows.num_rows, max_rows))
         return
     order = np.lexsort([_ranks(rows, name, kind) for name, kind in reversed(kinds.items())])
+    part = Part(Segment(rows))
     for start in range(0, rows.num_rows, max_rows):
-        yield _take(rows, np.sort(order[start : start + max_rows]))
+        yield part.take(np.sort(order[start : start + max_rows]))
 
 
 def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:
@@ -33,8 +34,7 @@ def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64
     coded = strings_of(rows.column("partition_values"), name).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     keys = [_key(text, kind) for text in texts]
-    known = [at for at, key in enumerate(keys) if key is not None]
-    known.sort(key=lambda at: keys[at])
+    known = sorted((at for at, key in enumerate(keys) if key is not None), key=lambda at: keys[at])
     places = np.zeros(len(texts) + 1, np.int64)
     places[known] = np.arange(1, len(known) + 1)
     found: npt.NDArray[np.int64] = places[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
@@ -50,37 +50,14 @@ def _key(text: str, kind: pa.DataType) -> Any:
         return None
 
 
-def _take(rows: pa.Table, row_numbers: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
-    start, taken = 0, []
-    for batch in rows.to_batches():
-        in_batch = row_numbers[np.searchsorted(row_numbers, start) : np.searchsorted(row_numbers, start + batch.num_rows)]
-        if len(in_batch):
-            taken.append(batch.take(pa.array(in_batch - start)))
-        start += batch.num_rows
-    return pa.Table.from_batches(taken, rows.schema)
-
-
 def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:
-    """The least and greatest value of each column in the order of its type. A column with an undecodable value has no bounds."""
+    """The lowest and the highest value of each column in the order of its type. A column with an undecodable value has no bounds."""
     found = {}
     for name, kind in kinds.items():
         values = strings_of(rows.column("partition_values"), name)
-        has_null = values.null_count > 0
-        texts = pc.unique(values.drop_null()).to_pylist()
-        keyed = [(_key(text, kind), text) for text in texts]
+        keyed = [(_key(text, kind), text) for text in pc.unique(values.drop_null()).to_pylist()]
         if any(key is None for key, _ in keyed):
             continue
         low, high = (min(keyed)[1], max(keyed)[1]) if keyed else (None, None)
-        found[name] = PartitionBounds(min=low, max=high, has_null=has_null)
+        found[name] = PartitionBounds(min=low, max=high, has_null=values.null_count > 0)
     return found
-
-
-def added_at(rows: pa.Table) -> tuple[int, int]:
-    """The first and the last version that added one of these files; 0 if unknown."""
-    versions = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
-    return versions["min"] or 0, versions["max"] or 0
-
-
-def kinds_of(schema: pa.Schema, partition_columns: Sequence[str]) -> Kinds:
-    return {name: schema.field(name).type for name in partition_columns if name in schema.names}

@@ -1,8 +1,9 @@
-"""A cache of decoded manifests on the local disk: Arrow files that are memory-mapped.
+"""A cache on the local disk: the decoded columns of manifests as memory-mapped Arrow files, and checksums of the paths in a manifest.
 
-A manifest that is named by its digest never changes, so its columns can be cached under that digest. The folder may be deleted at any
-time. A file is used only after its page sums have been verified (about 40 ms for the 400 MB of a million files, once per process); a
-damaged file is deleted and created again.
+A manifest that is named by its digest never changes, so both are cached under that digest. The folder may be deleted at any time. A file
+is used only after its page sums have been verified (about 40 ms for the 400 MB of a million files, once per process); a damaged file is
+deleted and created again. The CRC-32 of every path, four bytes each, tells a new state which of the paths that were added or removed since
+may be in its base (C-46), without reading a million paths.
 """
 
 from __future__ import annotations
@@ -11,59 +12,38 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from indextables import limits
 from indextables.actions import columns
 from indextables.storage import cache_folder
 
+T = TypeVar("T")
 _SCHEMA_HASH = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # part of the name, so that releases do not share files
 _MAGIC = b"ixtcache"
 _SEAL_BYTES = len(_MAGIC) + 32
 _PAGE = 4096
+_CHECKSUM = np.dtype("<u4")
 _TEMPORARY = ".tmp-"
 _TEMPORARY_SECONDS = 86_400  # age from which a temporary file is taken for that of a killed process
 
 
-def folder() -> Path:
-    return cache_folder() / "manifests"
-
-
 def get(digest: str) -> pa.Table | None:
     """The memory-mapped columns; None if they are not cached or damaged."""
-    return _mapped(_path(digest), None)
-
-
-def _mapped(path: Path, known_seal: bytes | None) -> pa.Table | None:
-    """The columns of a file. `known_seal` is the seal that was just computed for it, so that it is not computed again."""
-    try:
-        with pa.memory_map(str(path)) as mapped:
-            data = mapped.read_buffer()
-        body, seal = data.slice(0, data.size - _SEAL_BYTES), data.slice(max(0, data.size - _SEAL_BYTES)).to_pybytes()
-        if data.size <= _SEAL_BYTES or seal != (known_seal or _seal(body)):
-            raise ValueError("the pages do not agree with the seal")
-        table = pa.ipc.open_file(pa.BufferReader(body)).read_all()
-        if table.schema != columns.SCHEMA:
-            raise ValueError("the columns are not ours")
-        if known_seal is None:
-            os.utime(path)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, pa.ArrowException):
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        return None
-    return table
+    return _read(_path(f"{digest}-{_SCHEMA_HASH}.arrow"), _columns)
 
 
 def put(digest: str, rows: pa.Table) -> pa.Table:
     """Caches the columns and returns them memory-mapped; returns `rows` if they cannot be written."""
-    path = _path(digest)
+    path = _path(f"{digest}-{_SCHEMA_HASH}.arrow")
     try:
         with _atomic_file(path) as temporary:
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, columns.SCHEMA) as writer:
@@ -75,19 +55,77 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
         _evict(path)
     except OSError:
         return rows
-    found = _mapped(path, seal)
+    found = _read(path, _columns, seal)
     return rows if found is None else found
 
 
-def write(path: Path, data: bytes) -> None:
-    """Caches other data about a manifest under its `file_path`. Does nothing if it cannot be written."""
+def put_paths(digest: str, paths: pa.ChunkedArray) -> None:
+    """Caches the checksums of the manifest's paths. Does nothing if they cannot be written."""
+    path = _path(f"{digest}.paths")
+    if os.path.exists(path):  # unlike pathlib, this does not raise if the folder is not readable
+        return
+    body = np.sort(_checksums(paths.cast(pa.binary()).to_pylist())).tobytes()
     with suppress(OSError), _atomic_file(path) as temporary:
-        temporary.write_bytes(data)
+        temporary.write_bytes(body + _seal(pa.py_buffer(body)))
 
 
-def file_path(name: str) -> Path:
+def possible_paths(digest: str, num_entries: int, paths: Collection[str]) -> list[str] | None:
+    """The paths that may be in the manifest; None if its checksums are not cached.
+
+    Checksums may collide, so a path that is returned has to be looked up in the manifest; one that is not returned is not in it.
+    """
+
+    def decode(body: pa.Buffer) -> npt.NDArray[np.uint32]:
+        if body.size != _CHECKSUM.itemsize * num_entries:
+            raise ValueError("the number of checksums is not that of the entries")
+        return np.frombuffer(body, _CHECKSUM, num_entries)
+
+    known = _read(_path(f"{digest}.paths"), decode)
+    if known is None:
+        return None
+    names = list(paths)
+    sums = _checksums([path.encode() for path in names])
+    return [names[at] for at in np.flatnonzero(np.searchsorted(known, sums, "right") > np.searchsorted(known, sums))]
+
+
+def _checksums(paths: list[bytes]) -> npt.NDArray[np.uint32]:
+    return np.fromiter(map(crc32, paths), _CHECKSUM, len(paths))
+
+
+def _folder() -> Path:
+    return cache_folder() / "manifests"
+
+
+def _path(name: str) -> Path:
     """The path of a cache file; `name` begins with the digest of a manifest."""
-    return folder() / name[:2] / name
+    return _folder() / name[:2] / name
+
+
+def _read(path: Path, decode: Callable[[pa.Buffer], T], known_seal: bytes | None = None) -> T | None:
+    """The decoded memory-mapped file without its seal; None if it is missing or damaged. `known_seal` was just computed for it."""
+    try:
+        with pa.memory_map(str(path)) as mapped:
+            data = mapped.read_buffer()
+        body, seal = data.slice(0, max(0, data.size - _SEAL_BYTES)), data.slice(max(0, data.size - _SEAL_BYTES)).to_pybytes()
+        if seal != (known_seal or _seal(body)):
+            raise ValueError("the pages do not agree with the seal")
+        found = decode(body)
+        if known_seal is None:
+            os.utime(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, pa.ArrowException):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        return None
+    return found
+
+
+def _columns(body: pa.Buffer) -> pa.Table:
+    table = pa.ipc.open_file(pa.BufferReader(body)).read_all()
+    if table.schema != columns.SCHEMA:
+        raise ValueError("the columns are not ours")
+    return table
 
 
 @contextmanager
@@ -101,10 +139,6 @@ def _atomic_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _path(digest: str) -> Path:
-    return file_path(f"{digest}-{_SCHEMA_HASH}.arrow")
 
 
 def _seal(body: pa.Buffer) -> bytes:
@@ -121,7 +155,7 @@ def _evict(newest: Path) -> None:
     """Deletes the least recently used files. Best effort: other processes may do the same concurrently; mapped files stay readable."""
     now = time.time()
     found: list[tuple[float, int, Path]] = []
-    for file in folder().glob("??/*"):
+    for file in _folder().glob("??/*"):
         with suppress(OSError):
             status = file.stat()
             if not file.name.startswith(_TEMPORARY):

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,12 +23,11 @@ from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import encode
 from indextables.state.checkpoints.avro.decode import TooManyItems, decode_block
 from indextables.state.checkpoints.avro.entry import SCHEMA_TEXT
+from indextables.state.checkpoints.checked_columns import check_bounds, has_null_word
 
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
 _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
-_INT32 = 2**31
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
-T = TypeVar("T")
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
 
 
@@ -63,15 +61,14 @@ def assemble(blocks: Sequence[Block], packing: Packing) -> bytes:
     return avro.assemble(SCHEMA_TEXT, packing.codec, [(count, packed) for count, packed, _ in blocks], lengths)
 
 
-def own_blocks(data: bytes, source: str) -> tuple[str, list[Block]] | None:
-    """Codec and compressed blocks of one of our manifests, to be copied unchanged; None if another program wrote it."""
-    container = avro.parse(data, source)
+def own_blocks(container: avro.Container, source: str) -> list[Block] | None:
+    """The blocks of one of our manifests; None if another program wrote it."""
     lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
     if lengths is None:
         return None
     ends = np.cumsum([count for count, _ in container.blocks])
     cuts = np.split(lengths, ends[:-1]) if len(ends) else []
-    return container.codec, [(count, packed, cut) for (count, packed), cut in zip(container.blocks, cuts, strict=True)]
+    return [(count, packed, cut) for (count, packed), cut in zip(container.blocks, cuts, strict=True)]
 
 
 def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source: str) -> tuple[pa.Table, bool]:
@@ -94,22 +91,19 @@ def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source:
 
 def _own_rows(container: avro.Container, max_bytes: int, source: str) -> pa.Table | None:
     """All entries, decoded by columns; None if another program wrote the manifest or a map is too large for that."""
-    lengths = avro.lengths_of(container, source) if container.schema_text == SCHEMA_TEXT else None
-    if lengths is None:
+    blocks, tables = own_blocks(container, source), []
+    if blocks is None:
         return None
-    tables, start = [], 0
     try:
-        for count, block in avro.expanded(container, max_bytes, source, lengths):
+        for count, packed, lengths in blocks:
+            block = avro.expand(container.codec, packed, max_bytes, source, int(lengths.sum()))
+            max_bytes -= len(block)
             if count:
-                tables.append(decode_block(block, lengths[start : start + count], source))
-            start += count
+                tables.append(decode_block(block, lengths, source))
     except TooManyItems:
         return None
     rows = pa.concat_tables(tables)
-    for name, least, most in (("size", 0, None), ("num_records", 0, None), ("num_merge_ops", -_INT32, _INT32 - 1)):
-        found = pc.min_max(rows.column(name)).as_py()
-        if found["min"] is not None and (found["min"] < least or (most is not None and found["max"] > most)):
-            raise LogCorrupted(f"{source} is damaged: {name} of an entry is out of range")
+    check_bounds(rows, source)
     return rows
 
 
@@ -120,8 +114,7 @@ def _is_normal(rows: pa.Table) -> bool:
         places = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
         if not _are_plain(data[int(places[0]) : int(places[-1])].to_pybytes(), places - places[0]):
             return False
-    spelling = pa.scalar(NULL_PARTITION)
-    return not any(pc.any(pc.equal(chunk.items, spelling)).as_py() for chunk in rows.column("partition_values").chunks)
+    return not has_null_word(rows)
 
 
 def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
@@ -140,7 +133,10 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
         nulls.remove(record)
-        add = converted(record, Add, source)
+        try:
+            add = msgspec.convert(record, Add)
+        except msgspec.MsgspecError as error:
+            raise LogCorrupted(f"{source} is damaged: {error}") from error
         path = normalise(add.path)
         if path in adds:
             raise LogCorrupted(f"{source} contains the path {path!r} twice")
@@ -156,10 +152,3 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
             added_at_timestamp=add.added_at_timestamp or None,
         )
     return encoded(list(adds.items()))
-
-
-def converted(record: Any, kind: type[T], source: str) -> T:
-    try:
-        return msgspec.convert(record, kind)
-    except msgspec.MsgspecError as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error

@@ -22,8 +22,7 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.avro import containers as avro
-from indextables.state.checkpoints.avro.manifests import converted
-from indextables.state.checkpoints.seal import is_sealed, sealed
+from indextables.state.checkpoints.seal import decoding, is_sealed, sealed
 from indextables.storage import Store
 
 FORMAT_VERSION = 1
@@ -134,16 +133,13 @@ def encode_json(state: StateManifest) -> bytes:
 
 
 def encode_avro(state: StateManifest) -> bytes:
-    texts = {name: _text(getattr(state, name)) for name in ("protocol", "txn", "mergeskip")}
+    values = {name: getattr(state, name) for name in ("protocol", "txn", "mergeskip")}
+    texts = {name: None if value is None else msgspec.json.encode(value).decode() for name, value in values.items()}
     with_texts = structs.replace(state, **texts, digest=None)
     record = msgspec.to_builtins(structs.replace(with_texts, digest=_digest(with_texts)))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _PARSED_STATE, record)
     return avro.assemble(_STATE_TEXT, "zstandard", [(1, avro.pack(out.getvalue(), "zstandard", 3))])
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
 
 
 def _digest(state: StateManifest) -> str:
@@ -168,13 +164,9 @@ def damaged_forms(store: Store, version: int) -> list[str]:
 def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]:
     for form, decode in (("avro", _decoded_avro), ("json", _decoded_json)):
         try:
-            data = store.read(state_path(version, form))
+            yield _checked(decode(store.read(state_path(version, form)), f"state {version}"), version)
         except FileNotFoundError:
             continue
-        try:
-            state = decode(data, f"state {version}")
-            _check(state, version)
-            yield state
         except UnsafePath:
             raise
         except LogCorrupted as error:
@@ -186,7 +178,7 @@ def state_path(version: int, form: str) -> str:
     return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
 
 
-def _check(state: StateManifest, version: int) -> None:
+def _checked(state: StateManifest, version: int) -> StateManifest:
     source = f"state {version}"
     if state.format_version != FORMAT_VERSION:
         raise LogCorrupted(f"{source} has format {state.format_version}, but this program reads format {FORMAT_VERSION}")
@@ -194,6 +186,7 @@ def _check(state: StateManifest, version: int) -> None:
         raise LogCorrupted(f"{source} declares version {state.state_version}")
     if len({info.path for info in state.manifests}) < len(state.manifests):
         raise LogCorrupted(f"{source} lists a manifest twice")
+    return state
 
 
 def manifest_path(path: str, version: int) -> str:
@@ -209,7 +202,8 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
     found = list(avro.records(data, source, max_bytes=min(most, limits.VERSION_FILE_BYTES), max_records=1))
     if not found:
         raise LogCorrupted(f"{source} is empty")
-    state = converted(found[0], StateManifest, source)
+    with decoding(f"{source} is damaged"):
+        state = msgspec.convert(found[0], StateManifest)
     if state.digest is not None and state.digest != _digest(state):
         raise LogCorrupted(f"{source} does not match its digest")
     return state
@@ -217,10 +211,8 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
 
 def _decoded_json(data: bytes, source: str) -> StateManifest:
     text = files.unpack(data, source)
-    try:
+    with decoding(f"{source} is damaged"):
         state = _STATE_MANIFEST.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error
     if (state.digest is not None or state.version is not None) and not is_sealed(text):
         raise LogCorrupted(f"{source} does not match its digest")
     return state
@@ -229,27 +221,21 @@ def _decoded_json(data: bytes, source: str) -> StateManifest:
 def state_metadata(state: StateManifest) -> Metadata | None:
     if state.metadata is None:
         return None
-    text = state.metadata.encode()
-    try:
+    with decoding(f"state {state.state_version} has damaged metadata"):
+        text = state.metadata.encode()
         wrapped = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text))).metadata()
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {state.state_version} has damaged metadata: {error}") from error
 
 
 def state_protocol(state: StateManifest) -> Protocol | None:
     if not isinstance(state.protocol, str):
         return state.protocol
-    try:
+    with decoding(f"state {state.state_version} has a damaged protocol"):
         return msgspec.json.decode(state.protocol, type=Protocol)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {state.state_version} has a damaged protocol: {error}") from error
 
 
 def decoded_list(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
     if not isinstance(given, str):
         return given or []
-    try:
+    with decoding(f"state {version} is damaged"):
         return msgspec.json.decode(given, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"state {version} is damaged: {error}") from error

@@ -6,7 +6,7 @@ size of the table. The state manifest is written last, with an atomic create: a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,23 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import MAPPING_PREFIX, Manifest, ManifestSet, Part
+from indextables.actions import Manifest, ManifestSet, Part
 from indextables.errors import CheckpointError
 from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
 from indextables.paths import LOG_FOLDER
 from indextables.schema import from_spark_json
-from indextables.state.checkpoints.avro import manifests
+from indextables.state.checkpoints.avro import containers as avro
+from indextables.state.checkpoints.avro import manifest_cache, manifests
 from indextables.state.checkpoints.avro import state_files as avro_state
 from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
-from indextables.state.checkpoints.avro.file_loader import FileLoader
-from indextables.state.checkpoints.avro.layout import Kinds, added_at, bounds_of, kinds_of, slices
+from indextables.state.checkpoints.avro.file_loader import FileLoader, verified_manifests
+from indextables.state.checkpoints.avro.layout import Kinds, bounds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
-from indextables.state.checkpoints.avro.path_checksums import PathChecksums
-from indextables.state.checkpoints.avro.state_check import is_intact, verified_manifests
+from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, Written
-from indextables.state.checkpoints.options import StateOptions
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.schema_registry import Registry
 
 
 @dataclass(slots=True)
@@ -41,6 +41,7 @@ class _ManifestWriter:
     log: TransactionLog
     packing: Packing
     kinds: Kinds
+    max_rows: int  # of a manifest
     infos: list[ManifestInfo] = field(default_factory=list)
     reused: int = 0
     bytes_written: int = 0
@@ -49,11 +50,13 @@ class _ManifestWriter:
     def refer(self, manifest: Manifest) -> None:
         """References an existing manifest, by its path in the log folder even if it lies in the folder of another state (AVR-06)."""
         info: ManifestInfo = manifest.info
-        size = info.size_bytes
-        if size is None:
-            size = len(self.log.store.read(manifest.path))
+        size = len(self.log.store.read(manifest.path)) if info.size_bytes is None else info.size_bytes
         self.infos.append(structs.replace(info, path=manifest.path.removeprefix(LOG_FOLDER + "/"), size_bytes=size))
         self.reused += 1
+
+    def write_all(self, rows: pa.Table) -> None:
+        for piece in slices(rows, self.kinds, self.max_rows):
+            self.write(piece)
 
     def write(self, rows: pa.Table, blocks: Sequence[Block] | None = None) -> None:
         """Writes a manifest of these rows and verifies it. `blocks` are the encoded rows, if the caller has them."""
@@ -62,12 +65,12 @@ class _ManifestWriter:
         blocks = manifests.encode_blocks(rows, self.packing) if blocks is None else blocks
         data = manifests.assemble(blocks, self.packing)
         path = manifests.path_of(data)
-        first, last = added_at(rows)
+        added_at = pc.min_max(rows.column("added_at_version").fill_null(0)).as_py()
         info = ManifestInfo(
             path=path,
             num_entries=rows.num_rows,
-            min_added_at_version=first,
-            max_added_at_version=last,
+            min_added_at_version=added_at["min"] or 0,
+            max_added_at_version=added_at["max"] or 0,
             partition_bounds=bounds_of(rows, self.kinds) or None,
             size_bytes=len(data),
         )
@@ -78,7 +81,7 @@ class _ManifestWriter:
         if digest != manifests.digest_in(path):
             raise CheckpointError(f"manifest {path!r} differs from what was written when read back")
         verified_manifests(self.log).add(target)
-        PathChecksums(digest, rows.num_rows).save(rows.column("path"))
+        manifest_cache.put_paths(digest, rows.column("path"))
         self.infos.append(info)
         self.bytes_written += len(data)
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
@@ -87,27 +90,26 @@ class _ManifestWriter:
 def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
     """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
-    kinds = kinds_of(from_spark_json(contents.metadata.schema_string), contents.metadata.partition_columns)
-    writer = _ManifestWriter(log, Packing(CODECS[options.compression], options.compression_level), kinds)
-    registry = _registry(contents)
+    schema = from_spark_json(contents.metadata.schema_string)
+    kinds = {name: schema.field(name).type for name in contents.metadata.partition_columns if name in schema.names}
+    packing = Packing(CODECS[options.compression], options.compression_level)
+    writer = _ManifestWriter(log, packing, kinds, options.entries_per_manifest)
+    base = contents.files.base
+    # Doc mappings by hash without prefix (C-41): those of the table, and those that only the base state has.
+    registry = {**(base.mappings if base is not None else {}), **Registry.of(contents.metadata).texts}
     tombstones = _write_manifests(writer, contents, options, registry, force=force)
     state = _state(contents, writer.infos, tombstones, registry, log.clock.now_ms())
     entries = sum(info.num_entries for info in writer.infos)
     if entries - len(tombstones) != state.num_files:
         raise CheckpointError(f"state {version} would have {entries - len(tombstones)} files, but the table has {state.num_files}")
     size = _publish(log, state, options, replacing=force)
-    total = size + sum(info.size_bytes or 0 for info in writer.infos)
-    written = len(writer.infos) - writer.reused
-    return Written(
-        version,
+    return contents.written(
         Format.AVRO,
-        state.num_files,
-        contents.num_actions,
-        total,
+        size + sum(info.size_bytes or 0 for info in writer.infos),
         writer.bytes_written + size,
-        written,
-        writer.reused,
-        names.state_folder(version),
+        manifests_written=len(writer.infos) - writer.reused,
+        manifests_reused=writer.reused,
+        state_dir=names.state_folder(version),
         unpacked_size=writer.unpacked + size,
     )
 
@@ -116,25 +118,19 @@ def written_state(log: TransactionLog, listing: LogListing, contents: Contents, 
     """Describes the existing state of this version."""
     version = contents.version
     infos = read_state_manifest(log.store, version).manifests
-    stamps = [
-        listing.stamp(path)
-        for path in (avro_state.state_path(version, options.manifest_format), *(manifest_path(info.path, version) for info in infos))
-    ]
-    size = sum(stamp[0] for stamp in stamps if stamp is not None)
-    live, folder = contents.num_files, names.state_folder(version)
-    return Written(version, Format.AVRO, live, contents.num_actions, size, 0, manifests_reused=len(infos), state_dir=folder)
+    paths = [avro_state.state_path(version, options.manifest_format), *(manifest_path(info.path, version) for info in infos)]
+    size = sum(stamp[0] for path in paths if (stamp := listing.stamp(path)) is not None)
+    return contents.written(Format.AVRO, size, 0, manifests_reused=len(infos), state_dir=names.state_folder(version))
 
 
 def _write_manifests(
     writer: _ManifestWriter, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool
 ) -> list[str]:
     """Writes the manifests and returns the tombstones. Manifests of the base are loaded only if some of their entries are dead."""
-    files, max_rows = contents.files, options.entries_per_manifest
+    files, base, loader = contents.files, contents.files.base, FileLoader(writer.log)
     newer = _with_refs(files.newer.table(), registry)
-    base, loader = files.base, FileLoader(writer.log)
     if base is None:
-        for rows in slices(newer, writer.kinds, max_rows):
-            writer.write(rows)
+        writer.write_all(newer)
         return []
     hidden = loader.hidden(files)
     removed = _existing_paths(loader.parts(files), hidden - base.tombstones) if hidden else set()
@@ -150,15 +146,15 @@ def _write_manifests(
     why = compaction_reason(figures, options)
     if why is not None:
         logger.info("compacting the state of version %s: %s", base.version, why)
-        if dead or force:
-            _compact(writer, base, [*map(_dead_rows, loader.parts(files))], newer, max_rows)
-        else:  # no entry is dead: only the small manifests are read
-            _compact(writer, base, [frozenset()] * len(base.manifests), newer, max_rows)
+        # If no entry is dead, only the small manifests are read.
+        dead_rows = (
+            [frozenset().union(*part.dead) for part in loader.parts(files)] if dead or force else [frozenset()] * len(base.manifests)
+        )
+        _compact(writer, base, dead_rows, newer)
         return []
     for manifest in base.manifests:
         writer.refer(manifest)
-    for rows in slices(newer, writer.kinds, max_rows):
-        writer.write(rows)
+    writer.write_all(newer)
     return sorted(dead)
 
 
@@ -172,45 +168,42 @@ def _existing_paths(parts: Iterable[Part], gone: frozenset[str]) -> set[str]:
     return found
 
 
-def _dead_rows(part: Part) -> frozenset[int]:
-    return frozenset(row for layer in part.dead for row in layer)
-
-
-def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table, max_rows: int) -> None:
+def _compact(writer: _ManifestWriter, base: ManifestSet, dead: Sequence[frozenset[int]], newer: pa.Table) -> None:
     """Writes a compacted state. Only manifests that are small or have dead entries are loaded and rewritten."""
-    merged = []
-    loader = FileLoader(writer.log)
-    chosen = manifest_actions(
-        [(one.num_entries, len(rows)) for one, rows in zip(base.manifests, dead, strict=True)], max_rows, newer.num_rows
-    )
-    for manifest, rows_gone, action in zip(base.manifests, dead, chosen, strict=True):
+    merged, loader = [], FileLoader(writer.log)
+    entries = [(manifest.num_entries, len(rows)) for manifest, rows in zip(base.manifests, dead, strict=True)]
+    actions = manifest_actions(entries, writer.max_rows, newer.num_rows)
+    for manifest, rows_gone, action in zip(base.manifests, dead, actions, strict=True):
         if action is ManifestAction.KEEP:
             writer.refer(manifest)
-        elif action in (ManifestAction.CLEAN, ManifestAction.MERGE):
+        elif action is not ManifestAction.DROP:
             (segment,) = loader.segments([manifest])
             part = Part(segment, (rows_gone,) if rows_gone else ())
-            if action is ManifestAction.MERGE:
-                merged.append(part.table())
-                continue
             rows = part.table()
-            for piece in slices(rows, writer.kinds, max_rows):
-                writer.write(piece, _blocks_without_dead(writer, manifest, part) if piece.num_rows == rows.num_rows else None)
-    for rows in slices(pa.concat_tables([*merged, newer]), writer.kinds, max_rows):
-        writer.write(rows)
+            if action is ManifestAction.MERGE:
+                merged.append(rows)
+                continue
+            if rows.num_rows <= writer.max_rows:
+                writer.write(rows, _blocks_without_dead(writer, manifest, part))
+            else:
+                writer.write_all(rows)
+    writer.write_all(pa.concat_tables([*merged, newer]))
 
 
 def _blocks_without_dead(writer: _ManifestWriter, manifest: Manifest, part: Part) -> list[Block] | None:
     """The manifest's blocks without dead entries; blocks that have none are copied. None if the codec differs from the configured one."""
     data = writer.log.store.read(manifest.path)
-    found = manifests.own_blocks(data, manifest.path) if manifests.digest_of(data) == manifest.digest else None
-    if found is None or found[0] != writer.packing.codec:
+    if manifests.digest_of(data) != manifest.digest:
         return None
-    alive = np.ones(part.segment.num_rows, bool)
-    for layer in part.dead:
-        alive[np.fromiter(layer, np.int64, len(layer))] = False
+    container = avro.parse(data, manifest.path)
+    copied = manifests.own_blocks(container, manifest.path)
+    if copied is None or container.codec != writer.packing.codec:
+        return None
+    alive = np.zeros(part.segment.num_rows, bool)
+    alive[part.live if part.live is not None else slice(None)] = True
     blocks: list[Block] = []
     start = 0
-    for block in found[1]:
+    for block in copied:
         kept = alive[start : start + block[0]]
         if kept.all():
             blocks.append(block)
@@ -218,14 +211,6 @@ def _blocks_without_dead(writer: _ManifestWriter, manifest: Manifest, part: Part
             blocks += manifests.encode_blocks(part.segment.rows.slice(start, block[0]).filter(pa.array(kept)), writer.packing)
         start += block[0]
     return blocks
-
-
-def _registry(contents: Contents) -> dict[str, str]:
-    """Doc mappings by hash without prefix (C-41): those of the table, and those that only the base state has."""
-    known = contents.metadata.configuration.items()
-    ours = {key.removeprefix(MAPPING_PREFIX): text for key, text in known if key.startswith(MAPPING_PREFIX)}
-    base = contents.files.base
-    return ours if base is None else {**base.mappings, **ours}
 
 
 def _with_refs(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
@@ -243,8 +228,7 @@ def _with_refs(rows: pa.Table, registry: dict[str, str]) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("doc_mapping_json"), rows.schema.field("doc_mapping_json"), texts)
 
 
-def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str], registry: Mapping[str, str], now_ms: int) -> StateManifest:
-    metadata = msgspec.json.encode({"metaData": contents.metadata}).decode()
+def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str], registry: dict[str, str], now_ms: int) -> StateManifest:
     return StateManifest(
         format_version=avro_state.FORMAT_VERSION,
         state_version=contents.version,
@@ -253,9 +237,9 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
         total_bytes=contents.totals.size,
         manifests=infos,
         tombstones=tombstones,
-        schema_registry=dict(registry),
+        schema_registry=registry,
         protocol_version=AVRO_STATE_PROTOCOL,
-        metadata=metadata,
+        metadata=msgspec.json.encode({"metaData": contents.metadata}).decode(),
         protocol=contents.protocol,
         txn=list(contents.txns) or None,
         mergeskip=list(contents.skips) or None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
@@ -19,11 +19,9 @@ from indextables.actions import Action, CommitInfo, Count, Int64, Normalise, Rep
 from indextables.errors import CheckpointValidationError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
-from indextables.state.checkpoints.batching import batches
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
 from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
-from indextables.state.checkpoints.options import StateOptions
-from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
+from indextables.state.checkpoints.seal import check_seal, read_part, sealed
 from indextables.storage import Store
 
 
@@ -73,17 +71,8 @@ def write_parts(store: Store, contents: Contents, options: StateOptions, checkpo
     data = sealed(msgspec.json.encode(found))
     write_head(store, names.checkpoint_path(contents.version), data, contents.version)
     size += len(data)
-    return Written(
-        contents.version,
-        Format.JSON_PARTS,
-        contents.num_files,
-        contents.num_actions,
-        size,
-        size,
-        parts=len(parts),
-        checkpoint_id=checkpoint_id,
-        unpacked_size=unpacked + len(data),
-    )
+    more = {"parts": len(parts), "checkpoint_id": checkpoint_id, "unpacked_size": unpacked + len(data)}
+    return contents.written(Format.JSON_PARTS, size, size, **more)
 
 
 def write_head(store: Store, path: str, text: bytes, version: int) -> None:
@@ -100,21 +89,18 @@ def _packed(contents: Contents, each: int, checkpoint_id: str, *, compress: bool
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
         head.insert(0, contents.protocol)
-    packer, count = _new_packer(begin, compress=compress), 0
+    packer, count = files.Packer(compress=compress), 0
+    packer.write(begin)
     size = each // -(-each // BATCH)  # batches of equal size that fill a part
-    for batch in batches(chain(head, contents.files.complete.adds()), size):
+    actions = chain(head, contents.files.complete.adds())
+    while batch := list(islice(actions, size)):
         if count + len(batch) > each:
             yield packer.finish(), packer.text_size
-            packer, count = _new_packer(begin, compress=compress), 0
+            packer, count = files.Packer(compress=compress), 0
+            packer.write(begin)
         packer.write(encode_actions(batch))
         count += len(batch)
     yield packer.finish(), packer.text_size
-
-
-def _new_packer(begin: bytes, *, compress: bool) -> files.Packer:
-    packer = files.Packer(compress=compress)
-    packer.write(begin)
-    return packer
 
 
 def _validate(store: Store, contents: Contents, found: PartList) -> None:
@@ -142,9 +128,7 @@ def part_list(text: bytes) -> PartList | None:
 def read_parts(store: Store, text: bytes, found: PartList, version: int, normalise: Normalise) -> Replay:
     """Reads all parts in order; LogCorrupted if one is missing, changed, or not a part of this checkpoint."""
     source = f"checkpoint {version}"
-    is_ours = found.sha256 is not None or has_seal(text)
-    if is_ours and (found.sha256 is None or not is_sealed(text)):
-        raise LogCorrupted(f"{source} does not match its digest")
+    check_seal(text, found.sha256, source)
     if found.version is not None and found.version != version:
         raise LogCorrupted(f"{source} declares version {found.version}")
     texts = (files.unpack(data, f"part {name!r} of {source}") for name, data in _texts(store, found, version))
@@ -167,10 +151,4 @@ def _texts(store: Store, found: PartList, version: int) -> Iterator[tuple[str, b
             raise UnsafePath(f"path {name!r} in {source} is not the path of a part")
         if not names.is_part_of(name, version):
             raise LogCorrupted(f"{source} lists {name!r}, which is not a part of it")
-        try:
-            data = store.read(f"{LOG_FOLDER}/{name}")
-        except FileNotFoundError:
-            raise LogCorrupted(f"part {name!r} of {source} is missing") from None
-        if digests is not None and hashlib.sha256(data).hexdigest() != digests[number]:
-            raise LogCorrupted(f"part {name!r} of {source} does not match its digest")
-        yield name, data
+        yield name, read_part(store, f"{LOG_FOLDER}/{name}", digests[number] if digests else None, f"part {name!r} of {source}")

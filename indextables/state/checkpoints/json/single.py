@@ -7,16 +7,16 @@ of other writers with the same name are read too: lines of actions without a dig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
 from indextables.actions import Action, Add, CommitInfo, Normalise, Protocol, Replay, Skip, Txn, WireMetadata, decode_actions, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
-from indextables.state.checkpoints.batching import batches
 from indextables.state.checkpoints.contents import Contents, Format, Written
-from indextables.state.checkpoints.seal import SEAL_BYTES, has_seal, is_sealed, seal_of
+from indextables.state.checkpoints.seal import SEAL_BYTES, decoding, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
 BATCH = 1000  # adds per encoded batch (CKP-11)
@@ -42,34 +42,28 @@ _ENCODER = msgspec.json.Encoder()
 def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
     """Writes the checkpoint, replacing an existing one, and verifies it. Memory use: the compressed file and a batch of adds."""
     path = names.checkpoint_path(contents.version)
-    packer = files.Packer(compress=compress)
-    for piece in _encoded(contents):
+    packer, digest = files.Packer(compress=compress), hashlib.sha256()
+    for piece in _pieces(contents):
+        digest.update(piece)
         packer.write(piece)
+    digest.update(b"}")
+    packer.write(seal_of(digest.hexdigest()))
     data = packer.finish()
     if not store.create(path, data):
         store.replace(path, data)
     read_back = store.read(path)
     _validate(read_back, contents)
     size = len(read_back)
-    return Written(contents.version, Format.JSON, contents.num_files, contents.num_actions, size, size, unpacked_size=packer.text_size)
-
-
-def _encoded(contents: Contents) -> Iterator[bytes]:
-    """The object in pieces; the last piece is the digest of all others."""
-    digest = hashlib.sha256()
-    for piece in _pieces(contents):
-        digest.update(piece)
-        yield piece
-    digest.update(b"}")
-    yield seal_of(digest.hexdigest())
+    return contents.written(Format.JSON, size, size, unpacked_size=packer.text_size)
 
 
 def _pieces(contents: Contents) -> Iterator[bytes]:
+    """The object without its digest and its closing brace."""
     head = {"version": contents.version, "protocol": contents.protocol, "metaData": contents.metadata}
     yield _ENCODER.encode({key: value for key, value in head.items() if value is not None})[:-1] + b',"add":['
-    opening = b"\n"
-    for adds in batches(contents.files.complete.adds(), BATCH):
-        yield opening + b",\n".join(map(_ENCODER.encode, adds))
+    opening, adds = b"\n", contents.files.complete.adds()
+    while batch := list(islice(adds, BATCH)):
+        yield opening + b",\n".join(map(_ENCODER.encode, batch))
         opening = b",\n"
     yield _ADDS_END if contents.num_files else b"]"
     for key, actions in (("txn", contents.txns), ("mergeskip", contents.skips)):
@@ -113,16 +107,11 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
     replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
     replay.put_all(document.add)
     for batch in adds:
-        replay.put_all(_decoded_adds(batch, source))
-    put_txns_and_skips(replay, document.txn or (), document.mergeskip or ())
+        with decoding(f"{source} is damaged"):
+            found = nulls.decode(_ADDS, batch)
+        replay.put_all(found)
+    replay.put_txns_and_skips(document.txn or (), document.mergeskip or ())
     return replay
-
-
-def put_txns_and_skips(replay: Replay, txns: Sequence[Txn], skips: Sequence[Skip]) -> None:
-    for txn in txns:
-        replay.put_txn(txn)
-    for skip in skips:
-        replay.put_skip(skip)
 
 
 def _separate_adds(text: bytes) -> tuple[bytes, Iterator[bytes]]:
@@ -140,13 +129,6 @@ def _batches(text: bytes, start: int, end: int) -> Iterator[bytes]:
         stop = end if stop < 0 else stop
         yield b"[" + text[start:stop] + b"]"
         start = stop + 2
-
-
-def _decoded_adds(text: bytes, source: str) -> list[Add]:
-    try:
-        return nulls.decode(_ADDS, text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
 def replay_of_lines(texts: Iterable[bytes], source: str, normalise: Normalise, *, complete: bool = False) -> Replay:

@@ -14,23 +14,48 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables import limits
-from indextables.actions import Count, Int64, Metadata, Normalise, Protocol, Replay, Skip, Txn, nulls
+from indextables.actions import STRINGS, Add, Count, FileFormat, Int64, Metadata, Normalise, Protocol, Replay, Skip, Txn, columns, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.checked_columns import replay_of_rows
-from indextables.state.checkpoints.contents import Contents, Format, Written
-from indextables.state.checkpoints.json import put_txns_and_skips, write_head
-from indextables.state.checkpoints.options import StateOptions
-from indextables.state.checkpoints.parquet import rows as parquet_rows
-from indextables.state.checkpoints.seal import has_seal, is_sealed, sealed
+from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.json import write_head
+from indextables.state.checkpoints.seal import check_seal, decoding, read_part, sealed
 from indextables.storage import Store
 
 GROUP_ROWS = 32_768
 _FEW_ROWS, _SOME_ROWS = 64, 512
 _FOOTER_BYTES, _GROUP_BYTES = 5_000, 4_000  # upper bounds of the overhead of a file and of each row group
+
+_WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(Add)}
+_OF_ADD = ("path", "partition_values", "size", "num_records", "min_values", "max_values")
+_OF_METADATA = {"metadataId": pa.string(), "schemaString": pa.string(), "partitionColumns": pa.list_(pa.string()), "format": STRINGS}
+ACTION_TYPE = "actionType"
+# A column is cast only if one of these accepts both its type and the expected type.
+_ALIKE = (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), pa.types.is_integer, pa.types.is_list, pa.types.is_map)
+
+
+def _field(name: str) -> pa.Field:
+    kind = columns.SCHEMA.field(name).type
+    return pa.field(_WIRE[name], pa.string() if pa.types.is_large_string(kind) else kind)
+
+
+# CheckpointEntry of seed 000, then a nullable column for every other field of an add (A-07).
+SCHEMA = pa.schema(
+    [
+        *map(_field, _OF_ADD),
+        *(pa.field(name, kind) for name, kind in _OF_METADATA.items()),
+        pa.field(ACTION_TYPE, pa.string(), nullable=False),
+        *(_field(name) for name in columns.SCHEMA.names if name not in _OF_ADD),
+    ]
+)
+# Columns with repeated values, which are dictionary-encoded; paths are unique.
+_KEYS = ("partitionValues", "minValues", "maxValues", "tags")
+REPEATED = [ACTION_TYPE, "docMappingRef", "docMappingJson", "partitionValues.key_value.value", *(f"{name}.key_value.key" for name in _KEYS)]
 
 
 class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -74,11 +99,7 @@ def write_parquet(store: Store, contents: Contents, options: StateOptions, now_m
     _validate(store, contents, checkpoint)
     text = sealed(msgspec.json.encode(checkpoint))
     write_head(store, names.parquet_metadata_path(contents.version), text, contents.version)
-    size += len(text)
-    unpacked += len(text)
-    return Written(
-        contents.version, Format.PARQUET, contents.num_files, contents.num_actions, size, size, parts=parts, unpacked_size=unpacked
-    )
+    return contents.written(Format.PARQUET, size + len(text), size + len(text), parts=parts, unpacked_size=unpacked + len(text))
 
 
 def _paths(version: int, parts: int | None) -> list[str]:
@@ -95,13 +116,8 @@ def _write_files(contents: Contents, options: StateOptions, folder: Path) -> Ite
         number += 1
         path = folder / f"{number}.parquet"
         with open(path, "wb") as file:
-            with pq.ParquetWriter(
-                file,
-                parquet_rows.SCHEMA,
-                compression=options.parquet_compression,
-                use_dictionary=parquet_rows.REPEATED,
-                write_statistics=False,
-            ) as writer:
+            settings = {"compression": options.parquet_compression, "use_dictionary": REPEATED, "write_statistics": False}
+            with pq.ParquetWriter(file, SCHEMA, **settings) as writer:
                 rest = most - _FOOTER_BYTES
                 while group is not None:
                     begin = file.tell()
@@ -122,18 +138,17 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
     each = max(1, table.nbytes // max(1, table.num_rows))  # an upper bound, because compression makes rows smaller
     half = (most - _FOOTER_BYTES - _GROUP_BYTES) // 2
     rows = max(1, min(GROUP_ROWS, half // each), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
-    yield parquet_rows.row_of_metadata(contents.metadata)
+    yield _row_of_metadata(contents.metadata)
     for start in range(0, table.num_rows, rows):
-        yield parquet_rows.rows_of_files(table.slice(start, rows))
+        yield _rows_of_files(table.slice(start, rows))
 
 
 def _bytes_saved(path: Path) -> int:
     """The number of bytes that compression saved."""
-    with open(path, "rb") as file:
-        footer = pq.ParquetFile(file).metadata
+    footer = pq.read_metadata(path)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-    return sum(column.total_uncompressed_size - column.total_compressed_size for column in columns)
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(chunk.total_uncompressed_size - chunk.total_compressed_size for chunk in chunks)
 
 
 def _digest(path: Path) -> str:
@@ -158,12 +173,12 @@ def read_parquet(store: Store, version: int, normalise: Normalise) -> Replay:
     source = f"parquet checkpoint {version}"
     checkpoint = _read_metadata(store, version, source)
     rows = pa.concat_tables([_rows(data, source) for data in _read_parts(store, checkpoint, source)], promote_options="default")
-    found = parquet_rows.files_of_rows(rows, checkpoint.created_time or 0, source)
+    found = _files_of_rows(rows, checkpoint.created_time or 0, source)
     if checkpoint.size not in (found.num_rows, rows.num_rows) or (checkpoint.sha256 is not None and checkpoint.size != found.num_rows):
         raise LogCorrupted(f"{source} has {found.num_rows} files, but declares {checkpoint.size}")
-    metadata = parquet_rows.metadata_of_rows(rows, source)
+    metadata = _metadata_of_rows(rows, source)
     replay = replay_of_rows(found, normalise, checkpoint.protocol, checkpoint.meta_data or metadata, source)
-    put_txns_and_skips(replay, checkpoint.txn or (), checkpoint.mergeskip or ())
+    replay.put_txns_and_skips(checkpoint.txn or (), checkpoint.mergeskip or ())
     return replay
 
 
@@ -175,14 +190,11 @@ def parts_of(store: Store, version: int) -> int | None:
 def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadata:
     try:
         text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
-        checkpoint = nulls.decode(_METADATA, text)
     except FileNotFoundError:
         raise LogCorrupted(f"{source} does not exist any more") from None
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
-    is_ours = checkpoint.sha256 is not None or has_seal(text)
-    if is_ours and (checkpoint.sha256 is None or not is_sealed(text)):
-        raise LogCorrupted(f"{source} does not match its digest")
+    with decoding(f"{source} has damaged metadata"):
+        checkpoint = nulls.decode(_METADATA, text)
+    check_seal(text, checkpoint.sha256, source)
     if checkpoint.version != version:
         raise LogCorrupted(f"{source} declares version {checkpoint.version}")
     if checkpoint.parts is not None and not 1 <= checkpoint.parts <= limits.CHECKPOINT_PARTS:
@@ -192,25 +204,14 @@ def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadat
 
 def _read_parts(store: Store, checkpoint: CheckpointMetadata, source: str) -> Iterator[bytes]:
     """The bytes of each part, checked against its digest if the checkpoint has digests."""
-    paths = _paths(checkpoint.version, checkpoint.parts)
-    if checkpoint.sha256 is not None and len(checkpoint.sha256) != len(paths):
-        raise LogCorrupted(f"{source} has {len(paths)} parts and {len(checkpoint.sha256)} digests")
-    if checkpoint.sha256 is None:
-        paths = _spark_parts(store, checkpoint.version) or paths
+    paths, digests = _paths(checkpoint.version, checkpoint.parts), checkpoint.sha256
+    if digests is not None and len(digests) != len(paths):
+        raise LogCorrupted(f"{source} has {len(paths)} parts and {len(digests)} digests")
+    if digests is None:  # Spark writes a folder of files instead of a single file
+        found = [entry.path for entry in store.list(names.parquet_path(checkpoint.version))]
+        paths = sorted(p for p in found if p.endswith(".parquet") and not p.rpartition("/")[2].startswith((".", "_"))) or paths
     for number, path in enumerate(paths):
-        try:
-            data = store.read(path)
-        except FileNotFoundError:
-            raise LogCorrupted(f"part {number + 1} of {source} is missing") from None
-        if checkpoint.sha256 is not None and hashlib.sha256(data).hexdigest() != checkpoint.sha256[number]:
-            raise LogCorrupted(f"part {number + 1} of {source} does not match its digest")
-        yield data
-
-
-def _spark_parts(store: Store, version: int) -> list[str]:
-    """The files in the folder that Spark writes instead of a single file."""
-    paths = [entry.path for entry in store.list(names.parquet_path(version))]
-    return sorted(path for path in paths if path.endswith(".parquet") and not path.rpartition("/")[2].startswith((".", "_")))
+        yield read_part(store, path, digests[number] if digests else None, f"part {number + 1} of {source}")
 
 
 def _open(data: bytes, source: str) -> pq.ParquetFile:
@@ -234,9 +235,9 @@ def _rows(data: bytes, source: str) -> pa.Table:
     # One bit can repeat a long dictionary value, so few rows are decoded at a time. (Checking the dictionary sizes in the footer is not an
     # option: Arrow aborts the process if they are malformed.)
     step = _FEW_ROWS if len(data) < limits.MIB else _SOME_ROWS
-    known_columns = [name for name in file.schema_arrow.names if name in parquet_rows.SCHEMA.names]
-    if parquet_rows.ACTION_TYPE not in known_columns:
-        raise LogCorrupted(f"{source} has no column {parquet_rows.ACTION_TYPE}")
+    known_columns = [name for name in file.schema_arrow.names if name in SCHEMA.names]
+    if ACTION_TYPE not in known_columns:
+        raise LogCorrupted(f"{source} has no column {ACTION_TYPE}")
     found, size = [file.schema_arrow.empty_table().select(known_columns)], 0
     try:
         for number in range(file.num_row_groups):
@@ -249,3 +250,79 @@ def _rows(data: bytes, source: str) -> pa.Table:
         return pa.concat_tables(found)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
+
+
+def _rows_of_files(files: pa.Table) -> pa.Table:
+    """Converts rows of `columns.SCHEMA` to rows of a checkpoint."""
+    known = {_WIRE[name]: files.column(name) for name in files.column_names}
+    known[ACTION_TYPE] = pa.repeat("add", files.num_rows)
+    return _table(known, files.num_rows)
+
+
+def _row_of_metadata(metadata: Metadata) -> pa.Table:
+    values = {
+        "metadataId": metadata.id,
+        "schemaString": metadata.schema_string,
+        "partitionColumns": metadata.partition_columns,
+        "format": [*{"provider": metadata.format.provider, **metadata.format.options}.items()],
+        ACTION_TYPE: "metadata",
+    }
+    return _table({name: pa.array([value], SCHEMA.field(name).type) for name, value in values.items()}, 1)
+
+
+def _table(known: dict[str, pa.Array | pa.ChunkedArray], count: int) -> pa.Table:
+    return pa.Table.from_arrays(
+        [known[field.name].cast(field.type) if field.name in known else pa.nulls(count, field.type) for field in SCHEMA], schema=SCHEMA
+    )
+
+
+def _files_of_rows(rows: pa.Table, modified_ms: int, source: str) -> pa.Table:
+    """The adds among the rows, as rows of `columns.SCHEMA`. If the modification time has no column, it is `modified_ms`."""
+    adds = _rows_of_type(rows, "add", source)
+    defaults = {"modification_time": modified_ms, "data_change": True}
+    found = [_column(adds, field, source, defaults.get(field.name)) for field in columns.SCHEMA]
+    found[1] = columns.without_nulls(found[1])
+    return pa.Table.from_arrays(found, schema=columns.SCHEMA)
+
+
+def _metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
+    """The metadata of the only metadata row (PQC-04)."""
+    found = _rows_of_type(rows, "metadata", source).to_pylist()
+    if len(found) != 1:
+        raise LogCorrupted(f"{source} has {len(found)} metadata rows")
+    row = found[0]
+    texts = {name: text for name, text in row.get("format") or () if text is not None}
+    values = {
+        "id": row.get("metadataId"),
+        "schemaString": row.get("schemaString"),
+        "partitionColumns": row.get("partitionColumns") or [],
+        "format": FileFormat(texts.pop("provider", "indextables"), texts),
+    }
+    try:
+        return msgspec.convert(values, Metadata)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
+
+
+def _rows_of_type(rows: pa.Table, kind: str, source: str) -> pa.Table:
+    kinds = rows.column(ACTION_TYPE)
+    unknown = set(pc.unique(kinds).to_pylist()) - {"add", "remove", "metadata"}
+    if unknown:
+        raise LogCorrupted(f"{source} has rows with the unknown {ACTION_TYPE} {str(min(map(str, unknown)))[:80]!r}")
+    return rows.filter(pc.equal(kinds, kind))
+
+
+def _column(rows: pa.Table, field: pa.Field, source: str, default: int | None) -> pa.ChunkedArray:
+    name = _WIRE[field.name]
+    if name not in rows.column_names:
+        missing = pa.nulls(rows.num_rows, field.type)
+        return pa.chunked_array([missing if default is None else missing.fill_null(default)])
+    column = rows.column(name)
+    if column.type == field.type:
+        return column
+    try:
+        if any(all(alike(kind) for kind in (column.type, field.type)) for alike in _ALIKE):
+            return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise LogCorrupted(f"{source} has {name} of type {str(column.type)[:80]}: {error}") from error
+    raise LogCorrupted(f"{source} has {name} of type {str(column.type)[:80]}")

@@ -39,8 +39,7 @@ def drop(request: Drop, context: TableContext) -> Report:
         "files_deleted": sum(is_our_split(file.path) for file in splits),
         "bytes_deleted": sum(file.size for file in [*splits, *log]),
     }
-    result: Report = report(Status.SUCCESS, metrics, base_version=None)
-    return result
+    return report(Status.SUCCESS, metrics, base_version=None)
 
 
 def _deletion_order(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:

@@ -78,7 +78,7 @@ def purge(request: Purge, context: TableContext, executor: Executor = Purge.work
         return run(bound, facts, planned, executor)
     report = reporter("purge", str(context.root), context.clock)
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
-    result: Report = report(
+    return report(
         status,
         metrics_of(Deleted(planned.deletions, [])),
         base_version=facts.snapshot.version,
@@ -86,4 +86,3 @@ def purge(request: Purge, context: TableContext, executor: Executor = Purge.work
         warnings=planned.kept_reasons,
         plan=[line for deletion in planned.deletions for line in deletion.describe()],
     )
-    return result

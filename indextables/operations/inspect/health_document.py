@@ -51,8 +51,7 @@ def health_report(context: TableContext) -> Report:
     document = health(context)
     metrics = {name: value for name, value in document.items() if isinstance(value, int)}
     warnings = [f"{finding['code']}: {finding['message']}" for finding in document["findings"]]
-    made: Report = report(Status.SUCCESS, metrics, base_version=document["version"], warnings=warnings, health=document)
-    return made
+    return report(Status.SUCCESS, metrics, base_version=document["version"], warnings=warnings, health=document)
 
 
 def _figures(examination: Examination) -> dict[str, Any]:

@@ -52,8 +52,7 @@ def repair(request: Repair, source: _Path, options: Mapping[str, Any] | None = N
     _write(target.create, 0, [protocol, replay.metadata])
     warnings = [*broken, *(finding.message for found in problems.values() for finding in found), *_left_out(context, adds, problems)]
     metrics = {"total_splits": len(adds), "valid_splits": len(valid), "missing_splits": len(problems), "source_version": version}
-    result: Report = report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, version=None, warnings=warnings)
-    return result
+    return report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, warnings=warnings)
 
 
 def _table_of(source: _Path) -> str:

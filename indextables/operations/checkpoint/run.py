@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from indextables.actions import Action, LayeredFiles, Protocol
@@ -49,29 +49,21 @@ from indextables.table import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepare:
-    """Drafts the protocol and metadata that must be committed before the checkpoint can be written; usually none."""
-
-    context: TableContext
-
-    def __call__(self, base: Snapshot) -> Draft:
-        context = self.context
-        options = options_of(context, base)
-        retention = int(context.config.get("transaction.txnRetention"))
-        needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
-        protocol = _taken_over_if_unreadable(
-            base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options
-        )
-        metadata = base.metadata
-        if has_registry(protocol):
-            known = {} if base.layers.base is None else base.layers.base.mappings  # only the state has them if another program wrote it
-            metadata = registered(metadata, known)
-            registry = Registry.of(metadata)
-            metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
-            protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
-        news: list[Action] = [] if protocol is base.protocol else [protocol]
-        return Draft(news if metadata is base.metadata else [*news, metadata])
+def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
+    """The protocol and metadata that must be committed before the checkpoint can be written; usually none."""
+    options = options_of(context, base)
+    retention = int(context.config.get("transaction.txnRetention"))
+    needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
+    protocol = _taken_over_if_unreadable(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
+    metadata = base.metadata
+    if has_registry(protocol):
+        known = {} if base.layers.base is None else base.layers.base.mappings  # only the state has them if another program wrote it
+        metadata = registered(metadata, known)
+        registry = Registry.of(metadata)
+        metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
+        protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
+    news: list[Action] = [] if protocol is base.protocol else [protocol]
+    return news if metadata is base.metadata else [*news, metadata]
 
 
 def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
@@ -97,7 +89,11 @@ def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -
     if snapshot.checkpoint == snapshot.version:
         return snapshot, None
     snapshot = _on_newest_state(context, snapshot, alone=alone)
-    outcome = transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock)
+
+    def build(base: Snapshot) -> Draft:
+        return Draft(_needed_actions(context, base))
+
+    outcome = transact(context.log, snapshot, "checkpoint", build, config=context.config, clock=context.clock)
     return outcome.snapshot, None if outcome.version is None else outcome.base_version
 
 
@@ -209,7 +205,7 @@ def next_checkpoint_version(context: TableContext, snapshot: Snapshot) -> int:
     """The version of the next checkpoint: the newest, or the one after it if a protocol upgrade must be committed first (PRT-08)."""
     if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
         return snapshot.version
-    return snapshot.version + bool(_Prepare(context)(snapshot).actions)
+    return snapshot.version + bool(_needed_actions(context, snapshot))
 
 
 def _is_pointed_to(context: TableContext, version: int) -> bool:
@@ -253,7 +249,7 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
     steps: list[dict[str, Any]] = []
     version, protocol = snapshot.version, snapshot.protocol
     if snapshot.checkpoint != version:
-        actions = _Prepare(context)(_on_newest_state(context, snapshot, alone=alone)).actions
+        actions = _needed_actions(context, _on_newest_state(context, snapshot, alone=alone))
         protocol = next((action for action in actions if isinstance(action, Protocol)), protocol)
         version += bool(actions)
         if actions:

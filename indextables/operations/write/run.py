@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from indextables.actions import Add, Metadata, Remove, Txn
+from indextables.actions import Action, Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log import is_already_committed, require_same_columns
@@ -122,9 +123,8 @@ def commit_write(
     report = report or reporter(prepared.mode, str(context.root), context.clock)
     with uncommitted_splits_in_errors([add.path for add in adds]):
         base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
-        outcome = transact(
-            context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
-        )
+        build = partial(_draft, prepared, adds)
+        outcome = transact(context.log, base, prepared.mode, build, config=context.config, clock=context.clock, txn=prepared.txn)
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
@@ -149,42 +149,31 @@ def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: Prep
     return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Build:
-    """Drafts the commit. An overwrite replaces all splits that are live (and match the predicate) at commit time."""
-
-    prepared: PreparedWrite
-    adds: Sequence[Add]
-
-    def __call__(self, base: Snapshot) -> Draft:
-        take_over = bool(self.prepared.context.config.get("storage.takeOver"))
-        check_owned(base.protocol, take_over=take_over)
-        require_same_columns(self.prepared.mode, self.prepared.metadata, base.metadata, base.version)
-        removes = self._removes(base) if self.prepared.mode == "overwrite" else []
-        draft = _draft(removes, self.adds)
-        if draft.actions and is_foreign(base.protocol):
-            return replace(draft, actions=[taken_over(base.protocol), *draft.actions])
-        return draft
-
-    def _removes(self, base: Snapshot) -> list[Remove]:
-        where = self.prepared.task.within
-        view = self.prepared.context.load(base, where)
-        old: Iterable[Add] = view.adds(None if where is None else rows_of_partitions(view, where))
-        if self.prepared.touched_only:
-            touched = {self._partition(add) for add in self.adds}
-            old = [add for add in old if self._partition(add) in touched]
-        now = self.prepared.context.clock.now_ms()
-        return [Remove.of(add, now, data_change=True) for add in old]
-
-    def _partition(self, add: Add) -> tuple[Scalar | None, ...]:
-        """The partition of a split as typed values, since other writers may encode the same value differently."""
-        task = self.prepared.task
-        values = partition_row(add.partition_values, task.schema)
-        return tuple(values.get(name) for name in task.partition_columns)
+def _draft(prepared: PreparedWrite, adds: Sequence[Add], base: Snapshot) -> Draft:
+    """The commit on this base. An overwrite replaces all splits that are live (and match the predicate) at commit time."""
+    check_owned(base.protocol, take_over=bool(prepared.context.config.get("storage.takeOver")))
+    require_same_columns(prepared.mode, prepared.metadata, base.metadata, base.version)
+    removes = _replaced(prepared, adds, base) if prepared.mode == "overwrite" else []
+    actions: list[Action] = [*removes, *adds]
+    taken = [taken_over(base.protocol)] if actions and is_foreign(base.protocol) else []
+    return Draft([*taken, *actions], _metrics(removes, adds), new_paths=True)
 
 
-def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:
-    return Draft([*removes, *adds], _metrics(removes, adds), new_paths=True)
+def _replaced(prepared: PreparedWrite, adds: Sequence[Add], base: Snapshot) -> list[Remove]:
+    context, task = prepared.context, prepared.task
+    view = context.load(base, task.within)
+    old: Iterable[Add] = view.adds(None if task.within is None else rows_of_partitions(view, task.within))
+    if prepared.touched_only:
+        touched = {_partition(add, task) for add in adds}
+        old = [add for add in old if _partition(add, task) in touched]
+    now = context.clock.now_ms()
+    return [Remove.of(add, now, data_change=True) for add in old]
+
+
+def _partition(add: Add, task: SplitTask) -> tuple[Scalar | None, ...]:
+    """The partition of a split as typed values, since other writers may encode the same value differently."""
+    values = partition_row(add.partition_values, task.schema)
+    return tuple(values.get(name) for name in task.partition_columns)
 
 
 def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from indextables.errors import IndexTablesError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
-from indextables.operations.deletion import Deleted, delete
+from indextables.operations.deletion import delete
 from indextables.operations.executor import in_threads
 from indextables.state import (
     Deletion,
@@ -37,7 +37,8 @@ from indextables.state import (
 )
 from indextables.table import Snapshot, TableContext
 
-SHOWN = 20  # paths of a dry run in one line
+EXPIRING = (FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE)  # what a cleanup deletes
+_SHOWN = 20  # paths of a dry run in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
         return CleanupResult(warnings=[str(error)])
     if deleted.done:
         context.log.invalidate_cache("versions")
-    return CleanupResult(counts(deleted))
+    return CleanupResult(deleted.counts(*EXPIRING))
 
 
 def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
@@ -222,15 +223,7 @@ def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
     if not deletions:
         return CleanupResult()
     paths = [file.path for deletion in deletions for file in deletion.files]
-    shown = ", ".join(paths[:SHOWN]) + (", …" if len(paths) > SHOWN else "")
+    shown = ", ".join(paths[:_SHOWN]) + (", …" if len(paths) > _SHOWN else "")
     text = f"cleanup would delete {len(paths)} files: {shown}"
     logger.info("%s", text, extra={"event": "cleanup_dry_run", "files": len(paths)})
     return CleanupResult(warnings=[text])
-
-
-def counts(deleted: Deleted) -> dict[str, int]:
-    return {
-        "versions_deleted": deleted.count(FileKind.VERSION),
-        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
-        "states_deleted": deleted.count(FileKind.STATE),
-    }

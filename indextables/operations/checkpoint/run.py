@@ -9,7 +9,7 @@ from typing import Any
 from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
 from indextables.logs import logger
-from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, preview_cleanup
+from indextables.operations.checkpoint.cleanup import EXPIRING, CleanupResult, cleanup, preview_cleanup
 from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
 from indextables.operations.deletion import Deleted
 from indextables.operations.report import Report, Status, reporter
@@ -261,7 +261,7 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
     steps += [{"action": "delete", **line} for deletion in planned.deletions for line in deletion.describe()]
     return report(
         Status.SUCCESS if steps else Status.NO_ACTION,
-        {"num_files": context.totals(snapshot).num_files, **counts(Deleted(planned.deletions, []))},
+        {"num_files": context.totals(snapshot).num_files, **Deleted(planned.deletions).counts(*EXPIRING)},
         base_version=snapshot.version,
         dry_run=True,
         warnings=planned.kept_reasons,

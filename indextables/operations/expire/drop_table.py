@@ -35,10 +35,8 @@ def drop(request: Drop, context: TableContext) -> Report:
     for path in last:
         context.store.delete(path)
     context.log.close()
-    metrics = {
-        "files_deleted": sum(is_our_split(file.path) for file in splits),
-        "bytes_deleted": sum(file.size for file in [*splits, *log]),
-    }
+    size = sum(file.size for file in [*splits, *log])
+    metrics = {"files_deleted": sum(is_our_split(file.path) for file in splits), "bytes_deleted": size}
     return report(Status.SUCCESS, metrics, base_version=None)
 
 

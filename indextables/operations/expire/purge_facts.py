@@ -33,7 +33,7 @@ def gather_purge_facts(context: TableContext) -> PurgeFacts:
         folder=folder,
         live=frozenset(context.load(snapshot).files.paths()),
         snapshot=snapshot,
-        log=_log_facts(context.log, listing, snapshot, _without_expired(Inventory.of(folder.log), found.times), found.times),
+        log=_log_facts(context.log, snapshot, Inventory.of(folder.log), found.times),
         removed_at=found.removed_at,
         added=found.added,
         listing=listing,
@@ -88,21 +88,9 @@ def _read_versions(context: TableContext, versions: Sequence[int], folder: Folde
     return found
 
 
-def _without_expired(inventory: Inventory, times: Mapping[int, int]) -> Inventory:
-    """The inventory without version files that another purge deleted after the listing."""
-    versions = {version: file for version, file in inventory.versions.items() if version in times}
-    return Inventory(
-        versions,
-        inventory.checkpoints,
-        inventory.states,
-        inventory.manifests,
-        inventory.orphaned_parts,
-        inventory.checksum_files,
-        inventory.has_pointer,
-    )
-
-
-def _log_facts(log: TransactionLog, listing: LogListing, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> LogFacts:
+def _log_facts(log: TransactionLog, snapshot: Snapshot, listed: Inventory, times: Mapping[int, int]) -> LogFacts:
+    present = {version: file for version, file in listed.versions.items() if version in times}  # another purge may have deleted the others
+    inventory = replace(listed, versions=present)
     named, unreadable = referenced_manifests(log, inventory)
     return LogFacts(
         inventory=inventory,

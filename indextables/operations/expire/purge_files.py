@@ -11,7 +11,7 @@ from indextables import limits
 from indextables.clock import HOUR_MS
 from indextables.config import Config, parse_duration
 from indextables.errors import InvalidArgument
-from indextables.operations.deletion import Deleted, delete, still_unreferenced
+from indextables.operations.deletion import Deleted, delete, of_kinds, still_unreferenced
 from indextables.operations.executor import Executor
 from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, plan_purge
@@ -42,27 +42,18 @@ def purge_options(request: Purge, config: Config) -> PurgeOptions:
 def run(context: TableContext, facts: PurgeFacts, planned: Plan, executor: Executor) -> Report:
     """Deletes log files first, then manifests that are still unreferenced, then splits through the executor."""
     report = reporter("purge", str(context.root), context.clock)
-    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
-    deleted = delete(
-        context, [*by_kind[FileKind.VERSION], *by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE], *by_kind[FileKind.TEMPORARY]]
-    )
-    manifests, warnings = still_unreferenced(context.log, facts.log.inventory, by_kind[FileKind.MANIFEST])
-    warnings[:0] = planned.kept_reasons
-    deleted += delete(context, manifests) + delete(context, by_kind[FileKind.SPLIT], executor)
+    deleted = delete(context, of_kinds(planned.deletions, FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE, FileKind.TEMPORARY))
+    manifests, warnings = still_unreferenced(context.log, facts.log.inventory, of_kinds(planned.deletions, FileKind.MANIFEST))
+    deleted += delete(context, manifests) + delete(context, of_kinds(planned.deletions, FileKind.SPLIT), executor)
     context.log.invalidate_cache()
     status = Status.NO_ACTION if not planned.deletions else Status.PARTIAL if deleted.problems else Status.SUCCESS
-    return report(status, metrics_of(deleted), base_version=facts.snapshot.version, warnings=[*warnings, *deleted.problems])
+    warnings = [*planned.kept_reasons, *warnings, *deleted.problems]
+    return report(status, metrics_of(deleted), base_version=facts.snapshot.version, warnings=warnings)
 
 
 def metrics_of(deleted: Deleted) -> dict[str, int]:
-    return {
-        "files_deleted": deleted.count(FileKind.SPLIT),
-        "bytes_deleted": sum(deletion.size for deletion in deleted.done),
-        "versions_deleted": deleted.count(FileKind.VERSION),
-        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
-        "states_deleted": deleted.count(FileKind.STATE),
-        "manifests_deleted": deleted.count(FileKind.MANIFEST),
-    }
+    of_log = deleted.counts(FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE, FileKind.MANIFEST)
+    return {"files_deleted": deleted.count(FileKind.SPLIT), "bytes_deleted": deleted.size, **of_log}
 
 
 def purge(request: Purge, context: TableContext, executor: Executor = Purge.workload.threads) -> Report:
@@ -80,7 +71,7 @@ def purge(request: Purge, context: TableContext, executor: Executor = Purge.work
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     return report(
         status,
-        metrics_of(Deleted(planned.deletions, [])),
+        metrics_of(Deleted(planned.deletions)),
         base_version=facts.snapshot.version,
         dry_run=True,
         warnings=planned.kept_reasons,

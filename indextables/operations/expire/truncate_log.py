@@ -20,7 +20,7 @@ from indextables.operations.checkpoint import (
     referenced_manifests,
     with_checkpoint,
 )
-from indextables.operations.deletion import Deleted, delete, still_unreferenced
+from indextables.operations.deletion import Deleted, delete, of_kinds, still_unreferenced
 from indextables.operations.expire.truncate_plan import plan_truncation
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Checkpoint, TruncateHistory
@@ -52,15 +52,8 @@ def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
 
 
 def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
-    return {
-        "checkpoint_version": version,
-        "versions_deleted": deleted.count(FileKind.VERSION),
-        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
-        "states_deleted": deleted.count(FileKind.STATE),
-        "manifests_deleted": deleted.count(FileKind.MANIFEST),
-        "bytes_deleted": sum(deletion.size for deletion in deleted.done),
-        "files_preserved": live,
-    }
+    of_log = deleted.counts(FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE, FileKind.MANIFEST)
+    return {"checkpoint_version": version, **of_log, "bytes_deleted": deleted.size, "files_preserved": live}
 
 
 def run(context: TableContext, made: Report) -> Report:
@@ -82,12 +75,11 @@ def run(context: TableContext, made: Report) -> Report:
 
 
 def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Deleted, list[str]]:
-    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
-    deleted = delete(context, by_kind[FileKind.VERSION])
+    deleted = delete(context, of_kinds(planned.deletions, FileKind.VERSION))
     if deleted.problems:  # the remaining versions need the older checkpoints
         return deleted, []
-    deleted += delete(context, [*by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE]])
-    manifests, warnings = still_unreferenced(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
+    deleted += delete(context, of_kinds(planned.deletions, FileKind.CHECKPOINT, FileKind.STATE))
+    manifests, warnings = still_unreferenced(context.log, facts.inventory, of_kinds(planned.deletions, FileKind.MANIFEST))
     return deleted + delete(context, manifests), warnings
 
 
@@ -102,5 +94,5 @@ def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions, []), facts.current, context.totals(now).num_files)
+    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(now).num_files)
     return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)

@@ -60,10 +60,12 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
         return CleanupResult()
     try:
         context.config.check()  # an invalid retention may be meant to be longer than the default
-        deletions = _deletions(context, snapshot.version)
+        planned = expired_files(context, snapshot.version)
+        for reason in planned.kept_reasons:
+            logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
         if context.config.get("cleanup.dryRun"):
-            return _preview(deletions)
-        deleted = delete(context, deletions)
+            return _preview(planned.deletions)
+        deleted = delete(context, planned.deletions)
         if deleted.problems:
             raise StorageError(f"cleanup after checkpoint {snapshot.version} is incomplete: {'; '.join(deleted.problems)}")
     except IndexTablesError as error:
@@ -74,13 +76,6 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
     if deleted.done:
         context.log.invalidate_cache("versions")
     return CleanupResult(deleted.counts(*EXPIRING))
-
-
-def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
-    found = expired_files(context, version)
-    for reason in found.kept_reasons:
-        logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
-    return found.deletions
 
 
 def expired_files(context: TableContext, version: int) -> Plan:
@@ -152,7 +147,8 @@ def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogLi
         latest=version if version in listing.bases else None,
         times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
         is_base={},
-        incomplete_states=_incomplete_states(log, inventory),
+        # They matter only beside checkpoints of other formats: otherwise a reader finds both in later versions, or in a complete state.
+        incomplete_states=[state for state in inventory.states if is_incomplete_state(log, state)] if inventory.checkpoints else (),
     )
     return facts, listing
 
@@ -178,12 +174,6 @@ def is_self_contained(log: TransactionLog, listing: LogListing, version: int, *,
     except LogCorrupted:
         return False
     return replay.metadata is not None and (form is not Format.AVRO or replay.protocol is not None)
-
-
-def _incomplete_states(log: TransactionLog, inventory: Inventory) -> list[int]:
-    """States without their own metadata or protocol. These matter only if the log has checkpoints of other formats too: otherwise a
-    reader finds both in the versions after a base, or in a base that is a state."""
-    return [version for version in inventory.states if is_incomplete_state(log, version)] if inventory.checkpoints else []
 
 
 def is_incomplete_state(log: TransactionLog, version: int) -> bool:

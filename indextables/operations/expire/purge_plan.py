@@ -43,9 +43,15 @@ class PurgeFacts:
     listing: LogListing  # of the log, as it was read
     retained: RetainedSplits = RetainedSplits()
 
-    def is_dead_split(self, path: str) -> bool:
-        """Whether a listed file is a split of this table that is not live: our name, or another program's with a logged removal."""
-        return path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path)))
+    def dead_splits(self) -> Iterator[File]:
+        """The listed splits of this table that are not live: those with our names, and another program's with a logged removal."""
+        for row, path in self.folder:
+            if path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path))):
+                yield self.folder.file(row)
+
+    def unreferenced_splits(self) -> list[File]:
+        """Splits that are neither live nor removed in any retained version."""
+        return [file for file in self.dead_splits() if file.path not in self.removed_at]
 
 
 def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
@@ -72,8 +78,7 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     bases = _older_bases(facts, retention.plan(facts.log, options.policy, now_ms))
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
-    dead = (facts.folder.file(row) for row, path in facts.folder if facts.is_dead_split(path))
-    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in dead)
+    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in facts.dead_splits())
     return [base for base in bases if base not in facts.retained.bases] if is_any else []
 
 
@@ -86,14 +91,11 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     cutoff = now_ms - options.older_than_ms
     removals_are_old = _are_lost_removals_expired(facts, cutoff)
     dead, unknown, ageless = [], [], 0
-    for row, path in facts.folder:
-        if not facts.is_dead_split(path):
-            continue
-        file = facts.folder.file(row)
+    for file in facts.dead_splits():
         if file.modified_ms is None:
             ageless += 1
-        elif path in facts.removed_at:
-            if max(facts.removed_at[path], file.modified_ms) <= cutoff:
+        elif file.path in facts.removed_at:
+            if max(facts.removed_at[file.path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
         elif removals_are_old and _is_old_orphan(facts, file, now_ms - options.orphan_ms):
             unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
@@ -102,9 +104,8 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
         return Plan(dead, kept_reasons)
     retained = _splits_in_older_bases(facts, log)
     if retained is None:
-        return Plan(
-            dead, [*kept_reasons, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"]
-        )
+        reason = f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"
+        return Plan(dead, [*kept_reasons, reason])
     return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
 
 
@@ -149,13 +150,6 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
         if not all(file.path in gone for file in files):
             found.append(base)
     return found
-
-
-def unreferenced_splits(facts: PurgeFacts) -> Iterator[File]:
-    """Splits that are neither live nor removed in any retained version."""
-    for row, path in facts.folder:
-        if facts.is_dead_split(path) and path not in facts.removed_at:
-            yield facts.folder.file(row)
 
 
 def may_be_uncommitted(file: File, now_ms: int) -> bool:

@@ -41,14 +41,11 @@ def _facts(context: TableContext, version: int) -> LogFacts:
     return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
 
 
-def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
-    """The facts as if the checkpoint were written, and the current snapshot. A new state is assumed to reference the same manifests."""
-    snapshot = context.snapshot()
-    snapshot.require_no_gap()
+def _expected_facts(context: TableContext, snapshot: Snapshot) -> LogFacts:
+    """The facts as if the checkpoint were written. A new state is assumed to reference the same manifests."""
     bound = context.for_table(snapshot)
     version = next_checkpoint_version(bound, snapshot)
-    is_state = bound.config.get("state.format") == "avro"
-    return with_checkpoint(_facts(context, version), version, is_state=is_state), snapshot
+    return with_checkpoint(_facts(context, version), version, is_state=bound.config.get("state.format") == "avro")
 
 
 def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
@@ -86,13 +83,15 @@ def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Dele
 def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     """Writes a checkpoint of the newest version if it has none, then deletes the older history. A dry run changes nothing."""
     context.log.invalidate_cache()
-    check_owned(context.snapshot().protocol)
+    snapshot = context.snapshot()
+    check_owned(snapshot.protocol)
     if not request.dry_run:
         return run(context, checkpoint(Checkpoint(), context, clean=False))
     report = reporter("truncate_history", str(context.root), context.clock)
-    facts, now = _expected(context)
+    snapshot.require_no_gap()
+    facts = _expected_facts(context, snapshot)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
     status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(now).num_files)
-    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)
+    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(snapshot).num_files)
+    return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)

@@ -29,7 +29,6 @@ from indextables.operations.expire import (
     may_be_uncommitted,
     plan_purge,
     purge_options,
-    unreferenced_splits,
 )
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
@@ -233,7 +232,7 @@ class Examination:
     def _young_unreferenced_splits(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
         """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently."""
         known = set(due)
-        unknown = [file for file in unreferenced_splits(self.facts) if file.path not in known]
+        unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
         if fresh:
             state = counted(len(fresh), "young split", "not referenced by any version")

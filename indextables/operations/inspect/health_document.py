@@ -92,7 +92,7 @@ def _on_disk(examination: Examination) -> dict[str, Any]:
     if examination.snapshot.gap_at is not None:
         return {}
     facts = examination.facts
-    dead = [facts.folder.sizes[row] for row, path in facts.folder if facts.is_dead_split(path)]
+    dead = [file.size for file in facts.dead_splits()]
     due = [deletion for deletion in examination.due if deletion.kind is FileKind.SPLIT]
     checkpoint = examination.snapshot.checkpoint
     made = None if checkpoint is None else base_time(facts.log.inventory, checkpoint)

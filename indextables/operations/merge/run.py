@@ -20,7 +20,7 @@ from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.merge.capacity import Capacity, next_batch, split_by_capacity
 from indextables.operations.merge.commit import BatchCommit, metrics_of
-from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
+from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, not_merged, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import MergeSplits
@@ -67,7 +67,7 @@ class _Merging:
         task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
         groups, rejected = split_by_capacity(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
         for group, reason in rejected:
-            self._fail(StorageError(_not_merged(group, reason)), group.paths)
+            self._fail(StorageError(not_merged(group, reason)), group.paths)
         while groups:
             size = int(self.context.config.get("merge.batchSize"))
             count = next_batch(groups, size, self.executor.workers, Capacity.of(store, runs_locally=runs_locally))
@@ -123,7 +123,7 @@ class _Merging:
         self.snapshot = outcome.snapshot
         for result in results:
             if result.error is not None:
-                self._fail(result.error, (add.path for add in result.group.sources))
+                self._fail(result.error, result.group.paths)
         for add, why in commit.broken:
             self._warn(why)
             self.avoided.add(add.path)
@@ -161,10 +161,6 @@ class _Merging:
             self.warnings.append(text)
 
 
-def _not_merged(group: PlannedGroup, reason: str) -> str:
-    return f"{len(group.paths)} splits, the oldest {group.paths[0]!r}, are not merged: {reason}"
-
-
 def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
@@ -180,14 +176,8 @@ def merge_splits(
     report = reporter("merge_splits", str(context.root), context.clock)
     groups = merge_plan.groups
     status = Status.SUCCESS if groups else Status.NO_ACTION
-    metrics = metrics_of([], [], 0) | {
-        "groups": len(groups),
-        "files_added": len(groups),
-        "files_removed": sum(len(group.paths) for group in groups),
-        "bytes_removed": sum(group.size for group in groups),
-        "rows": sum(group.rows for group in groups),
-    }
+    metrics = metrics_of(groups, [], 0) | {"files_added": len(groups)}
     _, rejected = split_by_capacity(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
-    warnings = [_not_merged(group, reason) for group, reason in rejected]
+    warnings = [not_merged(group, reason) for group, reason in rejected]
     steps = [group.describe() for group in groups]
     return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot

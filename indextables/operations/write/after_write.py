@@ -15,10 +15,8 @@ from indextables.operations.executor import Executor
 from indextables.operations.expire import purge
 from indextables.operations.merge import merge_options, plan_merge, run_merge
 from indextables.operations.report import Report
-from indextables.operations.verbs import MergeSplits, Purge
+from indextables.operations.verbs import WRITE_MODES, MergeSplits, Purge
 from indextables.table import Snapshot, TableContext
-
-WRITES = ("append", "overwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +84,4 @@ def _is_write(context: TableContext, version: int) -> bool:
         actions = context.log.read(version).actions
     except VersionNotFound:  # expired
         return False
-    return any(isinstance(action, CommitInfo) and action.operation in WRITES for action in actions)
+    return any(isinstance(action, CommitInfo) and action.operation in WRITE_MODES for action in actions)

@@ -88,7 +88,6 @@ def prepare_write(
     mapping = DocMapping.of_config(config, schema, metadata.partition_columns)
     if base is not None:
         _check_indexing_options(context, base)
-    predicate = _partition_predicate(request.where, schema, metadata) if request.where is not None else None
     task = SplitTask(
         context.store.spec,
         schema,
@@ -98,7 +97,7 @@ def prepare_write(
         split_bytes=int(config.get("write.targetSplitSize")),
         split_rows=int(config.get("write.targetSplitRows")),
         compression=str(config.get("split.rowStore.compression")),
-        within=predicate,
+        within=_partition_predicate(request.where, schema, metadata),
         mark=uuid.uuid4().hex[:8],
     )
     return PreparedWrite(replace(context, config=config), base, metadata, task, request.mode, _txn(request, context))
@@ -132,8 +131,8 @@ def commit_write(
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
     followed = after_write(context, FollowUp(snapshot, warnings=tuple(warnings)), outcome.version, executor)
-    metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
-    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
+    metrics = {**outcome.draft.metrics, **followed.metrics}
+    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=followed.warnings)
     return made, followed.snapshot
 
 
@@ -141,10 +140,8 @@ def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: Prep
     """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
-    warnings = [
-        f"txn {txn.app_id} {txn.version} has already been committed",
-        *([describe_uncommitted([add.path for add in adds])] if adds else []),
-    ]
+    left = [describe_uncommitted([add.path for add in adds])] if adds else []
+    warnings = [f"txn {txn.app_id} {txn.version} has already been committed", *left]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 
@@ -209,11 +206,8 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
         return write_version_zero(context, metadata)
     except TableExists:
         snapshot = context.snapshot()
-        same = (metadata.schema_string, metadata.partition_columns) == (
-            snapshot.metadata.schema_string,
-            snapshot.metadata.partition_columns,
-        )
-        if not same:
+        other = snapshot.metadata
+        if (metadata.schema_string, metadata.partition_columns) != (other.schema_string, other.partition_columns):
             raise SchemaMismatch(f"another writer created a different table at {context.root} at the same time") from None
         return snapshot
 
@@ -230,5 +224,7 @@ def _txn(request: Write, context: TableContext) -> Txn | None:
     return Txn(app_id=request.txn_app, version=request.txn_version, last_updated=context.clock.now_ms())
 
 
-def _partition_predicate(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
+def _partition_predicate(where: str | None, schema: pa.Schema, metadata: Metadata) -> Predicate | None:
+    if where is None:
+        return None
     return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")

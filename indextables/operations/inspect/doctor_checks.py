@@ -11,14 +11,7 @@ from functools import cached_property
 
 from indextables import limits
 from indextables.clock import HOUR_MS
-from indextables.errors import (
-    CommitUnknown,
-    ConfigError,
-    IndexTablesError,
-    ProtocolUnsupported,
-    StorageError,
-    TableNotFound,
-)
+from indextables.errors import CommitUnknown, ConfigError, IndexTablesError, ProtocolUnsupported, StorageError, TableNotFound
 from indextables.log import POINTER, LogListing
 from indextables.operations.checkpoint import expired_files
 from indextables.operations.expire import (

@@ -7,6 +7,4 @@ from __future__ import annotations
 
 from indextables.operations.repair.run import repair
 
-__all__ = [
-    "repair",
-]
+__all__ = ["repair"]

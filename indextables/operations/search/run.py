@@ -18,17 +18,7 @@ from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
 from indextables.schema import is_nested
-from indextables.splits import (
-    GAP,
-    DocMapping,
-    Group,
-    Highlighter,
-    Hits,
-    ParsedQuery,
-    beginning,
-    join_hits,
-    parallel,
-)
+from indextables.splits import GAP, DocMapping, Group, Highlighter, Hits, ParsedQuery, beginning, join_hits, parallel
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 SNIPPET = "_snippet"

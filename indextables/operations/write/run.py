@@ -130,7 +130,7 @@ def commit_write(
         warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
-    followed = after_write(context, FollowUp(snapshot, warnings=tuple(warnings)), outcome.version, executor)
+    followed = after_write(context, FollowUp(snapshot, warnings=warnings), outcome.version, executor)
     metrics = {**outcome.draft.metrics, **followed.metrics}
     made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=followed.warnings)
     return made, followed.snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from indextables.actions import Action, Add, AddBlock, CommitInfo, Remove
@@ -10,7 +10,7 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import LogListing, TransactionLog, VersionFile, names
 from indextables.operations.checkpoint import is_incomplete_state, is_self_contained, referenced_manifests, with_checked_bases
 from indextables.operations.expire.folder_listing import FolderListing
-from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, RetainedSplits, bases_to_read
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, bases_to_read
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, Inventory, LogFacts, read_checkpoint
 from indextables.table import Snapshot, TableContext, commit_time
@@ -45,16 +45,11 @@ def complete_purge_facts(context: TableContext, facts: PurgeFacts, options: Purg
     log, listing = context.log, facts.listing
     judged = with_checked_bases(facts.log, options.policy, now_ms, lambda version: is_self_contained(log, listing, version, thorough=True))
     facts = replace(facts, log=judged)
-    missing = bases_to_read(facts, options, now_ms)
-    return replace(facts, retained=_with_base_splits(log, listing, facts.retained, missing)) if missing else facts
-
-
-def _with_base_splits(log: TransactionLog, listing: LogListing, known: RetainedSplits, bases: Collection[int]) -> RetainedSplits:
-    paths = None if known.paths is None else set(known.paths)
-    for base in bases:
-        found = None if paths is None else _paths_of(log, listing, base)
-        paths = None if paths is None or found is None else paths | found
-    return RetainedSplits(known.bases | frozenset(bases), None if paths is None else frozenset(paths))
+    for base in bases_to_read(facts, options, now_ms):
+        found = None if facts.base_splits is None else _paths_of(log, listing, base)
+        base_splits = None if facts.base_splits is None or found is None else facts.base_splits | found
+        facts = replace(facts, read_bases=facts.read_bases | {base}, base_splits=base_splits)
+    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +83,9 @@ def _read_versions(context: TableContext, versions: Sequence[int], folder: Folde
     return found
 
 
-def _log_facts(log: TransactionLog, snapshot: Snapshot, listed: Inventory, times: Mapping[int, int]) -> LogFacts:
-    present = {version: file for version, file in listed.versions.items() if version in times}  # another purge may have deleted the others
-    inventory = replace(listed, versions=present)
+def _log_facts(log: TransactionLog, snapshot: Snapshot, inventory: Inventory, times: Mapping[int, int]) -> LogFacts:
+    present = {version: file for version, file in inventory.versions.items() if version in times}
+    inventory = replace(inventory, versions=present)  # another purge may have deleted the others since the listing
     named, unreadable = referenced_manifests(log, inventory)
     return LogFacts(
         inventory=inventory,

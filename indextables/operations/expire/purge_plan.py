@@ -23,14 +23,6 @@ class PurgeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RetainedSplits:
-    """The splits listed by the checkpoints and states of these versions."""
-
-    bases: frozenset[int] = frozenset()
-    paths: frozenset[str] | None = frozenset()  # None: one of them cannot be read
-
-
-@dataclass(frozen=True, slots=True)
 class PurgeFacts:
     """The input of a purge plan. The files are listed before the log is read, so a split committed in between is live."""
 
@@ -41,7 +33,8 @@ class PurgeFacts:
     removed_at: Mapping[str, int]  # ms; the last removal of each path in the retained versions
     added: Collection[str]  # paths that the retained versions after 0 added
     listing: LogListing  # of the log, as it was read
-    retained: RetainedSplits = RetainedSplits()
+    read_bases: frozenset[int] = frozenset()  # versions whose checkpoints and states have been read
+    base_splits: frozenset[str] | None = frozenset()  # the splits that these list; None: one of them cannot be read
 
     def dead_splits(self) -> Iterator[File]:
         """The listed splits of this table that are not live: those with our names, and another program's with a logged removal."""
@@ -79,7 +72,7 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
     is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in facts.dead_splits())
-    return [base for base in bases if base not in facts.retained.bases] if is_any else []
+    return [base for base in bases if base not in facts.read_bases] if is_any else []
 
 
 def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
@@ -102,11 +95,11 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)
-    retained = _splits_in_older_bases(facts, log)
-    if retained is None:
+    base_splits = _splits_in_older_bases(facts, log)
+    if base_splits is None:
         reason = f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"
         return Plan(dead, [*kept_reasons, reason])
-    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
+    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in base_splits)], kept_reasons)
 
 
 def _is_old_orphan(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
@@ -132,9 +125,9 @@ def _first_contiguous_version(facts: PurgeFacts) -> int:
 def _splits_in_older_bases(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
     """Splits listed by retained checkpoints and states whose removal may be in a missing version. None if one cannot be read."""
     for base in _older_bases(facts, log):
-        if base not in facts.retained.bases:
+        if base not in facts.read_bases:
             raise NotGathered(base)
-    return facts.retained.paths
+    return facts.base_splits
 
 
 def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:

@@ -8,7 +8,7 @@ use requires reading every state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from indextables.errors import IndexTablesError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import LogListing, TransactionLog, names
@@ -41,30 +41,20 @@ EXPIRING = (FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE)  # what a cle
 _SHOWN = 20  # paths of a dry run in one line
 
 
-@dataclass(frozen=True, slots=True)
-class CleanupResult:
-    metrics: dict[str, int] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(self.metrics.values())
-
-
-def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
-    """Deletes expired files after the checkpoint of `snapshot` was written and read back.
+def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], list[str]]:
+    """Deletes expired files after the checkpoint of `snapshot` was written and read back; returns metrics and warnings.
 
     A failure is a warning, or raised with `cleanup.failurePolicy=fail`; it does not affect the checkpoint or a commit before it.
     """
     if not context.config.get("cleanup.enabled"):
-        return CleanupResult()
+        return {}, []
     try:
         context.config.check()  # an invalid retention may be meant to be longer than the default
         planned = expired_files(context, snapshot.version)
         for reason in planned.kept_reasons:
             logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
         if context.config.get("cleanup.dryRun"):
-            return _preview(planned.deletions)
+            return {}, _preview(planned.deletions)
         deleted = delete(context, planned.deletions)
         if deleted.problems:
             raise StorageError(f"cleanup after checkpoint {snapshot.version} is incomplete: {'; '.join(deleted.problems)}")
@@ -72,10 +62,10 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
         if context.config.get("cleanup.failurePolicy") == "fail":
             raise
         logger.warning("%s", error, extra={"event": "cleanup_failed", "table": str(context.root)})
-        return CleanupResult(warnings=[str(error)])
+        return {}, [str(error)]
     if deleted.done:
         context.log.invalidate_cache("versions")
-    return CleanupResult(deleted.counts(*EXPIRING))
+    return deleted.counts(*EXPIRING), []
 
 
 def expired_files(context: TableContext, version: int) -> Plan:
@@ -209,11 +199,11 @@ def _references_of(log: TransactionLog, version: int) -> Collection[str] | str:
         return str(error)
 
 
-def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
+def _preview(deletions: Sequence[Deletion]) -> list[str]:
     if not deletions:
-        return CleanupResult()
+        return []
     paths = [file.path for deletion in deletions for file in deletion.files]
     shown = ", ".join(paths[:_SHOWN]) + (", …" if len(paths) > _SHOWN else "")
     text = f"cleanup would delete {len(paths)} files: {shown}"
     logger.info("%s", text, extra={"event": "cleanup_dry_run", "files": len(paths)})
-    return CleanupResult(warnings=[text])
+    return [text]

@@ -9,7 +9,7 @@ from typing import Any
 from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
 from indextables.logs import logger
-from indextables.operations.checkpoint.cleanup import EXPIRING, CleanupResult, cleanup, preview_cleanup
+from indextables.operations.checkpoint.cleanup import EXPIRING, cleanup, preview_cleanup
 from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
 from indextables.operations.deletion import Deleted
 from indextables.operations.report import Report, Status, reporter
@@ -147,16 +147,16 @@ def run(
     versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
     if contents is None:
-        cleaned = cleanup(context, snapshot) if clean else CleanupResult()
-        status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
-        return report(status, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+        deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
+        status = Status.SUCCESS if any(deleted.values()) else Status.NO_ACTION
+        return report(status, metrics | deleted, warnings=warnings, **versions)
     started = context.clock.now_ms()
     written = _written(context, snapshot, contents, compact=compact)
     context.log.invalidate_cache()
     write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
     metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
-    cleaned = cleanup(context, snapshot) if clean else CleanupResult()
-    return report(Status.SUCCESS, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+    deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
+    return report(Status.SUCCESS, metrics | deleted, warnings=warnings, **versions)
 
 
 def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:

@@ -50,11 +50,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
     totals = context.totals(found)
     live = totals.num_files
     options = StateOptions.of(context.for_table(newest).config)
-    due = (
-        state is not None
-        and bool(manifests)
-        and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
-    )
+    due = manifests > 0 and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
     return {
         "table_path": str(context.root),
         "format": form,

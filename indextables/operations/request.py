@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Flag, auto
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from indextables import limits
 from indextables.config import DURATION_PATTERN, SIZE_PATTERN, default_of, parse_duration, parse_size
@@ -152,8 +152,9 @@ class Request:
         return (cls.__doc__ or "").split("\n", 1)[0].rstrip(".")
 
     @classmethod
+    @cache
     def all_options(cls) -> tuple[Option, ...]:
-        return _options_of(cast("Any", cls))  # mypy does not know that the class is hashable
+        return tuple(replace(one.metadata["option"], name=one.name, default=one.default) for one in fields(cls))
 
     @classmethod
     def options(cls, interface: Interface) -> Sequence[Option]:
@@ -163,8 +164,3 @@ class Request:
     @classmethod
     def option(cls, name: str) -> Option:
         return next(one for one in cls.all_options() if one.name == name)
-
-
-@cache
-def _options_of(request: type[Request]) -> tuple[Option, ...]:
-    return tuple(replace(one.metadata["option"], name=one.name, default=one.default) for one in fields(request))

@@ -22,7 +22,7 @@ def checkpoint_if_due(context: TableContext, snapshot: Snapshot, *, merged: bool
             if not compact and not _is_due(bound, snapshot):
                 return snapshot, []
             ready, _ = checkpoint_run.prepare(bound, snapshot)
-            report = checkpoint_run.run(bound, ready, checkpoint_run.checkpoint_contents(bound, ready), compact=compact)
+            report = checkpoint_run.run(bound, ready, compact=compact)
         except Exception as error:
             what = f"the checkpoint after version {snapshot.version} failed"
             logs.warn_of(error, what)

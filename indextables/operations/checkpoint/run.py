@@ -133,30 +133,21 @@ def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[st
     return LayeredFiles(context.load(snapshot).files)
 
 
-def run(
-    context: TableContext,
-    snapshot: Snapshot,
-    contents: Contents | None,
-    *,
-    compact: bool = False,
-    clean: bool = True,
-    before: int | None = None,
-) -> Report:
+def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, clean: bool = True, before: int | None = None) -> Report:
     """Writes the checkpoint and returns the report. `before` is the version that a protocol upgrade was committed on, if there was one."""
     report = reporter("checkpoint", str(context.root), context.clock)
     versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
-    if contents is None:
-        deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
-        status = Status.SUCCESS if any(deleted.values()) else Status.NO_ACTION
-        return report(status, metrics | deleted, warnings=warnings, **versions)
-    started = context.clock.now_ms()
-    written = _written(context, snapshot, contents, compact=compact)
-    context.log.invalidate_cache()
-    write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
-    metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
+    contents = checkpoint_contents(context, snapshot)
+    if contents is not None:
+        started = context.clock.now_ms()
+        written = _written(context, snapshot, contents, compact=compact)
+        context.log.invalidate_cache()
+        write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
+        metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
     deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
-    return report(Status.SUCCESS, metrics | deleted, warnings=warnings, **versions)
+    status = Status.NO_ACTION if contents is None and not any(deleted.values()) else Status.SUCCESS
+    return report(status, metrics | deleted, warnings=warnings, **versions)
 
 
 def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
@@ -240,7 +231,7 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
         return _dry_run_report(bound, target, alone=is_broken, clean=clean)
     ready, before = prepare(bound, target, alone=is_broken)
     clean = clean and not is_foreign(ready.protocol)
-    return run(bound, ready, checkpoint_contents(bound, ready), compact=request.compact, clean=clean, before=before)
+    return run(bound, ready, compact=request.compact, clean=clean, before=before)
 
 
 def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:

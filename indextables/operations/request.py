@@ -32,7 +32,7 @@ class ValueType:
     """The type of an option: how its values are parsed, checked and shown."""
 
     metavar: str  # placeholder in help texts
-    check: Callable[[str, Any], None] = lambda name, value: None  # InvalidArgument names the option and the value
+    check: Callable[[str, Any], object] = lambda name, value: None  # InvalidArgument names the option and the value
     from_text: Callable[[str], Any] = str  # parses a command-line argument
     choices: tuple[str, ...] | None = None
     form: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})  # JSON schema for Airflow's trigger form
@@ -41,10 +41,6 @@ class ValueType:
 def _check_size(name: str, value: Any) -> None:
     if parse_size(value) < limits.TARGET_SIZE_FLOOR:
         raise InvalidArgument(f"{name} {value!r} is below the minimum of {limits.TARGET_SIZE_FLOOR // limits.MIB}M")
-
-
-def _check_duration(name: str, value: Any) -> None:
-    parse_duration(value)
 
 
 def _check_flag(name: str, value: Any) -> None:
@@ -82,7 +78,7 @@ def split_names(text: str) -> list[str]:
 
 
 SIZE = ValueType("SIZE", _check_size, form={"type": "string", "pattern": SIZE_PATTERN})
-DURATION = ValueType("DURATION", _check_duration, form={"type": "string", "pattern": DURATION_PATTERN})
+DURATION = ValueType("DURATION", lambda _, value: parse_duration(value), form={"type": "string", "pattern": DURATION_PATTERN})
 FLAG = ValueType("", _check_flag, form={"type": "boolean"})
 # Predicates, queries and columns depend on the table's schema, so the verb checks them.
 PREDICATE = ValueType("PREDICATE", form={"type": "string", "maxLength": limits.PREDICATE_CHARACTERS})

@@ -53,14 +53,10 @@ class Capacity:
             needed = disk.needed(sizes, kept)
             if needed > disk.free:
                 return f"{needed} bytes of disk are needed in {disk.folder}, and {disk.free} are free"
-        memory = memory_needed(sizes)
+        memory = int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
         if self.memory is not None and memory > self.memory:
             return f"{memory} bytes of memory are needed, and {self.memory} are free"
         return None
-
-
-def memory_needed(sizes: Sequence[int]) -> int:
-    return int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
 
 
 def split_by_capacity(groups: Sequence[PlannedGroup], capacity: Capacity) -> tuple[list[PlannedGroup], list[tuple[PlannedGroup, str]]]:

@@ -7,11 +7,11 @@ that the log records as removed; symbolic links are neither followed nor deleted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from indextables import limits
-from indextables.actions import Action, Add, AddBlock, CommitInfo, Remove
+from indextables.actions import Add, AddBlock, CommitInfo, Remove
 from indextables.clock import HOUR_MS
 from indextables.config import Config, parse_duration
 from indextables.errors import InvalidArgument, LogCorrupted, UnsafePath
@@ -135,14 +135,17 @@ class _VersionFacts:
 
     def include(self, file: VersionFile, modified_ms: int, root: TableRoot) -> None:
         time = self.times[file.version] = commit_time(file, modified_ms)
-        actions = [item for item in file.items if not isinstance(item, AddBlock)]
-        for path, moment in _removals(actions, time, root):
-            self.removed_at[path] = max(moment, self.removed_at.get(path, 0))
-        if file.version > 0:
-            self.added.update(root.relative(action.path) for action in actions if isinstance(action, Add))
-            for item in file.items:
-                if isinstance(item, AddBlock):
-                    self.added.update(item.texts)  # paths in a block are not encoded
+        has_commit_info = any(isinstance(item, CommitInfo) for item in file.items)
+        for item in file.items:
+            if isinstance(item, Remove):
+                own = item.deletion_timestamp  # counts alone if the version has no commitInfo
+                moment = max(time, own or 0) if has_commit_info or own is None else own
+                path = root.relative(item.path)
+                self.removed_at[path] = max(moment, self.removed_at.get(path, 0))
+            elif isinstance(item, Add) and file.version > 0:
+                self.added.add(root.relative(item.path))
+            elif isinstance(item, AddBlock) and file.version > 0:
+                self.added.update(item.texts)  # paths in a block are not encoded
 
 
 def _read_versions(context: TableContext, versions: Sequence[int], folder: FolderListing) -> _VersionFacts:
@@ -180,12 +183,3 @@ def _paths_of(log: TransactionLog, listing: LogListing, version: int) -> frozens
         raise
     except LogCorrupted:
         return None
-
-
-def _removals(actions: Sequence[Action], time_ms: int, root: TableRoot) -> Iterator[tuple[str, int]]:
-    """Path and time of every removal in a version. Without a commitInfo, the remove action's own timestamp is used."""
-    has_commit_info = any(isinstance(action, CommitInfo) for action in actions)
-    for action in actions:
-        if isinstance(action, Remove):
-            own = action.deletion_timestamp
-            yield root.relative(action.path), max(time_ms, own or 0) if has_commit_info or own is None else own

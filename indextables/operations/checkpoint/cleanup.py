@@ -88,7 +88,8 @@ def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> P
 
 
 def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Plan:
-    log, policy, now_ms = context.log, _policy(context), context.clock.now_ms()
+    log, config, now_ms = context.log, context.config, context.clock.now_ms()
+    policy = Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 
     def is_base(version: int) -> bool:
         """Reads the base in full: the deleted files could not be reconstructed from anything else."""
@@ -120,11 +121,6 @@ def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFact
         has_pointer=True,
     )
     return replace(facts, inventory=inventory, latest=version, references=references, is_base={**facts.is_base, version: True})
-
-
-def _policy(context: TableContext) -> Policy:
-    config = context.config
-    return Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 
 
 def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:

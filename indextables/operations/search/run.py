@@ -34,14 +34,10 @@ class BoundSearch:
     mapping: DocMapping
     schema: pa.Schema  # of the result, without `_score` and `_snippet`
     predicate: Predicate | None
-    limit: int
     offset: int
+    top: int  # the number of hits to find: limit and offset
     order_by: tuple[str, bool] | None  # column, descending
-    snippets: tuple[str, ...]
-
-    @property
-    def top(self) -> int:
-        return self.limit + self.offset
+    snippets: list[str]
 
 
 def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Table:
@@ -173,9 +169,9 @@ def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
 
 def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundSearch:
     """The request checked against the table. InvalidArgument, InvalidQuery, InvalidPredicate."""
-    if request.limit + request.offset > limits.SEARCH_LIMIT:
-        total = request.limit + request.offset
-        raise InvalidArgument(f"limit and offset together are {total}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+    top = request.limit + request.offset
+    if top > limits.SEARCH_LIMIT:
+        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; scan with where instead")
     parsed, mapping = bound_query(context, snapshot, request.query)
     names = _result_columns(snapshot.schema, request.columns)
     return BoundSearch(
@@ -183,8 +179,8 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
         mapping=mapping,
         schema=pa.schema([snapshot.schema.field(name) for name in names]),
         predicate=bind(snapshot, request.where),
-        limit=request.limit,
         offset=request.offset,
+        top=top,
         order_by=_parse_order(snapshot.schema, request.order_by),
         snippets=_snippet_columns(snapshot.schema, request.snippets),
     )
@@ -198,14 +194,12 @@ def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[st
     return check_columns(schema, others) if others else []
 
 
-def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> tuple[str, ...]:
-    if snippets is None:
-        return ()
-    names = check_columns(schema, snippets)
+def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> list[str]:
+    names = [] if snippets is None else check_columns(schema, snippets)
     for name in names:
         if not pa.types.is_string(schema.field(name).type):
             raise InvalidArgument(f"snippets require string columns, and {name!r} has type {schema.field(name).type}")
-    return tuple(names)
+    return names
 
 
 def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | None:

@@ -10,7 +10,7 @@ from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
 from indextables.logs import logger
 from indextables.operations.checkpoint.cleanup import EXPIRING, cleanup, preview_cleanup
-from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
+from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.operations.deletion import Deleted
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Checkpoint
@@ -52,8 +52,7 @@ from indextables.table import (
 def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
     """The protocol and metadata that must be committed before the checkpoint can be written; usually none."""
     options = options_of(context, base)
-    retention = int(context.config.get("transaction.txnRetention"))
-    needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
+    needed = needed_protocol(_planned(context, base), options)
     protocol = _taken_over_if_unreadable(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
     metadata = base.metadata
     if has_registry(protocol):
@@ -74,7 +73,7 @@ def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
 def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
     """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
 
-    That is so after a protocol upgrade or for a format it does not know. It reads our Avro states of its own splits.
+    This is the case after a protocol upgrade, or if that program does not know the format. It can read our Avro states of its own splits.
     """
     is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
     return new if is_read else taken_over(new)
@@ -102,12 +101,13 @@ def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) 
     return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
 
 
-def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents | None:
+def _planned(context: TableContext, snapshot: Snapshot) -> Contents:
+    return plan_checkpoint(snapshot, context.totals(snapshot), context.clock.now_ms(), context.config.get("transaction.txnRetention"))
+
+
+def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents:
     """The contents of the checkpoint with the table's options; registered doc mappings are replaced by references (SDD-05, SDD-06)."""
-    totals, retention = context.totals(snapshot), int(context.config.get("transaction.txnRetention"))
-    contents = plan_checkpoint(snapshot, totals, context.clock.now_ms(), retention)
-    if contents is None:
-        return None
+    contents = _planned(context, snapshot)
     registry = Registry.of(contents.metadata)
     renamed = _renamed(context, snapshot, registry)
     files = _without_base(context, snapshot, renamed.keys()) if renamed else contents.files
@@ -134,19 +134,22 @@ def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[st
 
 
 def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, clean: bool = True, before: int | None = None) -> Report:
-    """Writes the checkpoint and returns the report. `before` is the version that a protocol upgrade was committed on, if there was one."""
+    """Writes the checkpoint unless the version has one, cleans up and returns the report.
+
+    `before` is the version that a protocol upgrade was committed on, if there was one.
+    """
     report = reporter("checkpoint", str(context.root), context.clock)
     versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
-    contents = checkpoint_contents(context, snapshot)
-    if contents is not None:
+    has_one = snapshot.checkpoint == snapshot.version
+    if not has_one:
         started = context.clock.now_ms()
-        written = _written(context, snapshot, contents, compact=compact)
+        written = _written(context, snapshot, checkpoint_contents(context, snapshot), compact=compact)
         context.log.invalidate_cache()
         write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
         metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
     deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
-    status = Status.NO_ACTION if contents is None and not any(deleted.values()) else Status.SUCCESS
+    status = Status.NO_ACTION if has_one and not any(deleted.values()) else Status.SUCCESS
     return report(status, metrics | deleted, warnings=warnings, **versions)
 
 

@@ -30,7 +30,6 @@ class GroupKey:
     bucket: Callable[[pa.Array], pa.Array]
 
     def values(self, chunk: pa.Table) -> pa.Array:
-        """The group of each row."""
         found = self.bucket(chunk.column(self.column).combine_chunks())
         if not pa.types.is_floating(self.kind):
             return found

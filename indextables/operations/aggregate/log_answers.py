@@ -27,7 +27,7 @@ class SplitAggregate:
 def aggregate_from_log(
     add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures: Sequence[Measure], rows: int | None
 ) -> SplitAggregate | None:
-    """The facts of a split of which all `rows` count; None where the log does not know them all, and exactly."""
+    """The aggregates of a split of which all `rows` count; None unless the log has all of them exactly."""
     try:
         values = {name: _partition_value(snapshot, add, name) for name in snapshot.partition_columns}
     except (ValueError, OverflowError):

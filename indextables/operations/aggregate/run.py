@@ -164,7 +164,6 @@ class Results:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of partial results."""
         return self._merged.schema
 
     def add(self, found: pa.Table, rows: pa.Table | None = None) -> None:
@@ -177,7 +176,6 @@ class Results:
                 pairs.add(rows)
 
     def table(self) -> pa.Table:
-        """The result."""
         self._merge()
         plan, merged = self._plan, self._merged
         if not plan.groups and not merged.num_rows:

@@ -44,8 +44,6 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
 
 @dataclass(slots=True)
 class _Merging:
-    """The progress of a merge."""
-
     context: TableContext
     executor: Executor
     first: Snapshot  # at the start of the merge

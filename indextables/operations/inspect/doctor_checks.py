@@ -35,6 +35,7 @@ from indextables.table import Snapshot, TableContext, files_in_cooldown, is_fore
 SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
 LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
 _SHOWN = 3
+_UNREFERENCED = "not referenced by any version"
 
 
 @dataclass(frozen=True)
@@ -180,37 +181,28 @@ class Examination:
     def _files(self) -> Iterator[Finding]:
         facts, planned = self.facts, self.due
         missing = sorted(facts.live - set(facts.folder.paths))
-        if missing:
-            message = f"{counted(len(missing), 'live split', 'missing')}: {_some(missing)}"
-            yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
+        repair, purge = command("repair", self.table, "NEW_LOG"), command("purge", self.table)
+        yield from _finding_of("missing-split", Severity.ERROR, missing, "live split", "missing", repair)
         if self.is_foreign:
             return
-        fix = command("purge", self.table)
         orphans = self._orphans(planned)
-        yield from self._young_unreferenced_splits(orphans, fix)
-        if orphans:
-            message = f"{counted(len(orphans), 'split', 'not referenced by any version')}: {_some(orphans)}"
-            yield Finding("orphaned-split", Severity.WARNING, message, fix)
+        yield from self._young_unreferenced_splits(orphans, purge)
+        yield from _finding_of("orphaned-split", Severity.WARNING, orphans, "split", _UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
-        if manifests:
-            message = f"{counted(len(manifests), 'manifest', 'not referenced by any state')}: {_some(manifests)}"
-            yield Finding("unreachable-manifest", Severity.WARNING, message, fix)
+        yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
         yield from self._overdue_deletions(planned, {*orphans, *manifests})
 
     def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
         """Files that a purge would delete now, and versions that the cleanup after a checkpoint should have deleted."""
         damaged = {damage.version for damage in self.damages}  # reported separately
         of_purge = [d.path for d in planned if d.path not in known and d.version not in damaged and self._is_overdue(d)]
-        if of_purge:
-            message = f"{counted(len(of_purge), 'file', 'past the retention')}: {_some(of_purge)}"
-            yield Finding("overdue-retention", Severity.WARNING, message, command("purge", self.table))
+        purge = command("purge", self.table)
+        yield from _finding_of("overdue-retention", Severity.WARNING, of_purge, "file", "past the retention", purge)
         checkpoint = self.snapshot.checkpoint
         expired = () if checkpoint is None else expired_files(self.context, checkpoint).deletions
         left = [d.path for d in expired if d.kind is FileKind.VERSION and d.path not in of_purge]
-        if left:
-            message = f"{counted(len(left), 'version', 'past logRetention.duration')}: {_some(left)}"
-            fix = command("checkpoint", self.table, "-o", "cleanup.enabled=true")
-            yield Finding("overdue-retention", Severity.WARNING, message, fix)
+        cleanup = command("checkpoint", self.table, "-o", "cleanup.enabled=true")
+        yield from _finding_of("overdue-retention", Severity.WARNING, left, "version", "past logRetention.duration", cleanup)
 
     def _is_overdue(self, deletion: Deletion) -> bool:
         """Old checkpoints and states are overdue only after a long time, since the cleanup after the next checkpoint deletes them."""
@@ -227,18 +219,14 @@ class Examination:
         known = set(due)
         unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
-        if fresh:
-            state = counted(len(fresh), "young split", "not referenced by any version")
-            message = f"{state}, and may belong to a write in progress: {_some(fresh)}"
-            yield Finding("fresh-orphan", Severity.INFO, message, fix)
+        what = f"{_UNREFERENCED}, and may belong to a write in progress"
+        yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return
         sooner = plan_purge(self.facts, self.sooner, self.now_ms).deletions
         waiting = [path for path in self._orphans(sooner) if path not in known]
-        if waiting:
-            state = counted(len(waiting), "split", "not referenced by any version")
-            message = f"{state}; purge deletes such splits after {limits.OLDER_THAN} (--older-than): {_some(waiting)}"
-            yield Finding("orphaned-split", Severity.INFO, message, fix)
+        what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
+        yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)
 
 
 def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
@@ -267,6 +255,9 @@ def doctor(context: TableContext) -> list[Finding]:
     return examine(context)[0]
 
 
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(repr(path) for path in paths[:_SHOWN]) + more
+def _finding_of(code: str, severity: Severity, paths: Sequence[str], thing: str, what: str, fix: str) -> Iterator[Finding]:
+    """A finding about these files; none if there are none."""
+    if paths:
+        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + more
+        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {shown}", fix)

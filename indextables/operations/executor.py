@@ -28,7 +28,7 @@ class Executor(Protocol):
         """Applies `work` to every item and returns the results in the order of the items; both must be picklable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which would keep ProgressThreads from setting its own attributes
 class Threads:
     """Runs work in threads; for work that waits for I/O or child processes, or releases the GIL."""
 

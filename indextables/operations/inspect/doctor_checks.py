@@ -160,8 +160,7 @@ class Examination:
 
     def _skipped(self) -> Iterator[Finding]:
         """Splits in cooldown, most of them damaged. A repaired log excludes damaged splits and has no cooldown for the others."""
-        cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
-        for path in cooling:
+        for path in files_in_cooldown(self.snapshot, self.now_ms):
             skip = self.snapshot.skips[path]
             times = "once" if skip.count == 1 else f"{skip.count} times"
             message = f"split {path!r} was skipped {times}, last by {skip.operation or 'an operation'}: {skip.reason}"
@@ -170,7 +169,7 @@ class Examination:
 
     def _small_splits(self) -> Iterator[Finding]:
         options = merge_options(MergeSplits(), self.context.config, self.snapshot)
-        groups = plan_merge(self.context.load(self.snapshot), options, self.context.clock.now_ms()).groups
+        groups = plan_merge(self.context.load(self.snapshot), options, self.now_ms).groups
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
             message = f"a merge would combine {sources} small splits into {len(groups)}"
@@ -208,7 +207,7 @@ class Examination:
         """Old checkpoints and states are overdue only after a long time, since the cleanup after the next checkpoint deletes them."""
         if deletion.kind not in (FileKind.CHECKPOINT, FileKind.STATE):
             return True
-        latest = self.context.clock.now_ms() - self.options.older_than_ms
+        latest = self.now_ms - self.options.older_than_ms
         return all(file.modified_ms is not None and file.modified_ms <= latest for file in deletion.files)
 
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:

@@ -224,11 +224,9 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
     is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, skip_verified=is_new)
     target = without_broken_states(context.log, snapshot) if is_broken else snapshot
-    if target.checkpoint == target.version and (is_broken or only is None):
-        target = replace(target, checkpoint=None)  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
-    if target.checkpoint == target.version and not _is_pointed_to(bound, target.version):
-        target = replace(target, checkpoint=None)  # write it again, together with the pointer
-    if request.compact and bound.config.get("state.format") == "avro":
+    is_unusable = is_broken or only is None  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
+    rewrites = target.checkpoint == target.version and (is_unusable or not _is_pointed_to(bound, target.version))
+    if rewrites or (request.compact and bound.config.get("state.format") == "avro"):
         target = replace(target, checkpoint=None)
     if request.dry_run:
         return _dry_run_report(bound, target, alone=is_broken, clean=clean)

@@ -109,11 +109,8 @@ def _checkpoint(context: TableContext, listing: LogListing, version: int) -> pa.
 
 def _head(listing: LogListing, snapshot: Snapshot) -> str:
     version = snapshot.version
-    places = (
-        *(state_path(version, form) for form in ("avro", "json")),
-        names.checkpoint_path(version),
-        names.parquet_metadata_path(version),
-    )
+    states = [state_path(version, form) for form in ("avro", "json")]
+    places = [*states, names.checkpoint_path(version), names.parquet_metadata_path(version)]
     return next((place for place in places if listing.stamp(place) is not None), LOG_FOLDER)
 
 

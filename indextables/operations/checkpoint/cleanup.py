@@ -177,22 +177,18 @@ def referenced_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dic
     """The manifest paths that each state references, and the error of each state that cannot be read."""
     referenced: dict[int, Collection[str]] = {}
     unreadable: dict[int, str] = {}
-    states = sorted(inventory.states)
-    for version, found in zip(states, in_threads(lambda state: _references_of(log, state), states), strict=True):
-        if isinstance(found, str):
-            unreadable[version] = found
-        else:
-            referenced[version] = found
-    return referenced, unreadable
 
+    def read(version: int) -> None:
+        try:
+            manifests = read_state_manifest(log.store, version).manifests
+            referenced[version] = frozenset(manifest_path(info.path, version) for info in manifests)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            unreadable[version] = str(error)
 
-def _references_of(log: TransactionLog, version: int) -> Collection[str] | str:
-    try:
-        return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
-    except UnsafePath:
-        raise
-    except LogCorrupted as error:
-        return str(error)
+    in_threads(read, list(inventory.states))
+    return dict(sorted(referenced.items())), dict(sorted(unreadable.items()))
 
 
 def _preview(deletions: Sequence[Deletion]) -> list[str]:

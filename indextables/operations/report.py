@@ -49,3 +49,11 @@ def reporter(operation: str, table: str, clock: Clock) -> Callable[..., Report]:
         return Report(operation=operation, status=status, table=table, metrics=metrics, **times, **others)
 
     return report
+
+
+def dry_run_report(
+    report: Callable[..., Report], plan: Sequence[Mapping[str, Any]], metrics: Mapping[str, int], base_version: int, warnings: Sequence[str]
+) -> Report:
+    """The report of a dry run, whose plan has the steps that a run would take."""
+    status = Status.SUCCESS if plan else Status.NO_ACTION
+    return report(status, metrics, base_version=base_version, dry_run=True, warnings=warnings, plan=plan)

@@ -12,7 +12,7 @@ from indextables.logs import logger
 from indextables.operations.checkpoint.cleanup import EXPIRING, cleanup, preview_cleanup
 from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.operations.deletion import Deleted
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import Checkpoint
 from indextables.state import (
     NEEDED,
@@ -251,14 +251,8 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
     form = context.config.get("state.format")
     planned = preview_cleanup(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
     steps += [{"action": "delete", **line} for deletion in planned.deletions for line in deletion.describe()]
-    return report(
-        Status.SUCCESS if steps else Status.NO_ACTION,
-        {"num_files": context.totals(snapshot).num_files, **Deleted(planned.deletions).counts(*EXPIRING)},
-        base_version=snapshot.version,
-        dry_run=True,
-        warnings=planned.kept_reasons,
-        plan=steps,
-    )
+    metrics = {"num_files": context.totals(snapshot).num_files, **Deleted(planned.deletions).counts(*EXPIRING)}
+    return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)
 
 
 def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from indextables.operations.deletion import Deleted, delete, of_kinds, still_unr
 from indextables.operations.executor import Executor
 from indextables.operations.expire.folder_listing import FolderListing
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, bases_to_read, plan_purge
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import Purge
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileKind, FileLoader, Inventory, LogFacts, Plan, Policy, read_checkpoint
@@ -42,15 +42,8 @@ def purge(request: Purge, context: TableContext, executor: Executor = Purge.work
     if not request.dry_run:
         return run(bound, facts, planned, executor)
     report = reporter("purge", str(context.root), context.clock)
-    status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
-    return report(
-        status,
-        metrics_of(Deleted(planned.deletions)),
-        base_version=facts.snapshot.version,
-        dry_run=True,
-        warnings=planned.kept_reasons,
-        plan=[line for deletion in planned.deletions for line in deletion.describe()],
-    )
+    steps = [line for deletion in planned.deletions for line in deletion.describe()]
+    return dry_run_report(report, steps, metrics_of(Deleted(planned.deletions)), facts.snapshot.version, planned.kept_reasons)
 
 
 def purge_options(request: Purge, config: Config) -> PurgeOptions:

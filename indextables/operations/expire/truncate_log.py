@@ -22,7 +22,7 @@ from indextables.operations.checkpoint import (
 )
 from indextables.operations.deletion import Deleted, delete, of_kinds, still_unreferenced
 from indextables.operations.expire.truncate_plan import plan_truncation
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import Checkpoint, TruncateHistory
 from indextables.state import ANY_AGE, FileKind, LogFacts, Plan, Policy
 from indextables.table import Snapshot, TableContext, check_owned
@@ -91,7 +91,6 @@ def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     snapshot.require_no_gap()
     facts = _expected_facts(context, snapshot)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
-    status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
     metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(snapshot).num_files)
-    return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)
+    return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)

@@ -22,7 +22,7 @@ from indextables.operations.merge.capacity import Capacity, next_batch, split_by
 from indextables.operations.merge.commit import BatchCommit, metrics_of
 from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, not_merged, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import uncommitted_splits_in_errors, upstream_table
 from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
@@ -173,9 +173,8 @@ def merge_splits(
         return run_merge(bound, merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     groups = merge_plan.groups
-    status = Status.SUCCESS if groups else Status.NO_ACTION
     metrics = metrics_of(groups, [], 0) | {"files_added": len(groups)}
     _, rejected = split_by_capacity(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
     warnings = [not_merged(group, reason) for group, reason in rejected]
     steps = [group.describe() for group in groups]
-    return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot
+    return dry_run_report(report, steps, metrics, snapshot.version, warnings), snapshot

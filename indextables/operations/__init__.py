@@ -1,4 +1,4 @@
-"""The operations on a table, one package per family of verbs, independent of the interface and of the engine that runs them.
+"""The operations on a table, one package or module per family of verbs, independent of the interface and of the engine that runs them.
 
 `verbs.py` defines the request of every verb. A maintenance verb consists of a pure plan and a run that executes it through an `Executor`.
 """

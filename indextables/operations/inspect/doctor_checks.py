@@ -168,14 +168,14 @@ class Examination:
             yield Finding("skipped-split", Severity.WARNING, f"{message}; {advice}", command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
-        options = merge_options(MergeSplits(), self.context.config, self.snapshot)
-        groups = plan_merge(self.context.load(self.snapshot), options, self.now_ms).groups
+        defaults = merge_options(MergeSplits(), self.context.config, self.snapshot)
+        groups = plan_merge(self.context.load(self.snapshot), defaults, self.now_ms).groups
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
             message = f"a merge would combine {sources} small splits into {len(groups)}"
-            claim = ("-o", "storage.takeOver=true") if self.is_foreign else ()
-            message += "; it takes over the table, which the program that created it can then no longer read" if claim else ""
-            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *claim))
+            options = ("-o", "storage.takeOver=true") if self.is_foreign else ()
+            message += "; it takes over the table, which the program that created it can then no longer read" if self.is_foreign else ""
+            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *options))
 
     def _files(self) -> Iterator[Finding]:
         facts, planned = self.facts, self.due

@@ -73,7 +73,9 @@ def prepare_write(
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
-    metadata = base.metadata if base else new_metadata(context, _required(source_schema), partition_by or (), table_options or {})
+    if base is None and source_schema is None:
+        raise InvalidArgument("creating a table requires a schema")
+    metadata = base.metadata if base else new_metadata(context, source_schema, partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
         check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
@@ -210,12 +212,6 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
         if (metadata.schema_string, metadata.partition_columns) != (other.schema_string, other.partition_columns):
             raise SchemaMismatch(f"another writer created a different table at {context.root} at the same time") from None
         return snapshot
-
-
-def _required(schema: pa.Schema | None) -> pa.Schema:
-    if schema is None:
-        raise InvalidArgument("creating a table requires a schema")
-    return schema
 
 
 def _txn(request: Write, context: TableContext) -> Txn | None:

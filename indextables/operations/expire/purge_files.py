@@ -109,8 +109,8 @@ def gather_purge_facts(context: TableContext) -> PurgeFacts:
 def complete_purge_facts(context: TableContext, facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> PurgeFacts:
     """Adds the facts that a plan with these options needs: which checkpoints are valid bases, and the splits listed by old ones."""
     log, listing = context.log, facts.listing
-    judged = with_checked_bases(facts.log, options.policy, now_ms, lambda version: is_self_contained(log, listing, version, thorough=True))
-    facts = replace(facts, log=judged)
+    checked = with_checked_bases(facts.log, options.policy, now_ms, lambda version: is_self_contained(log, listing, version, thorough=True))
+    facts = replace(facts, log=checked)
     for base in bases_to_read(facts, options, now_ms):
         found = None if facts.base_splits is None else _paths_of(log, listing, base)
         base_splits = None if facts.base_splits is None or found is None else facts.base_splits | found

@@ -41,13 +41,13 @@ EXPIRING = (FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE)  # what a cle
 _SHOWN = 20  # paths of a dry run in one line
 
 
-def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], list[str]]:
+def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], Sequence[str]]:
     """Deletes expired files after the checkpoint of `snapshot` was written and read back; returns metrics and warnings.
 
     A failure is a warning, or raised with `cleanup.failurePolicy=fail`; it does not affect the checkpoint or a commit before it.
     """
     if not context.config.get("cleanup.enabled"):
-        return {}, []
+        return {}, ()
     try:
         context.config.check()  # an invalid retention may be meant to be longer than the default
         planned = expired_files(context, snapshot.version)
@@ -65,7 +65,7 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], 
         return {}, [str(error)]
     if deleted.done:
         context.log.invalidate_cache("versions")
-    return deleted.counts(*EXPIRING), []
+    return deleted.counts(*EXPIRING), ()
 
 
 def expired_files(context: TableContext, version: int) -> Plan:
@@ -191,9 +191,9 @@ def referenced_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dic
     return dict(sorted(referenced.items())), dict(sorted(unreadable.items()))
 
 
-def _preview(deletions: Sequence[Deletion]) -> list[str]:
+def _preview(deletions: Sequence[Deletion]) -> Sequence[str]:
     if not deletions:
-        return []
+        return ()
     paths = [file.path for deletion in deletions for file in deletion.files]
     shown = ", ".join(paths[:_SHOWN]) + (", …" if len(paths) > _SHOWN else "")
     text = f"cleanup would delete {len(paths)} files: {shown}"

@@ -148,7 +148,7 @@ def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, cle
         context.log.invalidate_cache()
         write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
         metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
-    deleted, warnings = cleanup(context, snapshot) if clean else ({}, [])
+    deleted, warnings = cleanup(context, snapshot) if clean else ({}, ())
     status = Status.NO_ACTION if has_one and not any(deleted.values()) else Status.SUCCESS
     return report(status, metrics | deleted, warnings=warnings, **versions)
 

@@ -1,23 +1,12 @@
-"""The operations on a table, one package per family of verbs, independent of the interface and of the engine that runs them.
+"""The operations on a table, one package or module per family of verbs, independent of the interface and of the engine that runs them.
 
 `verbs.py` defines the request of every verb. A maintenance verb consists of a pure plan and a run that executes it through an `Executor`.
 """
 
 from __future__ import annotations
 
-from indextables.operations.executor import Executor, ProgressThreads, Threads, Workload, in_many_threads, in_threads
+from indextables.operations.executor import Executor, ProgressThreads, Threads, Workload, in_threads
 from indextables.operations.findings import Finding
 from indextables.operations.report import Report, Status, reporter
 
-__all__ = [
-    "Executor",
-    "Finding",
-    "ProgressThreads",
-    "Report",
-    "Status",
-    "Threads",
-    "Workload",
-    "in_many_threads",
-    "in_threads",
-    "reporter",
-]
+__all__ = ["Executor", "Finding", "ProgressThreads", "Report", "Status", "Threads", "Workload", "in_threads", "reporter"]

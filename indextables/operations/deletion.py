@@ -51,23 +51,34 @@ class DeleteTask:
 @dataclass(frozen=True, slots=True)
 class Deleted:
     done: Sequence[Deletion]
-    problems: Sequence[str]
+    problems: Sequence[str] = ()
 
     def __add__(self, other: Deleted) -> Deleted:
         return Deleted([*self.done, *other.done], [*self.problems, *other.problems])
 
+    @property
+    def size(self) -> int:
+        return sum(deletion.size for deletion in self.done)
+
     def count(self, kind: FileKind) -> int:
-        return sum(deletion.kind is kind for deletion in self.done)
+        return len(of_kinds(self.done, kind))
+
+    def counts(self, *kinds: FileKind) -> dict[str, int]:
+        """Metrics such as `versions_deleted`."""
+        return {f"{kind}s_deleted": self.count(kind) for kind in kinds}
+
+
+def of_kinds(deletions: Sequence[Deletion], *kinds: FileKind) -> list[Deletion]:
+    return [deletion for deletion in deletions if deletion.kind in kinds]
 
 
 def delete(context: TableContext, deletions: Sequence[Deletion], executor: Executor = in_many_threads) -> Deleted:
     """Deletes versions one by one, oldest first, so that a concurrent reader or a crash never sees a gap; then other files in parallel."""
     task = DeleteTask(context.store.spec, int(context.config.get("purge.deleteRetries")))
-    versions = [deletion for deletion in deletions if deletion.kind is FileKind.VERSION]
     others = [deletion for deletion in deletions if deletion.kind is not FileKind.VERSION]
     done = []
     problems = []
-    for deletion in versions:
+    for deletion in of_kinds(deletions, FileKind.VERSION):
         problem = task(_paths(deletion))
         if problem is not None:
             problems.append(problem)

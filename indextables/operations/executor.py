@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from indextables import limits
 
@@ -28,7 +28,7 @@ class Executor(Protocol):
         """Applies `work` to every item and returns the results in the order of the items; both must be picklable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which would keep ProgressThreads from setting its own attributes
 class Threads:
     """Runs work in threads; for work that waits for I/O or child processes, or releases the GIL."""
 
@@ -66,22 +66,14 @@ THREADS_ONLY = Workload(in_threads)
 DELETIONS = Workload(in_many_threads, items_per_task=500, spark_from=5_000)  # threads delete 5,000 files before Spark has started
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressThreads:
+class ProgressThreads(Threads):
     """Threads that report progress after each item: the number of items done and the total, over all calls."""
 
-    threads: Threads
-    report_progress: Callable[[int, int], None]
-    counts: list[int] = field(default_factory=lambda: [0, 0])  # done, total
-    lock: Any = field(default_factory=Lock)
-
-    @property
-    def workers(self) -> int:
-        return self.threads.workers
-
-    @property
-    def runs_locally(self) -> bool:
-        return True
+    def __init__(self, threads: Threads, report_progress: Callable[[int, int], None]) -> None:
+        super().__init__(threads.count)
+        self._report_progress = report_progress
+        self._done = self._total = 0
+        self._lock = Lock()
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         self._count(0, len(items))
@@ -91,10 +83,10 @@ class ProgressThreads:
             self._count(1, 0)
             return result
 
-        return self.threads(counted, items)
+        return super().__call__(counted, items)
 
     def _count(self, done: int, more: int) -> None:
-        with self.lock:
-            self.counts[0] += done
-            self.counts[1] += more
-            self.report_progress(*self.counts)
+        with self._lock:
+            self._done += done
+            self._total += more
+            self._report_progress(self._done, self._total)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Flag, auto
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from indextables import limits
 from indextables.config import DURATION_PATTERN, SIZE_PATTERN, default_of, parse_duration, parse_size
@@ -32,7 +32,7 @@ class ValueType:
     """The type of an option: how its values are parsed, checked and shown."""
 
     metavar: str  # placeholder in help texts
-    check: Callable[[str, Any], None] = lambda name, value: None  # InvalidArgument names the option and the value
+    check: Callable[[str, Any], object] = lambda name, value: None  # InvalidArgument names the option and the value
     from_text: Callable[[str], Any] = str  # parses a command-line argument
     choices: tuple[str, ...] | None = None
     form: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})  # JSON schema for Airflow's trigger form
@@ -41,10 +41,6 @@ class ValueType:
 def _check_size(name: str, value: Any) -> None:
     if parse_size(value) < limits.TARGET_SIZE_FLOOR:
         raise InvalidArgument(f"{name} {value!r} is below the minimum of {limits.TARGET_SIZE_FLOOR // limits.MIB}M")
-
-
-def _check_duration(name: str, value: Any) -> None:
-    parse_duration(value)
 
 
 def _check_flag(name: str, value: Any) -> None:
@@ -82,7 +78,7 @@ def split_names(text: str) -> list[str]:
 
 
 SIZE = ValueType("SIZE", _check_size, form={"type": "string", "pattern": SIZE_PATTERN})
-DURATION = ValueType("DURATION", _check_duration, form={"type": "string", "pattern": DURATION_PATTERN})
+DURATION = ValueType("DURATION", lambda _, value: parse_duration(value), form={"type": "string", "pattern": DURATION_PATTERN})
 FLAG = ValueType("", _check_flag, form={"type": "boolean"})
 # Predicates, queries and columns depend on the table's schema, so the verb checks them.
 PREDICATE = ValueType("PREDICATE", form={"type": "string", "maxLength": limits.PREDICATE_CHARACTERS})
@@ -152,8 +148,9 @@ class Request:
         return (cls.__doc__ or "").split("\n", 1)[0].rstrip(".")
 
     @classmethod
+    @cache
     def all_options(cls) -> tuple[Option, ...]:
-        return _options_of(cast("Any", cls))  # mypy does not know that the class is hashable
+        return tuple(replace(one.metadata["option"], name=one.name, default=one.default) for one in fields(cls))
 
     @classmethod
     def options(cls, interface: Interface) -> Sequence[Option]:
@@ -163,8 +160,3 @@ class Request:
     @classmethod
     def option(cls, name: str) -> Option:
         return next(one for one in cls.all_options() if one.name == name)
-
-
-@cache
-def _options_of(request: type[Request]) -> tuple[Option, ...]:
-    return tuple(replace(one.metadata["option"], name=one.name, default=one.default) for one in fields(request))

@@ -36,6 +36,7 @@ _PYTHON, _TERMINAL, _JOB, _SQL, _AIRFLOW = Interface.PYTHON, Interface.TERMINAL,
 _EVERYWHERE = _PYTHON | _TERMINAL | _JOB | _SQL | _AIRFLOW
 _CSV = "A csv file must begin with a header of comma-separated column names; numbers, times, empty or repeated cells are not names."
 _FORMAT = choice("csv", "json", "jsonl", "parquet")  # json and jsonl are the same: JSON Lines
+WRITE_MODES = ("append", "overwrite")
 _WHERE = "SQL predicate, such as \"level = 'ERROR' AND date >= '2024-01-01'\"."
 
 
@@ -75,7 +76,7 @@ class Write(Request):
         is_positional=True,
     )
     format: str | None = option(_FORMAT, "Format of the source, if its file name does not show it.", only=_TERMINAL | _JOB | _AIRFLOW)
-    mode: str = option(choice("append", "overwrite"), "Append the rows, or replace the table's rows.", "append", only=_JOB | _AIRFLOW)
+    mode: str = option(choice(*WRITE_MODES), "Append the rows, or replace the table's rows.", "append", only=_JOB | _AIRFLOW)
     where: str | None = option(
         PREDICATE,
         "With mode overwrite: replace only the partitions that match.",

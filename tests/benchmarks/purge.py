@@ -42,7 +42,6 @@ import json, sys, time
 from pathlib import Path
 from indextables.operations.expire import purge_files as purge
 from indextables.operations import verbs
-from indextables.operations.expire import purge_facts
 from indextables.storage import Entry, LocalStore
 from tests.benchmarks.purge import LONG_AGO, bound
 context = bound(Path(sys.argv[1]))
@@ -58,10 +57,10 @@ LocalStore.list = synthetic_list
 def peak():
     return next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM:"))
 before, started = peak(), time.process_time()
-facts = purge_facts.gather_purge_facts(context)
+facts = purge.gather_purge_facts(context)
 gathered = time.process_time()
 options, now = purge.purge_options(verbs.Purge(), context.config), context.clock.now_ms()
-planned = purge.plan_purge(purge_facts.complete_purge_facts(context, facts, options, now), options, now)
+planned = purge.plan_purge(purge.complete_purge_facts(context, facts, options, now), options, now)
 ended = time.process_time()
 splits = sum(deletion.kind == "split" for deletion in planned.deletions)
 assert splits == len(dead), (splits, len(dead))

@@ -118,7 +118,7 @@ def _full(board: Any, size: int, ours: Path, theirs: Path) -> None:
     shutil.rmtree(ours / "_transaction_log" / "manifests")
     snapshot = load_snapshot(bound.log)
     bound.load(snapshot).files_table()
-    our_time = cpu(lambda: checkpoint.run(bound, snapshot, checkpoint.checkpoint_contents(bound, snapshot)))
+    our_time = cpu(lambda: checkpoint.run(bound, snapshot))
     opened = DeltaTable(theirs)
     their_time = cpu(opened.create_checkpoint)
     board.add(f"full checkpoint of {size:,} files of an open table", our_time, their_time)

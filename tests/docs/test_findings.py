@@ -12,7 +12,7 @@ from indextables.errors import IndexTablesError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-MAKERS = {"Finding", "finding", "_finding"}
+MAKERS = {"Finding", "finding", "_finding", "_finding_of"}
 
 
 def findings_in(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ import indextables as it
 from indextables.actions.codec import decode_actions
 from indextables.clock import Clock
 from indextables.log.log import TransactionLog
-from indextables.operations.write.create import initialise, new_metadata
+from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.context import TableContext
@@ -265,9 +265,10 @@ def test_minimal_metadata_of_a_foreign_table(tmp_path: Path) -> None:
 def test_initialising_twice_writes_once(tmp_path: Path) -> None:
     """INI-03, A-08: initialising a log that has version 0 writes nothing; `it.create` raises TableExists."""
     context = TableContext.at(tmp_path / "t")
-    assert initialise(context, new_metadata(context, SCHEMA, [], {}))
+    assert write_version_zero(context, new_metadata(context, SCHEMA, [], {})).version == 0
     before = tree(tmp_path)
-    assert not initialise(context, new_metadata(context, SCHEMA, [], {}))
+    with pytest.raises(it.TableExists):
+        write_version_zero(context, new_metadata(context, SCHEMA, [], {}))
     with pytest.raises(it.TableExists):
         it.create(tmp_path / "t", SCHEMA)
     assert tree(tmp_path) == before

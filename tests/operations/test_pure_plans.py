@@ -56,7 +56,7 @@ def function(name: str) -> Callable[..., Any]:
 
 def of_checkpoint(context: TableContext) -> Sequence[Any]:
     snapshot = context.snapshot()
-    return dataclasses.replace(snapshot, checkpoint=None), context.totals(snapshot), context.clock.now_ms(), DAY
+    return snapshot, context.totals(snapshot), context.clock.now_ms(), DAY
 
 
 def of_merge(context: TableContext) -> Sequence[Any]:

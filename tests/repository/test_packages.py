@@ -15,7 +15,7 @@ FAMILIES = "indextables.operations"
 ENTRY_MODULES = {
     "indextables.airflow": {"factory"},
     "indextables.cli": {"display", "main"},
-    "indextables.operations": {"request", "verbs"},
+    "indextables.operations": {"repair", "request", "verbs"},
     "indextables.spark": {"distributed", "job", "schema", "session", "sources"},
 }
 

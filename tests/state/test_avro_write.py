@@ -242,7 +242,7 @@ def test_compaction_on_demand(tmp_path: Path) -> None:
         version = commit(table, file(name, 1))
         opened = it.open(table)
         bound = opened._context.for_table(opened._snapshot)
-        operation.run(bound, opened._snapshot, operation.checkpoint_contents(bound, opened._snapshot), compact=True)
+        operation.run(bound, opened._snapshot, compact=True)
         assert len(state(table, version).manifests) == 1
     assert adds(table) == replayed(table, tmp_path)
 
@@ -450,7 +450,7 @@ def test_a_valid_state_of_another_writer_is_kept(tmp_path: Path) -> None:
     from indextables.operations.checkpoint import run as operation
 
     bound = late._context.for_table(late._snapshot)
-    report = operation.run(bound, late._snapshot, operation.checkpoint_contents(bound, late._snapshot))
+    report = operation.run(bound, late._snapshot)
     assert (report.metrics["bytes_written"], place.read_bytes()) == (0, before)
 
 

@@ -119,7 +119,6 @@ def test_a_valid_checkpoint_of_another_writer_is_kept() -> None:
     write_checkpoint(store, Format.JSON)
     before = dict(store.files)
     contents = plan_checkpoint(snapshot, totals(log_of(store), snapshot), 0, 10**15)
-    assert contents is not None
     written = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
     assert (written.format, written.bytes_written, store.files) == (Format.JSON, 0, before)
     beside = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))

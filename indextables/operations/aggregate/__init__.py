@@ -7,6 +7,4 @@ from __future__ import annotations
 
 from indextables.operations.aggregate.run import aggregate
 
-__all__ = [
-    "aggregate",
-]
+__all__ = ["aggregate"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,20 +21,15 @@ _DAY_MS = 86_400_000
 _MONDAY_MS = 4 * _DAY_MS  # the first Monday after 1970-01-01
 
 
-class _Bucket(Protocol):
-    def __call__(self, values: pa.Array) -> pa.Array: ...
-
-
 @dataclass(frozen=True, slots=True)
 class GroupKey:
     name: str  # in the result
     column: str
     source: pa.DataType  # of the column
     kind: pa.DataType  # of the result
-    bucket: _Bucket
+    bucket: Callable[[pa.Array], pa.Array]
 
     def values(self, chunk: pa.Table) -> pa.Array:
-        """The group of each row."""
         found = self.bucket(chunk.column(self.column).combine_chunks())
         if not pa.types.is_floating(self.kind):
             return found

@@ -27,9 +27,10 @@ class SplitAggregate:
 def aggregate_from_log(
     add: Add, snapshot: Snapshot, groups: Sequence[GroupKey], measures: Sequence[Measure], rows: int | None
 ) -> SplitAggregate | None:
-    """The facts of a split of which all `rows` count; None where the log does not know them all, and exactly."""
+    """The aggregates of a split of which all `rows` count; None unless the log has all of them exactly."""
     try:
-        values = {name: _partition_value(snapshot, add, name) for name in snapshot.partition_columns}
+        texts = {name: add.partition_values.get(name) for name in snapshot.partition_columns}
+        values = {name: None if text is None else decode_value(text, snapshot.schema.field(name).type) for name, text in texts.items()}
     except (ValueError, OverflowError):
         return None
     if rows is None or any(group.column not in values for group in groups):
@@ -82,8 +83,3 @@ def _bound(measure: Measure, add: Add) -> Any:
         return decode_value(text, kind)
     except (ValueError, OverflowError):
         return None
-
-
-def _partition_value(snapshot: Snapshot, add: Add, name: str) -> Any:
-    text = add.partition_values.get(name)
-    return None if text is None else decode_value(text, snapshot.schema.field(name).type)

@@ -127,11 +127,14 @@ def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Pa
     if function in ("min", "max"):
         if not pa.types.is_floating(kind):
             return (Part(name, function, function, _same),)
-        return Part(name, function, function, _numbers), Part(f"{name}_nan", "sum", "sum", _nans)
+        nans = Part(f"{name}_nan", "sum", "sum", lambda values: pc.is_nan(values).cast(pa.int64()))
+        return Part(name, function, function, _numbers), nans
     if pa.types.is_integer(kind):
         return Part(f"{name}_high", "sum", "sum", _high), Part(f"{name}_low", "sum", "sum", _low), count
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Part(name, "sum", "sum", _doubles if pa.types.is_floating(kind) else _same), count
+    if pa.types.is_decimal(kind):
+        return Part(name, "sum", "sum", _same), count
+    if pa.types.is_floating(kind):
+        return Part(name, "sum", "sum", lambda values: values.cast(pa.float64())), count
     raise InvalidArgument(f"{function} requires a column of numbers, and {column!r} has type {kind}")
 
 
@@ -142,14 +145,6 @@ def _same(values: pa.Array) -> pa.Array:
 def _numbers(values: pa.Array) -> pa.Array:
     """The values with NaN replaced by null, because Arrow's min and max handle NaN inconsistently."""
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-
-
-def _nans(values: pa.Array) -> pa.Array:
-    return pc.is_nan(values).cast(pa.int64())
-
-
-def _doubles(values: pa.Array) -> pa.Array:
-    return values.cast(pa.float64())
 
 
 def _high(values: pa.Array) -> pa.Array:

@@ -164,7 +164,6 @@ class Results:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of partial results."""
         return self._merged.schema
 
     def add(self, found: pa.Table, rows: pa.Table | None = None) -> None:
@@ -177,7 +176,6 @@ class Results:
                 pairs.add(rows)
 
     def table(self) -> pa.Table:
-        """The result."""
         self._merge()
         plan, merged = self._plan, self._merged
         if not plan.groups and not merged.num_rows:
@@ -225,10 +223,7 @@ class _Pairs:
         numbered = groups.select(keys).append_column("n", pa.array(np.full(groups.num_rows, -1, np.int64)))
         counted = pairs.group_by(keys, use_threads=False).aggregate([([], "count_all")]).rename_columns([*keys, "n"])
         # A join would not match null keys, so add one marker row per group and group again.
-        both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), _placeless(counted)])
+        placeless = counted.append_column("at", pa.nulls(counted.num_rows, pa.int64()))
+        both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), placeless])
         joined = both.group_by(keys, use_threads=False).aggregate([("n", "max"), ("at", "max")]).sort_by("at_max")
         return pc.max_element_wise(joined.column("n_max").combine_chunks(), pa.scalar(0, pa.int64()))
-
-
-def _placeless(counted: pa.Table) -> pa.Table:
-    return counted.append_column("at", pa.nulls(counted.num_rows, pa.int64()))

@@ -10,9 +10,4 @@ from indextables.operations.alter.partitions import drop_partitions
 from indextables.operations.alter.protocol_upgrade import upgrade_protocol
 from indextables.operations.alter.skips import record_skipped_file
 
-__all__ = [
-    "commit_actions",
-    "drop_partitions",
-    "record_skipped_file",
-    "upgrade_protocol",
-]
+__all__ = ["commit_actions", "drop_partitions", "record_skipped_file", "upgrade_protocol"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from indextables.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, decode_actions
@@ -43,28 +42,6 @@ def _parsed(raw: Mapping[str, Any]) -> Action:
     return _typed(decoded.actions[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _GivenActions:
-    """Drafts the same actions on every base. Conflicts if a removed split is no longer live or the metadata to replace has changed."""
-
-    actions: Sequence[Action]
-    operation: str
-    sources: frozenset[str]  # removed paths that are live in the caller's snapshot or in the newest version
-    seen: Metadata  # of the caller's snapshot
-    context: TableContext
-
-    def __call__(self, base: Snapshot) -> Draft:
-        if self.sources:
-            require_live(self.operation, sorted(self.sources), self.context.load(base).files, base.version)
-        for action in self.actions:
-            if isinstance(action, Protocol):
-                _check_protocol(action, base.protocol)
-            elif isinstance(action, Metadata):
-                _check_metadata(action, base)
-                require_same_metadata(self.operation, self.seen, base.metadata, base.version)
-        return Draft(self.actions)
-
-
 def commit_actions(
     context: TableContext, known: Snapshot, actions: Iterable[Action | Mapping[str, Any]], operation: str
 ) -> tuple[int | None, Snapshot]:
@@ -83,8 +60,20 @@ def commit_actions(
         if isinstance(action, Add | Skip):
             _checked_path(context, action)
     live = (context.load(known).files, context.load(base).files) if removed else ()
-    sources = frozenset(path for path in removed if any(path in files for files in live))
-    build = _GivenActions(parsed, operation, sources, known.metadata, context)
+    sources = sorted(path for path in removed if any(path in files for files in live))
+
+    def build(base: Snapshot) -> Draft:
+        """The same actions on every base. Conflicts if a removed split is no longer live or the metadata to replace has changed."""
+        if sources:
+            require_live(operation, sources, context.load(base).files, base.version)
+        for action in parsed:
+            if isinstance(action, Protocol):
+                _check_protocol(action, base.protocol)
+            elif isinstance(action, Metadata):
+                _check_metadata(action, base)
+                require_same_metadata(operation, known.metadata, base.metadata, base.version)
+        return Draft(parsed)
+
     txn = next((action for action in parsed if isinstance(action, Txn)), None)
     outcome = transact(context.log, base, operation, build, config=context.for_table(base).config, clock=context.clock, txn=txn)
     if outcome.version is None:

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from indextables.actions import Remove
 from indextables.errors import InvalidArgument
 from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import DropPartitions
-from indextables.predicates import Predicate, parse_predicate
+from indextables.predicates import parse_predicate
 from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_of_partitions, transact
-
-
-@dataclass(frozen=True, slots=True)
-class _DropPartitions:
-    """Drafts removes for all splits that match at commit time, including splits added concurrently."""
-
-    predicate: Predicate
-    context: TableContext
-
-    def __call__(self, base: Snapshot) -> Draft:
-        check_owned(base.protocol)
-        view = self.context.load(base, self.predicate)
-        adds = list(view.adds(rows_of_partitions(view, self.predicate)))
-        now = self.context.clock.now_ms()
-        metrics = {
-            "partitions_dropped": len({tuple(sorted(add.partition_values.items())) for add in adds}),
-            "files_removed": len(adds),
-            "bytes_removed": sum(add.size for add in adds),
-            "rows_removed": sum(add.num_records or 0 for add in adds),
-        }
-        return Draft([Remove.of(add, now, data_change=True) for add in adds], metrics)
 
 
 def drop_partitions(request: DropPartitions, context: TableContext, known: Snapshot) -> tuple[Report, Snapshot]:
@@ -45,10 +22,25 @@ def drop_partitions(request: DropPartitions, context: TableContext, known: Snaps
         raise InvalidArgument(f"the table {context.root} is not partitioned")
     predicate = parse_predicate(where, base.schema, allowed=base.partition_columns, purpose="drop_partitions (partition columns only)")
     bound = context.for_table(base)
-    outcome = transact(context.log, base, "drop_partitions", _DropPartitions(predicate, bound), config=bound.config, clock=context.clock)
+
+    def build(base: Snapshot) -> Draft:
+        """Removes all splits that match at commit time, including splits added concurrently."""
+        check_owned(base.protocol)
+        view = context.load(base, predicate)
+        adds = list(view.adds(rows_of_partitions(view, predicate)))
+        now = context.clock.now_ms()
+        metrics = {
+            "partitions_dropped": len({tuple(sorted(add.partition_values.items())) for add in adds}),
+            "files_removed": len(adds),
+            "bytes_removed": sum(add.size for add in adds),
+            "rows_removed": sum(add.num_records or 0 for add in adds),
+        }
+        return Draft([Remove.of(add, now, data_change=True) for add in adds], metrics)
+
+    outcome = transact(context.log, base, "drop_partitions", build, config=bound.config, clock=context.clock)
     assert outcome.draft is not None
-    if outcome.version is None:
-        return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version), outcome.snapshot
-    snapshot, warnings = checkpoint_if_due(bound, outcome.snapshot)
     metrics = outcome.draft.metrics
+    if outcome.version is None:
+        return report(Status.NO_ACTION, metrics, base_version=outcome.base_version), outcome.snapshot
+    snapshot, warnings = checkpoint_if_due(bound, outcome.snapshot)
     return report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings), snapshot

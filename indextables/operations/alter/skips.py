@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from indextables.actions import Skip
 from indextables.errors import InvalidArgument
@@ -10,24 +10,6 @@ from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.table import Draft, Outcome, Snapshot, TableContext, log_new_skips, new_skip, protocol_for_skips, transact
 
 _LONGEST_HOURS = 24 * 366 * 100
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordSkip:
-    """Drafts the skip with the next skip count of the newest base, so that concurrent skips get different counts."""
-
-    path: str
-    reason: str
-    operation: str
-    now_ms: int
-    cooldown_hours: float
-    context: TableContext
-
-    def __call__(self, base: Snapshot) -> Draft:
-        add = self.context.load(base).files.get(self.path)
-        if add is None:
-            raise InvalidArgument(f"{self.path!r} is not a live file of the table at version {base.version}")
-        return Draft([*protocol_for_skips(base), new_skip(base, add, self.reason, self.operation, self.now_ms, self.cooldown_hours)])
 
 
 def record_skipped_file(
@@ -42,7 +24,15 @@ def record_skipped_file(
     hours = bound.config.get("skippedFiles.cooldownDuration") if cooldown_hours is None else cooldown_hours
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= _LONGEST_HOURS:
         raise InvalidArgument(f"cooldown_hours {cooldown_hours!r} is not a number of hours from 0 to {_LONGEST_HOURS}")
-    build = _RecordSkip(context.root.relative(path), reason, operation, context.clock.now_ms(), hours, context)
+    relative, now = context.root.relative(path), context.clock.now_ms()
+
+    def build(base: Snapshot) -> Draft:
+        """The skip with the next skip count of the base, so that concurrent skips get different counts."""
+        add = context.load(base).files.get(relative)
+        if add is None:
+            raise InvalidArgument(f"{relative!r} is not a live file of the table at version {base.version}")
+        return Draft([*protocol_for_skips(base), new_skip(base, add, reason, operation, now, hours)])
+
     outcome = transact(context.log, base, "record_skipped_file", build, config=bound.config, clock=context.clock)
     assert outcome.draft is not None
     log_new_skips(action for action in outcome.draft.actions if isinstance(action, Skip))

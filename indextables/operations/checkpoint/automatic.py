@@ -16,21 +16,18 @@ def checkpoint_if_due(context: TableContext, snapshot: Snapshot, *, merged: bool
     After a merge (`merged`), an Avro state is compacted, so that it no longer holds the source splits (CMP-05).
     """
     with interrupts.naming_commit(snapshot.version):
-        return _checkpointed(context.for_table(snapshot), snapshot, merged=merged)
-
-
-def _checkpointed(bound: TableContext, snapshot: Snapshot, *, merged: bool) -> tuple[Snapshot, list[str]]:
-    try:
-        compact = merged and _should_compact(bound, snapshot)
-        if not compact and not _is_due(bound, snapshot):
-            return snapshot, []
-        ready, _ = checkpoint_run.prepare(bound, snapshot)
-        report = checkpoint_run.run(bound, ready, checkpoint_run.checkpoint_contents(bound, ready), compact=compact)
-    except Exception as error:
-        what = f"the checkpoint after version {snapshot.version} failed"
-        logs.warn_of(error, what)
-        return snapshot, [f"{what}: {error}"]
-    return replace(ready, checkpoint=ready.version), list(report.warnings)
+        bound = context.for_table(snapshot)
+        try:
+            compact = merged and _should_compact(bound, snapshot)
+            if not compact and not _is_due(bound, snapshot):
+                return snapshot, []
+            ready, _ = checkpoint_run.prepare(bound, snapshot)
+            report = checkpoint_run.run(bound, ready, compact=compact)
+        except Exception as error:
+            what = f"the checkpoint after version {snapshot.version} failed"
+            logs.warn_of(error, what)
+            return snapshot, [f"{what}: {error}"]
+        return replace(ready, checkpoint=ready.version), list(report.warnings)
 
 
 def is_reached(config: Config, version: int, last: int | None) -> bool:

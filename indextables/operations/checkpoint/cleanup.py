@@ -8,12 +8,12 @@ use requires reading every state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from indextables.errors import IndexTablesError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
-from indextables.operations.deletion import Deleted, delete
+from indextables.operations.deletion import delete
 from indextables.operations.executor import in_threads
 from indextables.state import (
     Deletion,
@@ -37,49 +37,35 @@ from indextables.state import (
 )
 from indextables.table import Snapshot, TableContext
 
-SHOWN = 20  # paths of a dry run in one line
+EXPIRING = (FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE)  # what a cleanup deletes
+_SHOWN = 20  # paths of a dry run in one line
 
 
-@dataclass(frozen=True, slots=True)
-class CleanupResult:
-    metrics: dict[str, int] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(self.metrics.values())
-
-
-def cleanup(context: TableContext, snapshot: Snapshot) -> CleanupResult:
-    """Deletes expired files after the checkpoint of `snapshot` was written and read back.
+def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], Sequence[str]]:
+    """Deletes expired files after the checkpoint of `snapshot` was written and read back; returns metrics and warnings.
 
     A failure is a warning, or raised with `cleanup.failurePolicy=fail`; it does not affect the checkpoint or a commit before it.
     """
     if not context.config.get("cleanup.enabled"):
-        return CleanupResult()
+        return {}, ()
     try:
         context.config.check()  # an invalid retention may be meant to be longer than the default
-        deletions = _deletions(context, snapshot.version)
+        planned = expired_files(context, snapshot.version)
+        for reason in planned.kept_reasons:
+            logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
         if context.config.get("cleanup.dryRun"):
-            return _preview(deletions)
-        deleted = delete(context, deletions)
+            return {}, _preview(planned.deletions)
+        deleted = delete(context, planned.deletions)
         if deleted.problems:
             raise StorageError(f"cleanup after checkpoint {snapshot.version} is incomplete: {'; '.join(deleted.problems)}")
     except IndexTablesError as error:
         if context.config.get("cleanup.failurePolicy") == "fail":
             raise
         logger.warning("%s", error, extra={"event": "cleanup_failed", "table": str(context.root)})
-        return CleanupResult(warnings=[str(error)])
+        return {}, [str(error)]
     if deleted.done:
         context.log.invalidate_cache("versions")
-    return CleanupResult(counts(deleted))
-
-
-def _deletions(context: TableContext, version: int) -> Sequence[Deletion]:
-    found = expired_files(context, version)
-    for reason in found.kept_reasons:
-        logger.info("%s", reason, extra={"event": "cleanup_held_back", "table": str(context.root)})
-    return found.deletions
+    return deleted.counts(*EXPIRING), ()
 
 
 def expired_files(context: TableContext, version: int) -> Plan:
@@ -102,7 +88,8 @@ def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> P
 
 
 def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Plan:
-    log, policy, now_ms = context.log, _policy(context), context.clock.now_ms()
+    log, config, now_ms = context.log, context.config, context.clock.now_ms()
+    policy = Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 
     def is_base(version: int) -> bool:
         """Reads the base in full: the deleted files could not be reconstructed from anything else."""
@@ -136,11 +123,6 @@ def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFact
     return replace(facts, inventory=inventory, latest=version, references=references, is_base={**facts.is_base, version: True})
 
 
-def _policy(context: TableContext) -> Policy:
-    config = context.config
-    return Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
-
-
 def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
     """The facts of the log without checked bases (see `with_checked_bases`), and their listing. Reads no version file."""
     listing = log.look()
@@ -151,7 +133,8 @@ def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogLi
         latest=version if version in listing.bases else None,
         times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
         is_base={},
-        incomplete_states=_incomplete_states(log, inventory),
+        # They matter only beside checkpoints of other formats: otherwise a reader finds both in later versions, or in a complete state.
+        incomplete_states=[state for state in inventory.states if is_incomplete_state(log, state)] if inventory.checkpoints else (),
     )
     return facts, listing
 
@@ -179,12 +162,6 @@ def is_self_contained(log: TransactionLog, listing: LogListing, version: int, *,
     return replay.metadata is not None and (form is not Format.AVRO or replay.protocol is not None)
 
 
-def _incomplete_states(log: TransactionLog, inventory: Inventory) -> list[int]:
-    """States without their own metadata or protocol. These matter only if the log has checkpoints of other formats too: otherwise a
-    reader finds both in the versions after a base, or in a base that is a state."""
-    return [version for version in inventory.states if is_incomplete_state(log, version)] if inventory.checkpoints else []
-
-
 def is_incomplete_state(log: TransactionLog, version: int) -> bool:
     """Whether the state depends on older files for its metadata or protocol."""
     try:
@@ -200,37 +177,25 @@ def referenced_manifests(log: TransactionLog, inventory: Inventory) -> tuple[dic
     """The manifest paths that each state references, and the error of each state that cannot be read."""
     referenced: dict[int, Collection[str]] = {}
     unreadable: dict[int, str] = {}
-    states = sorted(inventory.states)
-    for version, found in zip(states, in_threads(lambda state: _references_of(log, state), states), strict=True):
-        if isinstance(found, str):
-            unreadable[version] = found
-        else:
-            referenced[version] = found
-    return referenced, unreadable
+
+    def read(version: int) -> None:
+        try:
+            manifests = read_state_manifest(log.store, version).manifests
+            referenced[version] = frozenset(manifest_path(info.path, version) for info in manifests)
+        except UnsafePath:
+            raise
+        except LogCorrupted as error:
+            unreadable[version] = str(error)
+
+    in_threads(read, list(inventory.states))
+    return dict(sorted(referenced.items())), dict(sorted(unreadable.items()))
 
 
-def _references_of(log: TransactionLog, version: int) -> Collection[str] | str:
-    try:
-        return frozenset(manifest_path(info.path, version) for info in read_state_manifest(log.store, version).manifests)
-    except UnsafePath:
-        raise
-    except LogCorrupted as error:
-        return str(error)
-
-
-def _preview(deletions: Sequence[Deletion]) -> CleanupResult:
+def _preview(deletions: Sequence[Deletion]) -> Sequence[str]:
     if not deletions:
-        return CleanupResult()
+        return ()
     paths = [file.path for deletion in deletions for file in deletion.files]
-    shown = ", ".join(paths[:SHOWN]) + (", …" if len(paths) > SHOWN else "")
+    shown = ", ".join(paths[:_SHOWN]) + (", …" if len(paths) > _SHOWN else "")
     text = f"cleanup would delete {len(paths)} files: {shown}"
     logger.info("%s", text, extra={"event": "cleanup_dry_run", "files": len(paths)})
-    return CleanupResult(warnings=[text])
-
-
-def counts(deleted: Deleted) -> dict[str, int]:
-    return {
-        "versions_deleted": deleted.count(FileKind.VERSION),
-        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
-        "states_deleted": deleted.count(FileKind.STATE),
-    }
+    return [text]

@@ -7,15 +7,11 @@ from indextables.state import Contents
 from indextables.table import LEGACY, Snapshot
 
 
-def plan_checkpoint(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retention_ms: int) -> Contents | None:
-    """Pure. The contents of the checkpoint, or None if the newest version already has a valid one. `totals` are of the snapshot's files.
+def plan_checkpoint(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retention_ms: int) -> Contents:
+    """Pure. The contents of the checkpoint. `totals` are of the snapshot's files.
 
     The snapshot must be read from the newest valid base, never from the remaining version files alone.
     """
-    return None if snapshot.checkpoint == snapshot.version else contents_at(snapshot, totals, now_ms, txn_retention_ms)
-
-
-def contents_at(snapshot: Snapshot, totals: Totals, now_ms: int, txn_retention_ms: int) -> Contents:
     protocol = None if snapshot.protocol is LEGACY else snapshot.protocol
     remembered = [txn for txn in snapshot.txns.values() if (txn.last_updated or now_ms) >= now_ms - txn_retention_ms]
     cooling = [skip for skip in snapshot.skips.values() if skip.is_cooling(now_ms)]

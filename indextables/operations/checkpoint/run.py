@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from indextables.actions import Action, LayeredFiles, Protocol
 from indextables.log import names
 from indextables.logs import logger
-from indextables.operations.checkpoint.cleanup import CleanupResult, cleanup, counts, preview_cleanup
-from indextables.operations.checkpoint.plan import contents_at, plan_checkpoint
+from indextables.operations.checkpoint.cleanup import EXPIRING, cleanup, preview_cleanup
+from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.operations.deletion import Deleted
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import Checkpoint
 from indextables.state import (
     NEEDED,
@@ -49,29 +49,20 @@ from indextables.table import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepare:
-    """Drafts the protocol and metadata that must be committed before the checkpoint can be written; usually none."""
-
-    context: TableContext
-
-    def __call__(self, base: Snapshot) -> Draft:
-        context = self.context
-        options = options_of(context, base)
-        retention = int(context.config.get("transaction.txnRetention"))
-        needed = needed_protocol(contents_at(base, context.totals(base), context.clock.now_ms(), retention), options)
-        protocol = _taken_over_if_unreadable(
-            base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options
-        )
-        metadata = base.metadata
-        if has_registry(protocol):
-            known = {} if base.layers.base is None else base.layers.base.mappings  # only the state has them if another program wrote it
-            metadata = registered(metadata, known)
-            registry = Registry.of(metadata)
-            metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
-            protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
-        news: list[Action] = [] if protocol is base.protocol else [protocol]
-        return Draft(news if metadata is base.metadata else [*news, metadata])
+def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
+    """The protocol and metadata that must be committed before the checkpoint can be written; usually none."""
+    options = options_of(context, base)
+    needed = needed_protocol(_planned(context, base), options)
+    protocol = _taken_over_if_unreadable(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
+    metadata = base.metadata
+    if has_registry(protocol):
+        known = {} if base.layers.base is None else base.layers.base.mappings  # only the state has them if another program wrote it
+        metadata = registered(metadata, known)
+        registry = Registry.of(metadata)
+        metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
+        protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
+    news: list[Action] = [] if protocol is base.protocol else [protocol]
+    return news if metadata is base.metadata else [*news, metadata]
 
 
 def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
@@ -82,7 +73,7 @@ def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
 def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
     """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
 
-    That is so after a protocol upgrade or for a format it does not know. It reads our Avro states of its own splits.
+    This is the case after a protocol upgrade, or if that program does not know the format. It can read our Avro states of its own splits.
     """
     is_read = options.format == "avro" if is_foreign(old) else not is_foreign(new)
     return new if is_read else taken_over(new)
@@ -97,7 +88,11 @@ def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -
     if snapshot.checkpoint == snapshot.version:
         return snapshot, None
     snapshot = _on_newest_state(context, snapshot, alone=alone)
-    outcome = transact(context.log, snapshot, "checkpoint", _Prepare(context), config=context.config, clock=context.clock)
+
+    def build(base: Snapshot) -> Draft:
+        return Draft(_needed_actions(context, base))
+
+    outcome = transact(context.log, snapshot, "checkpoint", build, config=context.config, clock=context.clock)
     return outcome.snapshot, None if outcome.version is None else outcome.base_version
 
 
@@ -106,12 +101,13 @@ def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) 
     return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
 
 
-def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents | None:
+def _planned(context: TableContext, snapshot: Snapshot) -> Contents:
+    return plan_checkpoint(snapshot, context.totals(snapshot), context.clock.now_ms(), context.config.get("transaction.txnRetention"))
+
+
+def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents:
     """The contents of the checkpoint with the table's options; registered doc mappings are replaced by references (SDD-05, SDD-06)."""
-    totals, retention = context.totals(snapshot), int(context.config.get("transaction.txnRetention"))
-    contents = plan_checkpoint(snapshot, totals, context.clock.now_ms(), retention)
-    if contents is None:
-        return None
+    contents = _planned(context, snapshot)
     registry = Registry.of(contents.metadata)
     renamed = _renamed(context, snapshot, registry)
     files = _without_base(context, snapshot, renamed.keys()) if renamed else contents.files
@@ -137,30 +133,24 @@ def _without_base(context: TableContext, snapshot: Snapshot, refs: Collection[st
     return LayeredFiles(context.load(snapshot).files)
 
 
-def run(
-    context: TableContext,
-    snapshot: Snapshot,
-    contents: Contents | None,
-    *,
-    compact: bool = False,
-    clean: bool = True,
-    before: int | None = None,
-) -> Report:
-    """Writes the checkpoint and returns the report. `before` is the version that a protocol upgrade was committed on, if there was one."""
+def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, clean: bool = True, before: int | None = None) -> Report:
+    """Writes the checkpoint unless the version has one, cleans up and returns the report.
+
+    `before` is the version that a protocol upgrade was committed on, if there was one.
+    """
     report = reporter("checkpoint", str(context.root), context.clock)
     versions = {"base_version": snapshot.version} if before is None else {"base_version": before, "version": snapshot.version}
     metrics = {"num_files": context.totals(snapshot).num_files, "manifests_written": 0, "manifests_reused": 0, "bytes_written": 0}
-    if contents is None:
-        cleaned = cleanup(context, snapshot) if clean else CleanupResult()
-        status = Status.NO_ACTION if cleaned.is_empty else Status.SUCCESS
-        return report(status, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
-    started = context.clock.now_ms()
-    written = _written(context, snapshot, contents, compact=compact)
-    context.log.invalidate_cache()
-    write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
-    metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
-    cleaned = cleanup(context, snapshot) if clean else CleanupResult()
-    return report(Status.SUCCESS, metrics | cleaned.metrics, warnings=cleaned.warnings, **versions)
+    has_one = snapshot.checkpoint == snapshot.version
+    if not has_one:
+        started = context.clock.now_ms()
+        written = _written(context, snapshot, checkpoint_contents(context, snapshot), compact=compact)
+        context.log.invalidate_cache()
+        write_pointer(context.store, written, context.log.listing().bases, context.clock.now_ms())
+        metrics = {name: getattr(written, name) for name in metrics} | _measured(context, written, context.clock.now_ms() - started)
+    deleted, warnings = cleanup(context, snapshot) if clean else ({}, ())
+    status = Status.NO_ACTION if has_one and not any(deleted.values()) else Status.SUCCESS
+    return report(status, metrics | deleted, warnings=warnings, **versions)
 
 
 def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
@@ -209,7 +199,7 @@ def next_checkpoint_version(context: TableContext, snapshot: Snapshot) -> int:
     """The version of the next checkpoint: the newest, or the one after it if a protocol upgrade must be committed first (PRT-08)."""
     if snapshot.checkpoint == snapshot.version and _is_in_format(context, snapshot):
         return snapshot.version
-    return snapshot.version + bool(_Prepare(context)(snapshot).actions)
+    return snapshot.version + bool(_needed_actions(context, snapshot))
 
 
 def _is_pointed_to(context: TableContext, version: int) -> bool:
@@ -234,17 +224,15 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     only = None if is_new or not _is_in_format(bound, snapshot) else bound.config.get("state.format")
     is_broken = snapshot.checkpoint is not None and not is_valid_checkpoint(context.log, snapshot.checkpoint, only, skip_verified=is_new)
     target = without_broken_states(context.log, snapshot) if is_broken else snapshot
-    if target.checkpoint == target.version and (is_broken or only is None):
-        target = replace(target, checkpoint=None)  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
-    if target.checkpoint == target.version and not _is_pointed_to(bound, target.version):
-        target = replace(target, checkpoint=None)  # write it again, together with the pointer
-    if request.compact and bound.config.get("state.format") == "avro":
+    is_unusable = is_broken or only is None  # a checkpoint in another format does not replace this one (MIG-01, MIG-03)
+    rewrites = target.checkpoint == target.version and (is_unusable or not _is_pointed_to(bound, target.version))
+    if rewrites or (request.compact and bound.config.get("state.format") == "avro"):
         target = replace(target, checkpoint=None)
     if request.dry_run:
         return _dry_run_report(bound, target, alone=is_broken, clean=clean)
     ready, before = prepare(bound, target, alone=is_broken)
     clean = clean and not is_foreign(ready.protocol)
-    return run(bound, ready, checkpoint_contents(bound, ready), compact=request.compact, clean=clean, before=before)
+    return run(bound, ready, compact=request.compact, clean=clean, before=before)
 
 
 def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
@@ -253,7 +241,7 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
     steps: list[dict[str, Any]] = []
     version, protocol = snapshot.version, snapshot.protocol
     if snapshot.checkpoint != version:
-        actions = _Prepare(context)(_on_newest_state(context, snapshot, alone=alone)).actions
+        actions = _needed_actions(context, _on_newest_state(context, snapshot, alone=alone))
         protocol = next((action for action in actions if isinstance(action, Protocol)), protocol)
         version += bool(actions)
         if actions:
@@ -263,14 +251,8 @@ def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, c
     form = context.config.get("state.format")
     planned = preview_cleanup(context, version, is_state=form == "avro") if clean and not is_foreign(protocol) else Plan([])
     steps += [{"action": "delete", **line} for deletion in planned.deletions for line in deletion.describe()]
-    return report(
-        Status.SUCCESS if steps else Status.NO_ACTION,
-        {"num_files": context.totals(snapshot).num_files, **counts(Deleted(planned.deletions, []))},
-        base_version=snapshot.version,
-        dry_run=True,
-        warnings=planned.kept_reasons,
-        plan=steps,
-    )
+    metrics = {"num_files": context.totals(snapshot).num_files, **Deleted(planned.deletions).counts(*EXPIRING)}
+    return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)
 
 
 def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> dict[str, Any]:

@@ -6,9 +6,8 @@ A pure plan decides what to delete from gathered facts; the run deletes it.
 from __future__ import annotations
 
 from indextables.operations.expire.drop_table import drop
-from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
-from indextables.operations.expire.purge_files import purge, purge_options
-from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, may_be_uncommitted, plan_purge, unreferenced_splits
+from indextables.operations.expire.purge_files import complete_purge_facts, gather_purge_facts, purge, purge_options
+from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, may_be_uncommitted, plan_purge
 from indextables.operations.expire.truncate_log import truncate_history
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "purge",
     "purge_options",
     "truncate_history",
-    "unreferenced_splits",
 ]

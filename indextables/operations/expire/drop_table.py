@@ -35,25 +35,22 @@ def drop(request: Drop, context: TableContext) -> Report:
     for path in last:
         context.store.delete(path)
     context.log.close()
-    metrics = {
-        "files_deleted": sum(is_our_split(file.path) for file in splits),
-        "bytes_deleted": sum(file.size for file in [*splits, *log]),
-    }
-    result: Report = report(Status.SUCCESS, metrics, base_version=None)
-    return result
+    size = sum(file.size for file in [*splits, *log])
+    metrics = {"files_deleted": sum(is_our_split(file.path) for file in splits), "bytes_deleted": size}
+    return report(Status.SUCCESS, metrics, base_version=None)
 
 
 def _deletion_order(log: Sequence[File]) -> tuple[Sequence[str], Sequence[str]]:
     """The log files to delete before the splits, and those to delete after them.
 
-    First the pointer, version 0, and the checkpoints and states: without them there is no table. Last one version file or checkpoint, by
-    which a repeated drop finds the remaining files.
+    First come the pointer, version 0, and the checkpoints and states: without them there is no table. Last come the other
+    versions (without any: one of the first files), because a repeated drop finds the remaining files by them.
     """
     paths = dict.fromkeys(file.path for file in log)
     listing = LogListing.of(path.removeprefix(LOG_FOLDER + "/") for path in paths)
     heads = [names.pointer_path(), names.version_path(0), *(path for version in listing.bases for path in names.head_paths(version))]
     first = [path for path in heads if path in paths]
-    mark = [names.version_path(version) for version in listing.versions if version > 0] or [first.pop()]
-    for path in (*first, *mark):
+    last = [names.version_path(version) for version in listing.versions if version > 0] or [first.pop()]
+    for path in (*first, *last):
         del paths[path]
-    return first, [*paths, *mark]
+    return first, [*paths, *last]

@@ -52,9 +52,6 @@ class FolderListing:
             {path: file for path, file in self.checksum_files.items() if not path.startswith(folders)},
         )
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Row and path of each file."""
         return enumerate(self.paths)

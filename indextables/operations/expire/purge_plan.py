@@ -23,14 +23,6 @@ class PurgeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RetainedSplits:
-    """The splits listed by the checkpoints and states of these versions."""
-
-    bases: frozenset[int] = frozenset()
-    paths: frozenset[str] | None = frozenset()  # None: one of them cannot be read
-
-
-@dataclass(frozen=True, slots=True)
 class PurgeFacts:
     """The input of a purge plan. The files are listed before the log is read, so a split committed in between is live."""
 
@@ -41,11 +33,18 @@ class PurgeFacts:
     removed_at: Mapping[str, int]  # ms; the last removal of each path in the retained versions
     added: Collection[str]  # paths that the retained versions after 0 added
     listing: LogListing  # of the log, as it was read
-    retained: RetainedSplits = RetainedSplits()
+    read_bases: frozenset[int] = frozenset()  # versions whose checkpoints and states have been read
+    base_splits: frozenset[str] | None = frozenset()  # the splits that these list; None: one of them cannot be read
 
-    def is_dead_split(self, path: str) -> bool:
-        """Whether a listed file is a split of this table that is not live: our name, or another program's with a logged removal."""
-        return path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path)))
+    def dead_splits(self) -> Iterator[File]:
+        """The listed splits of this table that are not live: those with our names, and another program's with a logged removal."""
+        for row, path in self.folder:
+            if path not in self.live and (is_our_split(path) or (path in self.removed_at and is_split(path))):
+                yield self.folder.file(row)
+
+    def unreferenced_splits(self) -> list[File]:
+        """Splits that are neither live nor removed in any retained version."""
+        return [file for file in self.dead_splits() if file.path not in self.removed_at]
 
 
 def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
@@ -72,9 +71,8 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     bases = _older_bases(facts, retention.plan(facts.log, options.policy, now_ms))
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
-    dead = (facts.folder.file(row) for row, path in facts.folder if facts.is_dead_split(path))
-    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in dead)
-    return [base for base in bases if base not in facts.retained.bases] if is_any else []
+    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in facts.dead_splits())
+    return [base for base in bases if base not in facts.read_bases] if is_any else []
 
 
 def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
@@ -86,26 +84,22 @@ def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: in
     cutoff = now_ms - options.older_than_ms
     removals_are_old = _are_lost_removals_expired(facts, cutoff)
     dead, unknown, ageless = [], [], 0
-    for row, path in facts.folder:
-        if not facts.is_dead_split(path):
-            continue
-        file = facts.folder.file(row)
+    for file in facts.dead_splits():
         if file.modified_ms is None:
             ageless += 1
-        elif path in facts.removed_at:
-            if max(facts.removed_at[path], file.modified_ms) <= cutoff:
+        elif file.path in facts.removed_at:
+            if max(facts.removed_at[file.path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
         elif removals_are_old and _is_old_orphan(facts, file, now_ms - options.orphan_ms):
             unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)
-    retained = _splits_in_older_bases(facts, log)
-    if retained is None:
-        return Plan(
-            dead, [*kept_reasons, f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"]
-        )
-    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in retained)], kept_reasons)
+    base_splits = _splits_in_older_bases(facts, log)
+    if base_splits is None:
+        reason = f"an old checkpoint cannot be read, so {len(unknown)} splits that no version references are kept"
+        return Plan(dead, [*kept_reasons, reason])
+    return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in base_splits)], kept_reasons)
 
 
 def _is_old_orphan(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
@@ -131,9 +125,9 @@ def _first_contiguous_version(facts: PurgeFacts) -> int:
 def _splits_in_older_bases(facts: PurgeFacts, log: Plan) -> Collection[str] | None:
     """Splits listed by retained checkpoints and states whose removal may be in a missing version. None if one cannot be read."""
     for base in _older_bases(facts, log):
-        if base not in facts.retained.bases:
+        if base not in facts.read_bases:
             raise NotGathered(base)
-    return facts.retained.paths
+    return facts.base_splits
 
 
 def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
@@ -149,13 +143,6 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
         if not all(file.path in gone for file in files):
             found.append(base)
     return found
-
-
-def unreferenced_splits(facts: PurgeFacts) -> Iterator[File]:
-    """Splits that are neither live nor removed in any retained version."""
-    for row, path in facts.folder:
-        if facts.is_dead_split(path) and path not in facts.removed_at:
-            yield facts.folder.file(row)
 
 
 def may_be_uncommitted(file: File, now_ms: int) -> bool:

@@ -20,9 +20,9 @@ from indextables.operations.checkpoint import (
     referenced_manifests,
     with_checkpoint,
 )
-from indextables.operations.deletion import Deleted, delete, still_unreferenced
+from indextables.operations.deletion import Deleted, delete, of_kinds, still_unreferenced
 from indextables.operations.expire.truncate_plan import plan_truncation
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import Checkpoint, TruncateHistory
 from indextables.state import ANY_AGE, FileKind, LogFacts, Plan, Policy
 from indextables.table import Snapshot, TableContext, check_owned
@@ -41,26 +41,16 @@ def _facts(context: TableContext, version: int) -> LogFacts:
     return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
 
 
-def _expected(context: TableContext) -> tuple[LogFacts, Snapshot]:
-    """The facts as if the checkpoint were written, and the current snapshot. A new state is assumed to reference the same manifests."""
-    snapshot = context.snapshot()
-    snapshot.require_no_gap()
+def _expected_facts(context: TableContext, snapshot: Snapshot) -> LogFacts:
+    """The facts as if the checkpoint were written. A new state is assumed to reference the same manifests."""
     bound = context.for_table(snapshot)
     version = next_checkpoint_version(bound, snapshot)
-    is_state = bound.config.get("state.format") == "avro"
-    return with_checkpoint(_facts(context, version), version, is_state=is_state), snapshot
+    return with_checkpoint(_facts(context, version), version, is_state=bound.config.get("state.format") == "avro")
 
 
 def _metrics(deleted: Deleted, version: int, live: int) -> dict[str, int]:
-    return {
-        "checkpoint_version": version,
-        "versions_deleted": deleted.count(FileKind.VERSION),
-        "checkpoints_deleted": deleted.count(FileKind.CHECKPOINT),
-        "states_deleted": deleted.count(FileKind.STATE),
-        "manifests_deleted": deleted.count(FileKind.MANIFEST),
-        "bytes_deleted": sum(deletion.size for deletion in deleted.done),
-        "files_preserved": live,
-    }
+    of_log = deleted.counts(FileKind.VERSION, FileKind.CHECKPOINT, FileKind.STATE, FileKind.MANIFEST)
+    return {"checkpoint_version": version, **of_log, "bytes_deleted": deleted.size, "files_preserved": live}
 
 
 def run(context: TableContext, made: Report) -> Report:
@@ -82,25 +72,25 @@ def run(context: TableContext, made: Report) -> Report:
 
 
 def _delete(context: TableContext, facts: LogFacts, planned: Plan) -> tuple[Deleted, list[str]]:
-    by_kind = {kind: [deletion for deletion in planned.deletions if deletion.kind is kind] for kind in FileKind}
-    deleted = delete(context, by_kind[FileKind.VERSION])
+    deleted = delete(context, of_kinds(planned.deletions, FileKind.VERSION))
     if deleted.problems:  # the remaining versions need the older checkpoints
         return deleted, []
-    deleted += delete(context, [*by_kind[FileKind.CHECKPOINT], *by_kind[FileKind.STATE]])
-    manifests, warnings = still_unreferenced(context.log, facts.inventory, by_kind[FileKind.MANIFEST])
+    deleted += delete(context, of_kinds(planned.deletions, FileKind.CHECKPOINT, FileKind.STATE))
+    manifests, warnings = still_unreferenced(context.log, facts.inventory, of_kinds(planned.deletions, FileKind.MANIFEST))
     return deleted + delete(context, manifests), warnings
 
 
 def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     """Writes a checkpoint of the newest version if it has none, then deletes the older history. A dry run changes nothing."""
     context.log.invalidate_cache()
-    check_owned(context.snapshot().protocol)
+    snapshot = context.snapshot()
+    check_owned(snapshot.protocol)
     if not request.dry_run:
         return run(context, checkpoint(Checkpoint(), context, clean=False))
     report = reporter("truncate_history", str(context.root), context.clock)
-    facts, now = _expected(context)
+    snapshot.require_no_gap()
+    facts = _expected_facts(context, snapshot)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
-    status = Status.SUCCESS if planned.deletions else Status.NO_ACTION
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions, []), facts.current, context.totals(now).num_files)
-    return report(status, metrics, base_version=now.version, dry_run=True, warnings=planned.kept_reasons, plan=steps)
+    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(snapshot).num_files)
+    return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)

@@ -17,8 +17,9 @@ def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     """
     found = retention.plan(facts, policy, now_ms)
     out_of_order = _out_of_order_versions(facts, now_ms - policy.manifests)
+    reason = f"older than version {facts.current}, which is kept"
     log = [
-        _with_reason(deletion, facts)
+        replace(deletion, reason=reason) if deletion.kind is FileKind.VERSION else deletion
         for deletion in found.deletions
         if deletion.kind is not FileKind.MANIFEST and deletion.version not in out_of_order
     ]
@@ -40,10 +41,6 @@ def _out_of_order_versions(facts: LogFacts, since_ms: int) -> set[int]:
     while first - 1 in versions and times.get(first - 1, 0) <= times.get(first, _LATEST):
         first -= 1
     return {version for version in versions if 0 < version < first and times.get(version, since_ms + 1) > since_ms}
-
-
-def _with_reason(deletion: Deletion, facts: LogFacts) -> Deletion:
-    return replace(deletion, reason=f"older than version {facts.current}, which is kept") if deletion.kind is FileKind.VERSION else deletion
 
 
 def _unreferenced_manifests(facts: LogFacts, log: Sequence[Deletion]) -> list[Deletion]:

@@ -11,14 +11,7 @@ from functools import cached_property
 
 from indextables import limits
 from indextables.clock import HOUR_MS
-from indextables.errors import (
-    CommitUnknown,
-    ConfigError,
-    IndexTablesError,
-    ProtocolUnsupported,
-    StorageError,
-    TableNotFound,
-)
+from indextables.errors import CommitUnknown, ConfigError, IndexTablesError, ProtocolUnsupported, StorageError, TableNotFound
 from indextables.log import POINTER, LogListing
 from indextables.operations.checkpoint import expired_files
 from indextables.operations.expire import (
@@ -29,7 +22,6 @@ from indextables.operations.expire import (
     may_be_uncommitted,
     plan_purge,
     purge_options,
-    unreferenced_splits,
 )
 from indextables.operations.findings import Finding, Severity, command, counted, unreadable
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
@@ -43,6 +35,7 @@ from indextables.table import Snapshot, TableContext, files_in_cooldown, is_fore
 SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
 LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
 _SHOWN = 3
+_UNREFERENCED = "not referenced by any version"
 
 
 @dataclass(frozen=True)
@@ -167,8 +160,7 @@ class Examination:
 
     def _skipped(self) -> Iterator[Finding]:
         """Splits in cooldown, most of them damaged. A repaired log excludes damaged splits and has no cooldown for the others."""
-        cooling = files_in_cooldown(self.snapshot, self.context.clock.now_ms())
-        for path in cooling:
+        for path in files_in_cooldown(self.snapshot, self.now_ms):
             skip = self.snapshot.skips[path]
             times = "once" if skip.count == 1 else f"{skip.count} times"
             message = f"split {path!r} was skipped {times}, last by {skip.operation or 'an operation'}: {skip.reason}"
@@ -176,55 +168,46 @@ class Examination:
             yield Finding("skipped-split", Severity.WARNING, f"{message}; {advice}", command("repair", self.table, "NEW_LOG"))
 
     def _small_splits(self) -> Iterator[Finding]:
-        options = merge_options(MergeSplits(), self.context.config, self.snapshot)
-        groups = plan_merge(self.context.load(self.snapshot), options, self.context.clock.now_ms()).groups
+        defaults = merge_options(MergeSplits(), self.context.config, self.snapshot)
+        groups = plan_merge(self.context.load(self.snapshot), defaults, self.now_ms).groups
         sources = sum(len(group.paths) for group in groups)
         if sources >= SMALL_SPLITS:
             message = f"a merge would combine {sources} small splits into {len(groups)}"
-            claim = ("-o", "storage.takeOver=true") if self.is_foreign else ()
-            message += "; it takes over the table, which the program that created it can then no longer read" if claim else ""
-            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *claim))
+            options = ("-o", "storage.takeOver=true") if self.is_foreign else ()
+            message += "; it takes over the table, which the program that created it can then no longer read" if self.is_foreign else ""
+            yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *options))
 
     def _files(self) -> Iterator[Finding]:
         facts, planned = self.facts, self.due
         missing = sorted(facts.live - set(facts.folder.paths))
-        if missing:
-            message = f"{counted(len(missing), 'live split', 'missing')}: {_some(missing)}"
-            yield Finding("missing-split", Severity.ERROR, message, command("repair", self.table, "NEW_LOG"))
+        repair, purge = command("repair", self.table, "NEW_LOG"), command("purge", self.table)
+        yield from _finding_of("missing-split", Severity.ERROR, missing, "live split", "missing", repair)
         if self.is_foreign:
             return
-        fix = command("purge", self.table)
         orphans = self._orphans(planned)
-        yield from self._young_unreferenced_splits(orphans, fix)
-        if orphans:
-            message = f"{counted(len(orphans), 'split', 'not referenced by any version')}: {_some(orphans)}"
-            yield Finding("orphaned-split", Severity.WARNING, message, fix)
+        yield from self._young_unreferenced_splits(orphans, purge)
+        yield from _finding_of("orphaned-split", Severity.WARNING, orphans, "split", _UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
-        if manifests:
-            message = f"{counted(len(manifests), 'manifest', 'not referenced by any state')}: {_some(manifests)}"
-            yield Finding("unreachable-manifest", Severity.WARNING, message, fix)
+        yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
         yield from self._overdue_deletions(planned, {*orphans, *manifests})
 
     def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
         """Files that a purge would delete now, and versions that the cleanup after a checkpoint should have deleted."""
         damaged = {damage.version for damage in self.damages}  # reported separately
         of_purge = [d.path for d in planned if d.path not in known and d.version not in damaged and self._is_overdue(d)]
-        if of_purge:
-            message = f"{counted(len(of_purge), 'file', 'past the retention')}: {_some(of_purge)}"
-            yield Finding("overdue-retention", Severity.WARNING, message, command("purge", self.table))
+        purge = command("purge", self.table)
+        yield from _finding_of("overdue-retention", Severity.WARNING, of_purge, "file", "past the retention", purge)
         checkpoint = self.snapshot.checkpoint
         expired = () if checkpoint is None else expired_files(self.context, checkpoint).deletions
         left = [d.path for d in expired if d.kind is FileKind.VERSION and d.path not in of_purge]
-        if left:
-            message = f"{counted(len(left), 'version', 'past logRetention.duration')}: {_some(left)}"
-            fix = command("checkpoint", self.table, "-o", "cleanup.enabled=true")
-            yield Finding("overdue-retention", Severity.WARNING, message, fix)
+        cleanup = command("checkpoint", self.table, "-o", "cleanup.enabled=true")
+        yield from _finding_of("overdue-retention", Severity.WARNING, left, "version", "past logRetention.duration", cleanup)
 
     def _is_overdue(self, deletion: Deletion) -> bool:
         """Old checkpoints and states are overdue only after a long time, since the cleanup after the next checkpoint deletes them."""
         if deletion.kind not in (FileKind.CHECKPOINT, FileKind.STATE):
             return True
-        latest = self.context.clock.now_ms() - self.options.older_than_ms
+        latest = self.now_ms - self.options.older_than_ms
         return all(file.modified_ms is not None and file.modified_ms <= latest for file in deletion.files)
 
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
@@ -233,20 +216,16 @@ class Examination:
     def _young_unreferenced_splits(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
         """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently."""
         known = set(due)
-        unknown = [file for file in unreferenced_splits(self.facts) if file.path not in known]
+        unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
-        if fresh:
-            state = counted(len(fresh), "young split", "not referenced by any version")
-            message = f"{state}, and may belong to a write in progress: {_some(fresh)}"
-            yield Finding("fresh-orphan", Severity.INFO, message, fix)
+        what = f"{_UNREFERENCED}, and may belong to a write in progress"
+        yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return
         sooner = plan_purge(self.facts, self.sooner, self.now_ms).deletions
         waiting = [path for path in self._orphans(sooner) if path not in known]
-        if waiting:
-            state = counted(len(waiting), "split", "not referenced by any version")
-            message = f"{state}; purge deletes such splits after {limits.OLDER_THAN} (--older-than): {_some(waiting)}"
-            yield Finding("orphaned-split", Severity.INFO, message, fix)
+        what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
+        yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)
 
 
 def examine(context: TableContext) -> tuple[list[Finding], Examination | None]:
@@ -275,6 +254,9 @@ def doctor(context: TableContext) -> list[Finding]:
     return examine(context)[0]
 
 
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(repr(path) for path in paths[:_SHOWN]) + more
+def _finding_of(code: str, severity: Severity, paths: Sequence[str], thing: str, what: str, fix: str) -> Iterator[Finding]:
+    """A finding about these files; none if there are none."""
+    if paths:
+        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + more
+        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {shown}", fix)

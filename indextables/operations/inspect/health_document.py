@@ -24,6 +24,7 @@ from indextables.operations.findings import worst
 from indextables.operations.inspect.doctor_checks import Examination, examine
 from indextables.operations.inspect.state_summary import describe_state
 from indextables.operations.report import Report, Status, reporter
+from indextables.operations.verbs import WRITE_MODES
 from indextables.state import FileKind, base_time
 from indextables.table import HistoryEntry, TableContext, files_in_cooldown, read_history
 
@@ -32,7 +33,6 @@ FIGURES = (
     "num_purgeable_files", "purgeable_bytes", "num_skipped_files", "num_versions", "last_checkpoint", "last_checkpoint_at",
     "versions_since_checkpoint", "last_commit_at", "last_operation", "last_write_at", "last_merge_at", "state",
 )  # fmt: skip
-_WRITES = ("append", "overwrite")
 
 
 def health(context: TableContext) -> dict[str, Any]:
@@ -51,8 +51,7 @@ def health_report(context: TableContext) -> Report:
     document = health(context)
     metrics = {name: value for name, value in document.items() if isinstance(value, int)}
     warnings = [f"{finding['code']}: {finding['message']}" for finding in document["findings"]]
-    made: Report = report(Status.SUCCESS, metrics, base_version=document["version"], warnings=warnings, health=document)
-    return made
+    return report(Status.SUCCESS, metrics, base_version=document["version"], warnings=warnings, health=document)
 
 
 def _figures(examination: Examination) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def _figures(examination: Examination) -> dict[str, Any]:
         "versions_since_checkpoint": snapshot.version - (snapshot.checkpoint or 0),
         "last_commit_at": _last(history),
         "last_operation": history[-1].operation if history else None,
-        "last_write_at": _last(history, _WRITES),
+        "last_write_at": _last(history, WRITE_MODES),
         "last_merge_at": _last(history, ("merge_splits",)),
         "state": state,
     }
@@ -93,7 +92,7 @@ def _on_disk(examination: Examination) -> dict[str, Any]:
     if examination.snapshot.gap_at is not None:
         return {}
     facts = examination.facts
-    dead = [facts.folder.sizes[row] for row, path in facts.folder if facts.is_dead_split(path)]
+    dead = [file.size for file in facts.dead_splits()]
     due = [deletion for deletion in examination.due if deletion.kind is FileKind.SPLIT]
     checkpoint = examination.snapshot.checkpoint
     made = None if checkpoint is None else base_time(facts.log.inventory, checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -101,20 +102,15 @@ def _after_gaps(listing: LogListing, newest: int) -> Iterator[int]:
 
 def _checkpoint(context: TableContext, listing: LogListing, version: int) -> pa.Table:
     snapshot = context.snapshot(version)
-    first: list[Action] = [snapshot.protocol, snapshot.metadata]
     files = _adds(context.load(snapshot).files_table())
-    rest = _rows(list(snapshot.skips.values()))
-    rows = pa.concat_tables([_rows(first), files, rest])
+    rows = pa.concat_tables([_rows([snapshot.protocol, snapshot.metadata]), files, _rows(snapshot.skips.values())])
     return _with_location(rows, version, f"{context.root}/{_head(listing, snapshot)}", is_checkpoint=True)
 
 
 def _head(listing: LogListing, snapshot: Snapshot) -> str:
     version = snapshot.version
-    places = (
-        *(state_path(version, form) for form in ("avro", "json")),
-        names.checkpoint_path(version),
-        names.parquet_metadata_path(version),
-    )
+    states = [state_path(version, form) for form in ("avro", "json")]
+    places = [*states, names.checkpoint_path(version), names.parquet_metadata_path(version)]
     return next((place for place in places if listing.stamp(place) is not None), LOG_FOLDER)
 
 
@@ -166,46 +162,26 @@ def _adds(rows: pa.Table) -> pa.Table:
     return _table("add", rows.num_rows, {name: rows.column(name) for name in SCHEMA.names if name in rows.schema.names})
 
 
-def _same(*fields: str) -> dict[str, str]:
-    return {name: name for name in fields}
+def _filled(kind: str, prefix: str, fields: str) -> Callable[[Sequence[Any]], pa.Table]:
+    """Encodes actions of this kind. Column names are those of the fields, with the prefix unless there is such a column without it."""
+    columns = {name if name in SCHEMA.names else prefix + name.replace(".", "_"): attrgetter(name) for name in fields.split()}
 
+    def encode(actions: Sequence[Any]) -> pa.Table:
+        found = {column: [get(action) for action in actions] for column, get in columns.items()}
+        known = {column: [None if value is UNSET else value for value in values] for column, values in found.items()}
+        return _table(kind, len(actions), known)
 
-# Column -> field of the action.
-_REMOVE = _same("path", "partition_values", "size", "data_change", "tags", "deletion_timestamp", "extended_file_metadata")
-_SKIP = _same("path", "partition_values", "size", "skip_timestamp") | {
-    "skip_reason": "reason",
-    "skip_operation": "operation",
-    "skip_retry_after": "retry_after",
-    "skip_count": "count",
-}
-_PROTOCOL = {f"protocol_{name}": name for name in ("min_reader_version", "min_writer_version", "reader_features", "writer_features")}
-_METADATA = {
-    f"metadata_{name}": name
-    for name in ("id", "name", "description", "schema_string", "partition_columns", "configuration", "created_time")
-}
-
-
-def _filled(kind: str, actions: Sequence[Any], fields: dict[str, str]) -> pa.Table:
-    columns = {column: [_known(getattr(action, name)) for action in actions] for column, name in fields.items()}
-    return _table(kind, len(actions), columns)
-
-
-def _known(value: Any) -> Any:
-    return None if value is UNSET else value
-
-
-def _metadata(actions: Sequence[Any]) -> pa.Table:
-    rows = _filled("metadata", actions, _METADATA)
-    for name, values in (("provider", [a.format.provider for a in actions]), ("options", [a.format.options for a in actions])):
-        at = SCHEMA.get_field_index(f"metadata_format_{name}")
-        rows = rows.set_column(at, SCHEMA.field(at), _column(SCHEMA.field(at), values, len(actions)))
-    return rows
+    return encode
 
 
 _KINDS: dict[type, Callable[[Sequence[Any]], pa.Table]] = {
-    Protocol: lambda actions: _filled("protocol", actions, _PROTOCOL),
-    Metadata: _metadata,
+    Protocol: _filled("protocol", "protocol_", "min_reader_version min_writer_version reader_features writer_features"),
+    Metadata: _filled(
+        "metadata",
+        "metadata_",
+        "id name description format.provider format.options schema_string partition_columns configuration created_time",
+    ),
     Add: lambda actions: _adds(adds.encode(actions)),
-    Remove: lambda actions: _filled("remove", actions, _REMOVE),
-    Skip: lambda actions: _filled("skip", actions, _SKIP),
+    Remove: _filled("remove", "", "path partition_values size data_change tags deletion_timestamp extended_file_metadata"),
+    Skip: _filled("skip", "skip_", "path partition_values size skip_timestamp reason operation retry_after count"),
 }

@@ -13,28 +13,23 @@ from indextables.state import FileLoader, damaged_forms, families_of, read_check
 @dataclass(frozen=True, slots=True)
 class Damage:
     version: int
-    reason: str
-    is_usable: bool  # whether the version has another, readable checkpoint
-
-    @property
-    def message(self) -> str:
-        other = "; another checkpoint of the same version is used instead" if self.is_usable else ""
-        return f"the checkpoint of version {self.version} cannot be used: {self.reason}{other}"
+    message: str
 
 
 def damaged_checkpoints(log: TransactionLog, listing: LogListing, versions: Iterable[int]) -> Iterator[Damage]:
     """Yields the damage of each version with an unreadable checkpoint or state. `log` must read from the store: a cache hides damage."""
     for version in versions:
-        problems, usable = [], 0
+        problems, usable = [], False
         for family in families_of(listing, version):
             try:
                 replay, _ = read_checkpoint(log, listing, version, family)
                 FileLoader(log).load(replay.files())  # decodes every entry
-                usable += 1
+                usable = True
                 problems += damaged_forms(log.store, version) if family == "avro" else []
             except UnsafePath:
                 raise
             except LogCorrupted as error:
                 problems.append(str(error))
         if problems:
-            yield Damage(version, "; ".join(problems), usable > 0)
+            instead = "; another checkpoint of the same version is used instead" if usable else ""
+            yield Damage(version, f"the checkpoint of version {version} cannot be used: {'; '.join(problems)}{instead}")

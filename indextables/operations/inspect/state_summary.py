@@ -19,7 +19,6 @@ from indextables.state import (
 )
 from indextables.table import TableContext
 
-NONE = "none"  # the format of a table without a checkpoint
 SCHEMA = pa.schema(
     [
         ("table_path", pa.string()),
@@ -45,16 +44,12 @@ def describe_state(context: TableContext) -> dict[str, Any]:
     newest = context.snapshot()
     base = newest.checkpoint
     found = newest if base in (None, newest.version) else context.snapshot(base)
-    form, state = (NONE, None) if base is None else _form(context, base)
+    form, state = ("none", None) if base is None else _form(context, base)
     manifests, tombstones = (0, 0) if state is None else (len(state.manifests), len(state.tombstones or ()))
     totals = context.totals(found)
     live = totals.num_files
     options = StateOptions.of(context.for_table(newest).config)
-    due = (
-        state is not None
-        and bool(manifests)
-        and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
-    )
+    due = manifests > 0 and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
     return {
         "table_path": str(context.root),
         "format": form,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,8 +118,9 @@ def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor:
     """
     uncached = context.uncached()
     try:
-        fresh = _read_again(uncached, snapshot)
-        adds, damage = list(uncached.load(fresh).adds()), list(_log_damage(uncached, fresh))
+        with suppress(VersionNotFound):  # it has expired since the table was opened
+            snapshot = uncached.snapshot(snapshot.version)
+        adds, damage = list(uncached.load(snapshot).adds()), list(_log_damage(uncached, snapshot))
     except LogCorrupted as error:
         return [unreadable(str(context.root), error)]
     found = dict(zip((add.path for add in adds), executor(VerifyTask(context.store.spec, request.deep), adds), strict=True))
@@ -128,13 +130,6 @@ def verify(request: Verify, context: TableContext, snapshot: Snapshot, executor:
     for add in purged:
         del found[add.path]
     return [*damage, *_purged(context, snapshot, purged), *(finding for findings in found.values() for finding in findings)]
-
-
-def _read_again(uncached: TableContext, snapshot: Snapshot) -> Snapshot:
-    try:
-        return uncached.snapshot(snapshot.version)
-    except VersionNotFound:  # it has expired since the table was opened
-        return snapshot
 
 
 def _log_damage(uncached: TableContext, snapshot: Snapshot) -> Iterator[Finding]:

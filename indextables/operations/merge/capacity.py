@@ -9,18 +9,10 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from indextables import limits
+from indextables.operations.merge.plan import PlannedGroup
 from indextables.storage import StoreSpec, cache_folder
-
-
-class Sized(Protocol):
-    @property
-    def size(self) -> int: ...
-
-
-Group = TypeVar("Group", bound=Sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +53,15 @@ class Capacity:
             needed = disk.needed(sizes, kept)
             if needed > disk.free:
                 return f"{needed} bytes of disk are needed in {disk.folder}, and {disk.free} are free"
-        memory = memory_needed(sizes)
+        memory = int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
         if self.memory is not None and memory > self.memory:
             return f"{memory} bytes of memory are needed, and {self.memory} are free"
         return None
 
 
-def memory_needed(sizes: Sequence[int]) -> int:
-    return int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
-
-
-def split_by_capacity(groups: Sequence[Group], capacity: Capacity) -> tuple[list[Group], list[tuple[Group, str]]]:
+def split_by_capacity(groups: Sequence[PlannedGroup], capacity: Capacity) -> tuple[list[PlannedGroup], list[tuple[PlannedGroup, str]]]:
     """Pure. The groups that fit when merged one after the other, and those that do not fit with the reason."""
-    fit: list[Group] = []
-    rejected: list[tuple[Group, str]] = []
+    fit, rejected = [], []
     kept = 0
     for group in groups:
         reason = capacity.shortage([group.size], kept)
@@ -86,7 +73,7 @@ def split_by_capacity(groups: Sequence[Group], capacity: Capacity) -> tuple[list
     return fit, rejected
 
 
-def next_batch(groups: Sequence[Group], size: int, workers: int, capacity: Capacity) -> int:
+def next_batch(groups: Sequence[PlannedGroup], size: int, workers: int, capacity: Capacity) -> int:
     """Pure. The number of groups, from the first on, that form the next batch; at least one.
 
     A batch has `size` groups if `size` is not 0; otherwise it ends when it has a group for every worker and a GiB of sources. In either
@@ -97,9 +84,8 @@ def next_batch(groups: Sequence[Group], size: int, workers: int, capacity: Capac
         if sizes and capacity.shortage(sorted([*sizes, group.size])[-workers:]) is not None:
             break
         sizes.append(group.size)
-        if len(sizes) == (size or limits.MERGE_BATCH_GROUPS) or (
-            not size and len(sizes) >= workers and sum(sizes) >= limits.MERGE_BATCH_BYTES
-        ):
+        is_large = not size and len(sizes) >= workers and sum(sizes) >= limits.MERGE_BATCH_BYTES
+        if is_large or len(sizes) == (size or limits.MERGE_BATCH_GROUPS):
             break
     return len(sizes)
 

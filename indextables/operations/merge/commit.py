@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from indextables.actions import Action, Add, LiveFiles, Remove
 from indextables.errors import ConcurrentConflict, IndexTablesError
 from indextables.log import require_live
-from indextables.operations.merge.plan import MergeGroup
+from indextables.operations.merge.plan import MergeGroup, PlannedGroup
 from indextables.operations.merge.task import Merged
 from indextables.rows import describe_uncommitted
 from indextables.table import Draft, Snapshot, TableContext, check_owned, is_foreign, new_skip, protocol_for_skips, taken_over
@@ -45,7 +45,7 @@ class BatchCommit:
             if result.add is None:
                 continue
             try:
-                require_live("merge_splits", (add.path for add in result.group.sources), live, version)
+                require_live("merge_splits", result.group.paths, live, version)
                 valid.append((result.group, result.add))
             except ConcurrentConflict as conflict:
                 conflicts.append(ConcurrentConflict(f"{conflict}; {describe_uncommitted([result.add.path])}"))
@@ -60,11 +60,11 @@ class BatchCommit:
         return [*protocol_for_skips(base), *skips]
 
 
-def metrics_of(groups: Sequence[MergeGroup], adds: Sequence[Add], skipped: int) -> dict[str, int]:
+def metrics_of(groups: Sequence[MergeGroup | PlannedGroup], adds: Sequence[Add], skipped: int) -> dict[str, int]:
     return {
         "groups": len(groups),
         "files_added": len(adds),
-        "files_removed": sum(len(group.sources) for group in groups),
+        "files_removed": sum(len(group.paths) for group in groups),
         "bytes_added": sum(add.size for add in adds),
         "bytes_removed": sum(group.size for group in groups),
         "rows": sum(group.rows for group in groups),

@@ -54,12 +54,24 @@ class MergeGroup:
     sources: tuple[Add, ...]
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(add.path for add in self.sources)
+
+    @property
     def rows(self) -> int:
         return sum(add.num_records or 0 for add in self.sources)
 
     @property
     def size(self) -> int:
         return sum(add.size for add in self.sources)
+
+
+def described(group: PlannedGroup | MergeGroup) -> str:
+    return f"{len(group.paths)} splits, the oldest {group.paths[0]!r},"
+
+
+def not_merged(group: PlannedGroup | MergeGroup, reason: str) -> str:
+    return f"{described(group)} are not merged: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.merge.capacity import Capacity, next_batch, split_by_capacity
 from indextables.operations.merge.commit import BatchCommit, metrics_of
-from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, plan_merge
+from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_options, not_merged, plan_merge
 from indextables.operations.merge.task import Merged, MergeTask
-from indextables.operations.report import Report, Status, reporter
+from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import uncommitted_splits_in_errors, upstream_table
 from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
@@ -44,8 +44,6 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
 
 @dataclass(slots=True)
 class _Merging:
-    """The progress of a merge."""
-
     context: TableContext
     executor: Executor
     first: Snapshot  # at the start of the merge
@@ -67,7 +65,7 @@ class _Merging:
         task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
         groups, rejected = split_by_capacity(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
         for group, reason in rejected:
-            self._fail(StorageError(_not_merged(group, reason)), group.paths)
+            self._fail(StorageError(not_merged(group, reason)), group.paths)
         while groups:
             size = int(self.context.config.get("merge.batchSize"))
             count = next_batch(groups, size, self.executor.workers, Capacity.of(store, runs_locally=runs_locally))
@@ -123,7 +121,7 @@ class _Merging:
         self.snapshot = outcome.snapshot
         for result in results:
             if result.error is not None:
-                self._fail(result.error, (add.path for add in result.group.sources))
+                self._fail(result.error, result.group.paths)
         for add, why in commit.broken:
             self._warn(why)
             self.avoided.add(add.path)
@@ -161,10 +159,6 @@ class _Merging:
             self.warnings.append(text)
 
 
-def _not_merged(group: PlannedGroup, reason: str) -> str:
-    return f"{len(group.paths)} splits, the oldest {group.paths[0]!r}, are not merged: {reason}"
-
-
 def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
@@ -179,15 +173,8 @@ def merge_splits(
         return run_merge(bound, merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     groups = merge_plan.groups
-    status = Status.SUCCESS if groups else Status.NO_ACTION
-    metrics = metrics_of([], [], 0) | {
-        "groups": len(groups),
-        "files_added": len(groups),
-        "files_removed": sum(len(group.paths) for group in groups),
-        "bytes_removed": sum(group.size for group in groups),
-        "rows": sum(group.rows for group in groups),
-    }
+    metrics = metrics_of(groups, [], 0) | {"files_added": len(groups)}
     _, rejected = split_by_capacity(groups, Capacity.of(context.store.spec, runs_locally=executor.runs_locally))
-    warnings = [_not_merged(group, reason) for group, reason in rejected]
+    warnings = [not_merged(group, reason) for group, reason in rejected]
     steps = [group.describe() for group in groups]
-    return report(status, metrics, base_version=snapshot.version, dry_run=True, warnings=warnings, plan=steps), snapshot
+    return dry_run_report(report, steps, metrics, snapshot.version, warnings), snapshot

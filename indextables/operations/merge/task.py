@@ -12,7 +12,7 @@ from indextables import limits
 from indextables.actions import Add
 from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, StorageError
 from indextables.operations.merge.capacity import Capacity
-from indextables.operations.merge.plan import MergeGroup
+from indextables.operations.merge.plan import MergeGroup, described, not_merged
 from indextables.rows import LiveSplit, is_upstream, publish_split
 from indextables.splits import BrokenSource, UpstreamTable
 from indextables.splits import merge_splits as merge_files
@@ -42,7 +42,7 @@ class MergeTask:
         try:
             reason = Capacity.of(self.store, runs_locally=True).shortage([group.size])
             if reason is not None:
-                raise StorageError(f"{_described(group)} are not merged: {reason}")
+                raise StorageError(not_merged(group, reason))
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:
                 return self._merge_usable(group, *self._fetch(group, Path(folder)))
         except LogCorrupted:  # a path outside the table: do not act on such a log at all
@@ -50,7 +50,7 @@ class MergeTask:
         except IndexTablesError as error:
             return Merged(group, None, error=error)
         except OSError as cause:
-            return Merged(group, None, error=StorageError(f"{_described(group)} could not be merged: {cause}"))
+            return Merged(group, None, error=StorageError(f"{described(group)} could not be merged: {cause}"))
 
     def _merge_usable(self, group: MergeGroup, found: list[tuple[Add, Path]], broken: list[tuple[Add, str]]) -> Merged:
         while len(found) > 1 or (self.take_over and found and is_upstream(found[0][0])):
@@ -89,7 +89,3 @@ class MergeTask:
             generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
             values = dict(group.partition_values)
             return publish_split(open_store(self.store), self.table.partition_columns, values, target, info, num_merge_ops=generation)
-
-
-def _described(group: MergeGroup) -> str:
-    return f"{len(group.sources)} splits, the oldest {group.sources[0].path!r},"

@@ -66,18 +66,12 @@ def bound_query(context: TableContext, snapshot: Snapshot, query: str) -> tuple[
 
 def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     """The requested columns without duplicates, by default all. Raises for an unknown column or an unsupported type."""
-    names = _known_columns(schema, columns)
+    if columns is not None and (isinstance(columns, str) or not columns):
+        raise InvalidArgument(f"columns {columns!r} is not a list of column names")
+    for name in columns or ():
+        if name not in schema.names:
+            raise InvalidArgument(f"unknown column {name!r}; the table has {', '.join(schema.names)}")
+    names = list(dict.fromkeys(schema.names if columns is None else columns))
     for name in names:
         canonical_type(name, schema.field(name).type)
     return names
-
-
-def _known_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return list(schema.names)
-    if isinstance(columns, str) or not columns:
-        raise InvalidArgument(f"columns {columns!r} is not a list of column names")
-    for name in columns:
-        if name not in schema.names:
-            raise InvalidArgument(f"unknown column {name!r}; the table has {', '.join(schema.names)}")
-    return list(dict.fromkeys(columns))

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import limits
-from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
 from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns
@@ -18,17 +17,7 @@ from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
 from indextables.schema import is_nested
-from indextables.splits import (
-    GAP,
-    DocMapping,
-    Group,
-    Highlighter,
-    Hits,
-    ParsedQuery,
-    beginning,
-    join_hits,
-    parallel,
-)
+from indextables.splits import GAP, DocMapping, Group, Highlighter, Hits, ParsedQuery, beginning, join_hits, parallel
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 SNIPPET = "_snippet"
@@ -44,14 +33,10 @@ class BoundSearch:
     mapping: DocMapping
     schema: pa.Schema  # of the result, without `_score` and `_snippet`
     predicate: Predicate | None
-    limit: int
     offset: int
+    top: int  # the number of hits to find: limit and offset
     order_by: tuple[str, bool] | None  # column, descending
-    snippets: tuple[str, ...]
-
-    @property
-    def top(self) -> int:
-        return self.limit + self.offset
+    snippets: list[str]
 
 
 def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Table:
@@ -63,61 +48,51 @@ def search(request: Search, context: TableContext, snapshot: Snapshot) -> pa.Tab
     bound = _bound(request, context, snapshot)
     files = live_files(context.load(snapshot, bound.predicate), bound.predicate)
     view = open_live_view(context, snapshot, files)
-    hits = _best_hits(view, bound, _Filter(view, bound.predicate, files, snapshot))
+    whole = fully_matching_files(bound.predicate, files, snapshot)
+    undecided = {number for number, add in enumerate(files) if add.path not in whole}  # splits with rows that may not match `where`
+    hits = _best_hits(view, bound, undecided)
     return _result(view, bound, hits.take(np.arange(bound.offset, len(hits))))
 
 
-class _Filter:
-    """Selects the hits that match the predicate. Does not read splits whose partition values already match."""
+def _matching(view: LiveView, request: BoundSearch, undecided: set[int], hits: Hits) -> Hits:
+    """The hits that match the predicate. Reads only the splits that are undecided."""
+    predicate = request.predicate
+    if predicate is None or not undecided:
+        return hits
+    keep = np.ones(len(hits), bool)
 
-    def __init__(self, view: LiveView, predicate: Predicate | None, files: Sequence[Add], snapshot: Snapshot) -> None:
-        self._view = view
-        self._predicate = predicate
-        whole = fully_matching_files(predicate, files, snapshot)
-        self._undecided = {number for number, add in enumerate(files) if add.path not in whole}
+    def select(number: int) -> None:
+        places = np.flatnonzero(hits.splits == number)
+        keep[places] = view.rows(number).matching(hits.rows[places], predicate)
 
-    @property
-    def passes_all(self) -> bool:
-        return not self._undecided
-
-    def matching(self, hits: Hits) -> Hits:
-        if self._predicate is None or self.passes_all:
-            return hits
-        predicate = self._predicate
-        keep = np.ones(len(hits), bool)
-
-        def select(number: int) -> None:
-            places = np.flatnonzero(hits.splits == number)
-            keep[places] = self._view.rows(number).matching(hits.rows[places], predicate)
-
-        in_threads(select, [int(number) for number in np.unique(hits.splits) if number in self._undecided])
-        return hits.take(keep)
+    in_threads(select, [int(number) for number in np.unique(hits.splits) if number in undecided])
+    return hits.take(keep)
 
 
-def _best_hits(view: LiveView, request: BoundSearch, matching: _Filter) -> Hits:
+def _best_hits(view: LiveView, request: BoundSearch, undecided: set[int]) -> Hits:
     """The best `top` hits that match, in order."""
-    if request.order_by is None and matching.passes_all:
+    if request.order_by is None and not undecided:
         return view.search(request.query, request.top)
     best = _best_scored if request.order_by is None else _best_ordered
-    joined = join_hits(in_threads(lambda group: best(view, group, request, matching), view.groups))
+    joined = join_hits(in_threads(lambda group: best(view, group, request, undecided), view.groups))
     if request.order_by is None:
         return joined.take(np.arange(min(request.top, len(joined))))
     return _ordered(view, joined, request)
 
 
-def _best_scored(view: LiveView, group: Group, request: BoundSearch, matching: _Filter) -> Hits:
+def _best_scored(view: LiveView, group: Group, request: BoundSearch, undecided: set[int]) -> Hits:
     parts: list[Hits] = []
     for page in group.pages(request.query, max(_FIRST_PAGE, 4 * request.top)):
-        parts.append(matching.matching(page))
+        parts.append(_matching(view, request, undecided, page))
         if sum(map(len, parts)) >= request.top:
             break
     return join_hits(parts)
 
 
-def _best_ordered(view: LiveView, group: Group, request: BoundSearch, matching: _Filter) -> Hits:
+def _best_ordered(view: LiveView, group: Group, request: BoundSearch, undecided: set[int]) -> Hits:
     best = join_hits([])
     for page in group.pages(request.query, limits.SEARCH_PAGE):
-        best = _ordered(view, join_hits([best, matching.matching(page)]), request)
+        best = _ordered(view, join_hits([best, _matching(view, request, undecided, page)]), request)
     return best
 
 
@@ -183,9 +158,9 @@ def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
 
 def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundSearch:
     """The request checked against the table. InvalidArgument, InvalidQuery, InvalidPredicate."""
-    if request.limit + request.offset > limits.SEARCH_LIMIT:
-        total = request.limit + request.offset
-        raise InvalidArgument(f"limit and offset together are {total}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+    top = request.limit + request.offset
+    if top > limits.SEARCH_LIMIT:
+        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; scan with where instead")
     parsed, mapping = bound_query(context, snapshot, request.query)
     names = _result_columns(snapshot.schema, request.columns)
     return BoundSearch(
@@ -193,8 +168,8 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
         mapping=mapping,
         schema=pa.schema([snapshot.schema.field(name) for name in names]),
         predicate=bind(snapshot, request.where),
-        limit=request.limit,
         offset=request.offset,
+        top=top,
         order_by=_parse_order(snapshot.schema, request.order_by),
         snippets=_snippet_columns(snapshot.schema, request.snippets),
     )
@@ -208,14 +183,12 @@ def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[st
     return check_columns(schema, others) if others else []
 
 
-def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> tuple[str, ...]:
-    if snippets is None:
-        return ()
-    names = check_columns(schema, snippets)
+def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> list[str]:
+    names = [] if snippets is None else check_columns(schema, snippets)
     for name in names:
         if not pa.types.is_string(schema.field(name).type):
             raise InvalidArgument(f"snippets require string columns, and {name!r} has type {schema.field(name).type}")
-    return tuple(names)
+    return names
 
 
 def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | None:

@@ -5,7 +5,7 @@ The write is committed before they start. A failure of a follow-up step becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from indextables import interrupts, logs
@@ -15,10 +15,8 @@ from indextables.operations.executor import Executor
 from indextables.operations.expire import purge
 from indextables.operations.merge import merge_options, plan_merge, run_merge
 from indextables.operations.report import Report
-from indextables.operations.verbs import MergeSplits, Purge
+from indextables.operations.verbs import WRITE_MODES, MergeSplits, Purge
 from indextables.table import Snapshot, TableContext
-
-WRITES = ("append", "overwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,12 @@ class FollowUp:
 
     snapshot: Snapshot
     metrics: Mapping[str, int] = field(default_factory=dict)  # metrics of each step with its verb as prefix, such as `merge_groups`
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
 
     def reported(self, verb: str, report: Report) -> FollowUp:
         metrics = {f"{verb}_{name}": count for name, count in report.metrics.items()}
         warnings = [f"{verb} after the write: {warning}" for warning in report.warnings]
-        return replace(self, metrics={**self.metrics, **metrics}, warnings=(*self.warnings, *warnings))
+        return replace(self, metrics={**self.metrics, **metrics}, warnings=[*self.warnings, *warnings])
 
 
 def after_write(context: TableContext, done: FollowUp, version: int, executor: Executor) -> FollowUp:
@@ -51,7 +49,7 @@ def _attempt(verb: str, before: FollowUp, work: Callable[[], FollowUp]) -> Follo
         return work()
     except Exception as error:
         logs.warn_of(error, f"the {verb} after version {before.snapshot.version} failed")
-        return replace(before, warnings=(*before.warnings, f"the {verb} after the write failed: {error}"))
+        return replace(before, warnings=[*before.warnings, f"the {verb} after the write failed: {error}"])
 
 
 def _merge(context: TableContext, done: FollowUp, executor: Executor) -> FollowUp:
@@ -86,4 +84,4 @@ def _is_write(context: TableContext, version: int) -> bool:
         actions = context.log.read(version).actions
     except VersionNotFound:  # expired
         return False
-    return any(isinstance(action, CommitInfo) and action.operation in WRITES for action in actions)
+    return any(isinstance(action, CommitInfo) and action.operation in WRITE_MODES for action in actions)

@@ -20,7 +20,7 @@ from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, comm
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
     """The metadata of a new table. Raises on an invalid schema, partitioning or option before anything is written."""
     columns = canonical_schema(schema)
-    check_partition_columns(columns, partition_by)
+    _check_partition_columns(columns, partition_by)
     configuration = table_options(options)
     config = Config.of(configuration)
     DocMapping.of_config(config, columns, partition_by)
@@ -34,15 +34,7 @@ def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequenc
 
 
 def write_version_zero(context: TableContext, metadata: Metadata) -> Snapshot:
-    """Creates the table. TableExists if there is a table or a remnant of a log."""
-    made = initialise(context, metadata)
-    if made is None:
-        raise TableExists(f"a table already exists at {context.root}")
-    return made
-
-
-def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
-    """The new table, or None if a table or a remnant of a log exists; nothing is written then (INI-03)."""
+    """Creates the table. TableExists if there is a table or a remnant of a log; nothing is written then (INI-03)."""
     config = Config.of(context.config.options, metadata.configuration)
     protocol = WITH_STATES if config.get("state.format") == "avro" else CURRENT
     compress = bool(config.get("transaction.compression.enabled"))
@@ -51,10 +43,12 @@ def initialise(context: TableContext, metadata: Metadata) -> Snapshot | None:
         is_made = context.log.listing().is_empty and context.log.write(0, actions, compress=compress)
         if is_made:
             versions.append(0)
-    return committed(context.log, None, 0, actions) if is_made else None
+    if not is_made:
+        raise TableExists(f"a table already exists at {context.root}")
+    return committed(context.log, None, 0, actions)
 
 
-def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
+def _check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     missing = [name for name in partition_by if name not in schema.names]
     if missing:
         raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema; it has {', '.join(schema.names)}")

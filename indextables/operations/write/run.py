@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from indextables.actions import Add, Metadata, Remove, Txn
+from indextables.actions import Action, Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log import is_already_committed, require_same_columns
@@ -72,7 +73,9 @@ def prepare_write(
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
-    metadata = base.metadata if base else new_metadata(context, _required(source_schema), partition_by or (), table_options or {})
+    if base is None and source_schema is None:
+        raise InvalidArgument("creating a table requires a schema")
+    metadata = base.metadata if base else new_metadata(context, source_schema, partition_by or (), table_options or {})
     schema = from_spark_json(metadata.schema_string)
     if base is not None:
         check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
@@ -87,7 +90,6 @@ def prepare_write(
     mapping = DocMapping.of_config(config, schema, metadata.partition_columns)
     if base is not None:
         _check_indexing_options(context, base)
-    predicate = _partition_predicate(request.where, schema, metadata) if request.where is not None else None
     task = SplitTask(
         context.store.spec,
         schema,
@@ -97,7 +99,7 @@ def prepare_write(
         split_bytes=int(config.get("write.targetSplitSize")),
         split_rows=int(config.get("write.targetSplitRows")),
         compression=str(config.get("split.rowStore.compression")),
-        within=predicate,
+        within=_partition_predicate(request.where, schema, metadata),
         mark=uuid.uuid4().hex[:8],
     )
     return PreparedWrite(replace(context, config=config), base, metadata, task, request.mode, _txn(request, context))
@@ -122,18 +124,17 @@ def commit_write(
     report = report or reporter(prepared.mode, str(context.root), context.clock)
     with uncommitted_splits_in_errors([add.path for add in adds]):
         base = prepared.base if prepared.base is not None else _create(context, prepared.metadata)
-        outcome = transact(
-            context.log, base, prepared.mode, _Build(prepared, adds), config=context.config, clock=context.clock, txn=prepared.txn
-        )
+        build = partial(_draft, prepared, adds)
+        outcome = transact(context.log, base, prepared.mode, build, config=context.config, clock=context.clock, txn=prepared.txn)
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
         warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
-    followed = after_write(context, FollowUp(snapshot, warnings=tuple(warnings)), outcome.version, executor)
-    metrics, warnings = {**outcome.draft.metrics, **followed.metrics}, list(followed.warnings)
-    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=warnings)
+    followed = after_write(context, FollowUp(snapshot, warnings=warnings), outcome.version, executor)
+    metrics = {**outcome.draft.metrics, **followed.metrics}
+    made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=followed.warnings)
     return made, followed.snapshot
 
 
@@ -141,50 +142,37 @@ def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: Prep
     """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
-    warnings = [
-        f"txn {txn.app_id} {txn.version} has already been committed",
-        *([describe_uncommitted([add.path for add in adds])] if adds else []),
-    ]
+    left = [describe_uncommitted([add.path for add in adds])] if adds else []
+    warnings = [f"txn {txn.app_id} {txn.version} has already been committed", *left]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Build:
-    """Drafts the commit. An overwrite replaces all splits that are live (and match the predicate) at commit time."""
-
-    prepared: PreparedWrite
-    adds: Sequence[Add]
-
-    def __call__(self, base: Snapshot) -> Draft:
-        take_over = bool(self.prepared.context.config.get("storage.takeOver"))
-        check_owned(base.protocol, take_over=take_over)
-        require_same_columns(self.prepared.mode, self.prepared.metadata, base.metadata, base.version)
-        removes = self._removes(base) if self.prepared.mode == "overwrite" else []
-        draft = _draft(removes, self.adds)
-        if draft.actions and is_foreign(base.protocol):
-            return replace(draft, actions=[taken_over(base.protocol), *draft.actions])
-        return draft
-
-    def _removes(self, base: Snapshot) -> list[Remove]:
-        where = self.prepared.task.within
-        view = self.prepared.context.load(base, where)
-        old: Iterable[Add] = view.adds(None if where is None else rows_of_partitions(view, where))
-        if self.prepared.touched_only:
-            touched = {self._partition(add) for add in self.adds}
-            old = [add for add in old if self._partition(add) in touched]
-        now = self.prepared.context.clock.now_ms()
-        return [Remove.of(add, now, data_change=True) for add in old]
-
-    def _partition(self, add: Add) -> tuple[Scalar | None, ...]:
-        """The partition of a split as typed values, since other writers may encode the same value differently."""
-        task = self.prepared.task
-        values = partition_row(add.partition_values, task.schema)
-        return tuple(values.get(name) for name in task.partition_columns)
+def _draft(prepared: PreparedWrite, adds: Sequence[Add], base: Snapshot) -> Draft:
+    """The commit on this base. An overwrite replaces all splits that are live (and match the predicate) at commit time."""
+    check_owned(base.protocol, take_over=bool(prepared.context.config.get("storage.takeOver")))
+    require_same_columns(prepared.mode, prepared.metadata, base.metadata, base.version)
+    removes = _replaced(prepared, adds, base) if prepared.mode == "overwrite" else []
+    actions: list[Action] = [*removes, *adds]
+    taken = [taken_over(base.protocol)] if actions and is_foreign(base.protocol) else []
+    return Draft([*taken, *actions], _metrics(removes, adds), new_paths=True)
 
 
-def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:
-    return Draft([*removes, *adds], _metrics(removes, adds), new_paths=True)
+def _replaced(prepared: PreparedWrite, adds: Sequence[Add], base: Snapshot) -> list[Remove]:
+    context, task = prepared.context, prepared.task
+    view = context.load(base, task.within)
+    old: Iterable[Add] = view.adds(None if task.within is None else rows_of_partitions(view, task.within))
+    if prepared.touched_only:
+        touched = {_partition(add, task) for add in adds}
+        old = [add for add in old if _partition(add, task) in touched]
+    now = context.clock.now_ms()
+    return [Remove.of(add, now, data_change=True) for add in old]
+
+
+def _partition(add: Add, task: SplitTask) -> tuple[Scalar | None, ...]:
+    """The partition of a split as typed values, since other writers may encode the same value differently."""
+    values = partition_row(add.partition_values, task.schema)
+    return tuple(values.get(name) for name in task.partition_columns)
 
 
 def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:
@@ -220,19 +208,10 @@ def _create(context: TableContext, metadata: Metadata) -> Snapshot:
         return write_version_zero(context, metadata)
     except TableExists:
         snapshot = context.snapshot()
-        same = (metadata.schema_string, metadata.partition_columns) == (
-            snapshot.metadata.schema_string,
-            snapshot.metadata.partition_columns,
-        )
-        if not same:
+        other = snapshot.metadata
+        if (metadata.schema_string, metadata.partition_columns) != (other.schema_string, other.partition_columns):
             raise SchemaMismatch(f"another writer created a different table at {context.root} at the same time") from None
         return snapshot
-
-
-def _required(schema: pa.Schema | None) -> pa.Schema:
-    if schema is None:
-        raise InvalidArgument("creating a table requires a schema")
-    return schema
 
 
 def _txn(request: Write, context: TableContext) -> Txn | None:
@@ -241,5 +220,7 @@ def _txn(request: Write, context: TableContext) -> Txn | None:
     return Txn(app_id=request.txn_app, version=request.txn_version, last_updated=context.clock.now_ms())
 
 
-def _partition_predicate(where: str, schema: pa.Schema, metadata: Metadata) -> Predicate:
+def _partition_predicate(where: str | None, schema: pa.Schema, metadata: Metadata) -> Predicate | None:
+    if where is None:
+        return None
     return parse_predicate(where, schema, allowed=metadata.partition_columns, purpose="overwrite's where (partition columns only)")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from indextables.actions import Action, Add, Protocol, Replay, encode_actions
+from indextables.actions import Action, Add, Replay, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import IndexTablesError, InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
@@ -20,18 +20,18 @@ from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Repair
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, is_intact
-from indextables.storage import StoreSpec, open_store
+from indextables.storage import Store, StoreSpec, open_store
 from indextables.table import CURRENT, TableContext, check_readable, newest_base
 
-_Path = str | os.PathLike[str]
 
-
-def repair(request: Repair, source: _Path, options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK) -> Report:
+def repair(
+    request: Repair, source: str | os.PathLike[str], options: Mapping[str, Any] | None = None, clock: Clock = SYSTEM_CLOCK
+) -> Report:
     """Writes version 0 (protocol and metadata) and version 1 (an add for every valid split) into the log folder `destination`.
 
     `source` is a table or its log folder. `destination` is missing or empty; the user replaces the old log with it.
     """
-    context = TableContext.at(_table_of(source), options, clock)
+    context = TableContext.at(os.fspath(source).rstrip("/").removesuffix(f"/{LOG_FOLDER}"), options, clock)
     report = reporter("repair", str(context.root), clock)
     target = open_store(StoreSpec.of(TableRoot.parse(request.destination), Config.of(options)))
     if any(True for _ in target.list("")):
@@ -48,17 +48,12 @@ def repair(request: Repair, source: _Path, options: Mapping[str, Any] | None = N
     problems = {add.path: found for add in adds if (found := task(add))}
     valid = [add for add in adds if add.path not in problems]
     if valid:  # before version 0: after a crash, a log without version 0 is not a table, while one without version 1 is an empty table
-        _write(target.create, 1, [*replay.txns.values(), *(_bare(add) for add in valid)])
-    _write(target.create, 0, [protocol, replay.metadata])
+        bare = [structs.replace(add, added_at_version=None, added_at_timestamp=None) for add in valid]
+        _write(target, 1, [*replay.txns.values(), *bare])
+    _write(target, 0, [protocol, replay.metadata])
     warnings = [*broken, *(finding.message for found in problems.values() for finding in found), *_left_out(context, adds, problems)]
     metrics = {"total_splits": len(adds), "valid_splits": len(valid), "missing_splits": len(problems), "source_version": version}
-    result: Report = report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, version=None, warnings=warnings)
-    return result
-
-
-def _table_of(source: _Path) -> str:
-    text = os.fspath(source).rstrip("/")
-    return text.removesuffix(f"/{LOG_FOLDER}")
+    return report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, warnings=warnings)
 
 
 def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
@@ -105,10 +100,6 @@ def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str,
         yield f"rows of a damaged split may still be readable: export them before you delete the old log ({scan}), then append them again"
 
 
-def _bare(add: Add) -> Action:
-    return structs.replace(add, added_at_version=None, added_at_timestamp=None)
-
-
-def _write(create: Any, version: int, actions: list[Action | Protocol]) -> None:
-    if not create(f"{version:020d}.json", files.pack(encode_actions(actions), compress=True)):
+def _write(log_folder: Store, version: int, actions: list[Action]) -> None:
+    if not log_folder.create(f"{version:020d}.json", files.pack(encode_actions(actions), compress=True)):
         raise InvalidArgument(f"another program wrote version {version} of the new log at the same time")

@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
         raise InvalidArgument(f"{message} (see {self.prog} --help)")
 
 
-def main(job: Job, argv: Sequence[str] | None = None) -> int:
+def run(job: Job, argv: Sequence[str] | None = None) -> int:
     """Runs the job and returns its exit code."""
     if under_spark_submit() and sys.platform.startswith("linux"):
         die_with_parent()

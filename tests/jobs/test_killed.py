@@ -19,7 +19,7 @@ from tests.support.seeds import random_seed
 from tests.support.spark import ROOT, environment, submit
 from tests.support.tables import ids, make, rows, version_file
 
-CLI = "indextables.cli.main"
+CLI = "indextables"
 KILLS = 10
 WITHOUT_RETENTION = ("--older-than", "0s", "--option", "purge.retentionCheckEnabled=false")
 
@@ -94,7 +94,7 @@ def test_r18_a_checkpoint_and_a_purge_that_are_killed_and_retried_are_done_once(
     make(table, 4, **{"checkpoint.enabled": "false", "state.format": "json", "checkpoint.actionsPerPart": "3"})
     it.open(table).overwrite(rows(100, 40))
     newest, kills = 5, 0
-    for job, options in (("jobs.checkpoint", ()), ("jobs.purge", WITHOUT_RETENTION)):
+    for job, options in (("checkpoint", ()), ("purge", WITHOUT_RETENTION)):
         started = time.monotonic()
         for _ in range(KILLS // 2):
             kills += CommandRun(job, "--table", table, *options).kill(chance.uniform(0, 0.05))

@@ -16,7 +16,7 @@ ENTRY_MODULES = {
     "indextables.airflow": {"factory"},
     "indextables.cli": {"display", "main"},
     "indextables.operations": {"request", "verbs"},
-    "indextables.spark": {"distributed", "job", "schema", "session", "sources"},
+    "indextables.spark": {"jobs"},
 }
 
 
@@ -81,7 +81,7 @@ def test_an_internal_import_is_found() -> None:
     assert internal_import("indextables.api", "indextables.operations.merge") is None
     assert internal_import("indextables.api", "indextables.operations.deletion.delete") == "indextables.operations"
     assert internal_import("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
-    assert internal_import("jobs.write", "indextables.spark.session.start") is None
+    assert internal_import("jobs.write", "indextables.spark.jobs.main") is None
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
 
 

@@ -12,23 +12,26 @@ from typing import Any
 
 from tests.support.racing import TIMEOUT, light_processes
 
-WORK = ("indextables.api", "indextables.operations.write.run", "indextables.operations.expire.purge_files", "indextables.splits.writer")
+WORK = (
+    "indextables.cli.main",
+    "indextables.spark.jobs",
+    "indextables.api",
+    "indextables.operations.write.run",
+    "indextables.operations.expire.purge_files",
+    "indextables.splits.writer",
+)
 
 
 def _run(command: str, argv: list[str], environment: Mapping[str, str], tell: Any) -> None:
-    """Runs `indextables.cli.main` or the module of a job. Sends "started" after all imports."""
+    """Runs a job by its name, or the terminal program. Sends "started" after all imports."""
     os.setsid()
     os.environ.update(environment)
-    for name in (*WORK, command):
-        module = importlib.import_module(name)
+    cli, jobs, *_ = map(importlib.import_module, WORK)
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)
     tell.send("started")
-    if command == "indextables.cli.main":
-        tell.send(module.main(argv))
-    else:
-        tell.send(importlib.import_module("indextables.spark.job").main(module.JOB, argv))
+    tell.send(cli.main(argv) if command == "indextables" else jobs.main(command, argv))
 
 
 class CommandRun:

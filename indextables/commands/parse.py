@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,10 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from indextables import limits
 from indextables.commands.grammar import GRAMMAR, NAMES
-from indextables.commands.model import Command
 from indextables.config import parse_size
 from indextables.errors import InvalidArgument, InvalidCommand
 from indextables.operations import verbs
-from indextables.operations.request import Option
+from indextables.operations.request import Option, Request
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text counts as a word
@@ -26,6 +26,13 @@ _CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_M
 _NEVER_SUGGESTED = frozenset({"COMMENT", "PRECOMMIT"})  # not named in the list of expected words
 _MAX_HOURS = 2**31 - 1
 _MAX_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    request: Request
+    path: str | None  # of the table; None: all tables
+    where_position: int | None = None  # position of the request's `where` in the text
 
 
 def is_command(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from indextables.operations.verbs import Checkpoint, Health, MergeSplits, Purge, Write
+from indextables.spark.failures import translated
 from indextables.spark.job import Job, run
 from indextables.spark.session import LazySession, SparkExecutor
 
@@ -23,7 +24,7 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
 def _write(request: Write, context: TableContext, session: LazySession) -> Report:
     """Checks the arguments, the table and the source before Spark starts. Executors write the splits, the driver commits them."""
     from indextables.operations.write import commit_write, prepare_write
-    from indextables.spark.sources import check_source, format_of, open_frame, readable
+    from indextables.spark.sources import check_source, format_of, open_frame
 
     request = replace(request, create=True)
     known = None if context.log.listing().is_empty else context.snapshot()
@@ -39,7 +40,7 @@ def _write(request: Write, context: TableContext, session: LazySession) -> Repor
     frame = open_frame(session(), source, format_of(source, request.format), known.schema if known else None)
     schema = nullable(arrow_schema(frame.schema))
     prepared = prepare_write(request, context, schema, known=known, table_options=context.config.options)
-    with readable(source):
+    with translated(source):
         return write_prepared(frame, prepared)
 
 

@@ -92,8 +92,8 @@ def _datetimes(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
     return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
 
 
-def print_json(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+def print_json(document: Any, out: TextIO | None = None) -> None:
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False), file=out)
 
 
 def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
@@ -104,12 +104,6 @@ def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -
         to.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
         separator = ",\n"
     to.write("[]\n" if separator == "[" else "]\n")
-
-
-def print_json_lines(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
-    """Prints one JSON object per line."""
-    for row in rows:
-        (out or sys.stdout).write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
@@ -240,7 +234,8 @@ def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
         elif form == "json":
             print_json_rows(rows, out)
         else:
-            print_json_lines(rows, out)
+            for row in rows:
+                print_json(row, out)
 
 
 def print_values(values: Mapping[str, Any]) -> None:
@@ -318,19 +313,6 @@ def human(name: str, value: int) -> str:
     return f"{size / 1024:,.1f} TiB"
 
 
-def _counter(unit: str) -> Any:
-    """A progress column: `1,200 rows`, or `3 of 12 splits` if the total is known."""
-    from rich.progress import ProgressColumn
-    from rich.text import Text
-
-    class Counter(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            total = "" if task.total is None else f" of {int(task.total):,}"
-            return Text(f"{int(task.completed):,}{total} {unit}")
-
-    return Counter()
-
-
 class Reporter:
     """Shows progress on a terminal; elsewhere it is silent, or prints lines on stderr if `verbose`."""
 
@@ -344,7 +326,8 @@ class Reporter:
             if progress is None:
                 yield threads
                 return
-            yield ProgressThreads(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
+            task = progress.task_ids[0]
+            yield ProgressThreads(threads, lambda done, total: progress.update(task, completed=done, total=total, of=f" of {total:,}"))
 
     @contextmanager
     def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:
@@ -352,9 +335,10 @@ class Reporter:
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), _counter(unit), TimeElapsedColumn())
+            counter = TextColumn(f"{{task.completed:,}}{{task.fields[of]}} {unit}")  # `1,200 rows`, or `3 of 12 splits`
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), counter, TimeElapsedColumn())
             with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                progress.add_task(text, total=None)
+                progress.add_task(text, total=None, of="")
                 yield progress
             return
         if self._verbose:

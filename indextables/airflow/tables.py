@@ -18,9 +18,8 @@ import yaml
 from indextables.airflow import checks
 from indextables.airflow.checks import Fields
 from indextables.errors import ConfigError
+from indextables.operations import verbs
 from indextables.operations.request import Interface, Option
-from indextables.operations.verbs import MAINTENANCE
-from indextables.operations.verbs import Write as WriteRequest
 
 FILE_BYTES = 4 * 1024 * 1024
 _SHARED = ("owner", "paused", "retries", "retry_delay", "max_retry_delay", "timeout")
@@ -65,11 +64,6 @@ class Tables:
     file: Path
     tables: tuple[Table, ...]
     problems: tuple[str, ...]
-
-    def check(self) -> None:
-        """Raises one error that names every problem, if there is any."""
-        if self.problems:
-            raise ConfigError("; ".join(self.problems))
 
 
 def tables_file(dags: Path, environ: Mapping[str, str] | None = None) -> Path:
@@ -206,8 +200,8 @@ def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
         source=fields.take_required("source", checks.path, ""),
-        format=fields.take("format", checks.option(WriteRequest.option("format"))),
-        mode=fields.take("mode", checks.option(WriteRequest.option("mode"))),
+        format=fields.take("format", checks.option(verbs.Write.option("format"))),
+        mode=fields.take("mode", checks.option(verbs.Write.option("mode"))),
         partition_by=fields.take("partition_by", checks.columns, ()) or (),
         schedule=fields.take("schedule", checks.schedule),
     )
@@ -217,7 +211,7 @@ def _write(value: Any, problems: list[str]) -> Write:
 
 def maintain_options() -> list[Option]:
     """The options of the maintenance verbs that a table may set: all but the dry run, which a single run may ask for."""
-    options = [option for verb in MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
+    options = [option for verb in verbs.MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
     return [option for option in options if option.name != "dry_run"]
 
 

@@ -14,6 +14,7 @@ from indextables.limits import PATH_CHARACTERS
 from indextables.operations.request import SIZE, Option
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
@@ -56,26 +57,19 @@ class Fields:
         if not isinstance(value, Mapping):
             problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
 
-    def take(self, key: str, check: Callable[[Any], T], default: T | None = None) -> T | None:
-        """The checked value of `key`; `default` if it is missing, null or invalid."""
+    def take(self, key: str, check: Callable[[Any], T], default: D, *, required: bool = False) -> T | D:
+        """The checked value of `key`; `default` if it is missing or null, which is a problem if it is `required`, or invalid."""
         self._taken.add(key)
         value = self._values.get(key)
         if value is None:
+            if required and self._values is not _NOT_A_MAPPING:
+                self._problems.append(f"{self._name(key)}: is missing")
             return default
         try:
             return check(value)
         except IndexTablesError as error:
             self._problems.append(f"{self._name(key)}: {error}")
             return default
-
-    def take_required(self, key: str, check: Callable[[Any], T], default: T) -> T:
-        """Like `take`, but a missing value is a problem."""
-        if self._values.get(key) is None and self._values is not _NOT_A_MAPPING:
-            self._taken.add(key)
-            self._problems.append(f"{self._name(key)}: is missing")
-            return default
-        taken = self.take(key, check)
-        return default if taken is None else taken
 
     def take_raw(self, key: str) -> Any:
         """The unchecked value of `key`, or None."""
@@ -131,26 +125,17 @@ def option(definition: Option) -> Callable[[Any], Any]:
     return check
 
 
-def duration(value: Any) -> str:
-    """A duration of at most ten years, in the form that the jobs take."""
+def seconds(value: Any) -> float:
+    """The length of a duration of more than zero and at most ten years."""
     try:
-        too_long = duration_seconds(value) > _MAX_SECONDS
+        found = parse_duration(value) / 1000
     except InvalidArgument:
         raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d") from None
-    if too_long:
+    if found > _MAX_SECONDS:
         raise Problem(f"{value!r} is longer than ten years")
-    return str(value)
-
-
-def duration_seconds(duration: str) -> float:
-    return parse_duration(duration) / 1000
-
-
-def positive_duration(value: Any) -> str:
-    checked = duration(value)
-    if duration_seconds(checked) <= 0:
+    if found <= 0:
         raise Problem(f"{value!r} is not longer than zero")
-    return checked
+    return found
 
 
 def boolean(value: Any) -> bool:

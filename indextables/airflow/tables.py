@@ -145,7 +145,7 @@ def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
     _common(fields)
     _maintain(fields.take_raw("maintain"), "defaults.maintain", problems)
     _spark(fields.take_raw("spark"), "defaults.spark", problems)
-    fields.take("options", checks.options)
+    fields.take("options", checks.options, None)
     fields.report_unknown()
     return dict(value) if isinstance(value, Mapping) else {}
 
@@ -153,15 +153,15 @@ def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
 def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table | None, list[str]]:
     problems: list[str] = []
     fields = Fields(_with_defaults(entry, defaults) if isinstance(entry, Mapping) else entry, "", problems)
-    name = fields.take_required("name", checks.name, "")
-    path = fields.take_required("path", checks.path, "x")
-    description = fields.take("description", checks.text, "") or ""
+    name = fields.take("name", checks.name, "", required=True)
+    path = fields.take("path", checks.path, "x", required=True)
+    description = fields.take("description", checks.text, "")
     common = _common(fields)
     write_section = fields.take_raw("write")
     write = None if write_section is None else _write(write_section, problems)
     maintain = _maintain(fields.take_raw("maintain"), "maintain", problems)
     conn_id, conf = _spark(fields.take_raw("spark"), "spark", problems)
-    options = fields.take("options", checks.options) or {}
+    options = fields.take("options", checks.options, {})
     fields.report_unknown()
     if problems:
         return None, problems
@@ -186,24 +186,23 @@ def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> d
 
 
 def _common(fields: Fields) -> tuple[str, bool, int, float, float, float]:
-    owner = fields.take("owner", checks.name, "indextables") or ""
-    paused = bool(fields.take("paused", checks.boolean, False))
+    owner = fields.take("owner", checks.name, "indextables")
+    paused = fields.take("paused", checks.boolean, False)
     retries = fields.take("retries", checks.between(0, 20), 3)
-    delay = fields.take("retry_delay", checks.positive_duration, "30s") or ""
-    max_delay = fields.take("max_retry_delay", checks.positive_duration, "10m") or ""
-    timeout = fields.take("timeout", checks.positive_duration, "1h") or ""
-    seconds = [checks.duration_seconds(duration) for duration in (delay, max_delay, timeout)]
-    return owner, paused, 3 if retries is None else retries, seconds[0], max(seconds[0], seconds[1]), seconds[2]
+    delay = fields.take("retry_delay", checks.seconds, 30)
+    max_delay = fields.take("max_retry_delay", checks.seconds, 600)
+    timeout = fields.take("timeout", checks.seconds, 3600)
+    return owner, paused, retries, delay, max(delay, max_delay), timeout
 
 
 def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
-        source=fields.take_required("source", checks.path, ""),
-        format=fields.take("format", checks.option(verbs.Write.option("format"))),
-        mode=fields.take("mode", checks.option(verbs.Write.option("mode"))),
-        partition_by=fields.take("partition_by", checks.columns, ()) or (),
-        schedule=fields.take("schedule", checks.schedule),
+        source=fields.take("source", checks.path, "", required=True),
+        format=fields.take("format", checks.option(verbs.Write.option("format")), None),
+        mode=fields.take("mode", checks.option(verbs.Write.option("mode")), None),
+        partition_by=fields.take("partition_by", checks.columns, ()),
+        schedule=fields.take("schedule", checks.schedule, None),
     )
     fields.report_unknown()
     return write
@@ -217,15 +216,15 @@ def maintain_options() -> list[Option]:
 
 def _maintain(value: Any, place: str, problems: list[str]) -> dict[str, Any]:
     fields = Fields({} if value is None else value, place, problems)
-    values = {option.name: fields.take(option.name, checks.option(option)) for option in maintain_options()}
+    values = {option.name: fields.take(option.name, checks.option(option), None) for option in maintain_options()}
     fields.report_unknown()
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _spark(value: Any, place: str, problems: list[str]) -> tuple[str, dict[str, str]]:
     fields = Fields({} if value is None else value, place, problems)
-    conn_id = fields.take("conn_id", checks.connection, "spark_default") or ""
-    conf = fields.take("conf", checks.spark_conf) or {}
+    conn_id = fields.take("conn_id", checks.connection, "spark_default")
+    conf = fields.take("conf", checks.spark_conf, {})
     fields.report_unknown()
     return conn_id, conf
 

@@ -78,18 +78,15 @@ def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values; times that Python cannot represent (before year 1, after 9999) as Arrow's text."""
     try:
-        values: list[Any] = _datetimes(column) if str(column.type) in _TIMESTAMP_ZONES else column.to_pylist()
+        if str(column.type) not in _TIMESTAMP_ZONES:
+            return list(column.to_pylist())
+        # Converted here because Arrow would import pandas for it, which takes longer than a search.
+        epoch = datetime(1970, 1, 1, tzinfo=_TIMESTAMP_ZONES[str(column.type)])
+        return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
     except (OverflowError, ValueError):
         from indextables.values import python_value
 
-        values = [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
-    return values
-
-
-def _datetimes(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
-    """Converted here because Arrow would import pandas for it, which takes longer than a search."""
-    epoch = datetime(1970, 1, 1, tzinfo=_TIMESTAMP_ZONES[str(column.type)])
-    return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
+        return [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
 
 
 def print_json(document: Any, out: TextIO | None = None) -> None:

@@ -135,16 +135,10 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     _stop_or_warn(session)
     print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
     notes = list(getattr(error, "__notes__", ()))  # such as splits left behind
-    operation, table, duration = _operation(job, arguments), _table_name(arguments.table), SYSTEM_CLOCK.now_ms() - started
+    operation = job.name if job.name != "write" else "overwrite" if arguments.mode == "overwrite" else "append"
+    table, duration = _table_name(arguments.table), SYSTEM_CLOCK.now_ms() - started
     report = Report(operation, Status.FAILED, table, None, None, False, iso_ms(started), duration, {}, notes, message)
     return _write_report(report.to_dict(), arguments.report if _is_writable(arguments.report) else None, code)
-
-
-def _operation(job: Job, arguments: argparse.Namespace) -> str:
-    """The operation in the report; that of a write is its mode."""
-    if job.name != "write":
-        return job.name
-    return "overwrite" if arguments.mode == "overwrite" else "append"
 
 
 def _explained(error: BaseException) -> tuple[str, int, str | None]:

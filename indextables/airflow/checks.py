@@ -11,7 +11,7 @@ from indextables.airflow.command import checked_option_key, plain_text, scalar
 from indextables.config import checked_options, parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.limits import PATH_CHARACTERS
-from indextables.operations.request import SIZE, Option
+from indextables.operations.request import SIZE, ValueType
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -110,17 +110,17 @@ def path(value: Any) -> str:
     return checked
 
 
-def option(definition: Option) -> Callable[[Any], Any]:
-    """The check of a value for this option of a verb."""
+def of_type(kind: ValueType) -> Callable[[Any], Any]:
+    """The check of a value for an option of this type."""
 
     def check(value: Any) -> Any:
         try:
-            definition.type.check("", value)
+            kind.check("", value)
         except InvalidArgument as error:
             raise Problem(str(error).strip()) from None
-        if definition.type is SIZE:
+        if kind is SIZE:
             return str(value)
-        return text(value) if definition.type.form["type"] == "string" else value
+        return text(value) if kind.form["type"] == "string" else value
 
     return check
 
@@ -136,12 +136,6 @@ def seconds(value: Any) -> float:
     if found <= 0:
         raise Problem(f"{value!r} is not longer than zero")
     return found
-
-
-def boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Problem(f"{value!r} is neither true nor false")
-    return value
 
 
 def between(low: int, high: int) -> Callable[[Any], int]:

@@ -19,7 +19,7 @@ from indextables.airflow import checks
 from indextables.airflow.checks import Fields
 from indextables.errors import ConfigError
 from indextables.operations import verbs
-from indextables.operations.request import Interface, Option
+from indextables.operations.request import FLAG, Interface, Option
 
 FILE_BYTES = 4 * 1024 * 1024
 _SHARED = ("owner", "paused", "retries", "retry_delay", "max_retry_delay", "timeout")
@@ -187,7 +187,7 @@ def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> d
 
 def _common(fields: Fields) -> tuple[str, bool, int, float, float, float]:
     owner = fields.take("owner", checks.name, "indextables")
-    paused = fields.take("paused", checks.boolean, False)
+    paused = fields.take("paused", checks.of_type(FLAG), False)
     retries = fields.take("retries", checks.between(0, 20), 3)
     delay = fields.take("retry_delay", checks.seconds, 30)
     max_delay = fields.take("max_retry_delay", checks.seconds, 600)
@@ -199,8 +199,8 @@ def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
         source=fields.take("source", checks.path, "", required=True),
-        format=fields.take("format", checks.option(verbs.Write.option("format")), None),
-        mode=fields.take("mode", checks.option(verbs.Write.option("mode")), None),
+        format=fields.take("format", checks.of_type(verbs.Write.option("format").type), None),
+        mode=fields.take("mode", checks.of_type(verbs.Write.option("mode").type), None),
         partition_by=fields.take("partition_by", checks.columns, ()),
         schedule=fields.take("schedule", checks.schedule, None),
     )
@@ -216,7 +216,7 @@ def maintain_options() -> list[Option]:
 
 def _maintain(value: Any, place: str, problems: list[str]) -> dict[str, Any]:
     fields = Fields({} if value is None else value, place, problems)
-    values = {option.name: fields.take(option.name, checks.option(option), None) for option in maintain_options()}
+    values = {option.name: fields.take(option.name, checks.of_type(option.type), None) for option in maintain_options()}
     fields.report_unknown()
     return {name: value for name, value in values.items() if value is not None}
 

@@ -14,7 +14,7 @@ from indextables.airflow import checks
 from indextables.airflow.tables import Tables, load
 from indextables.config import parse_size
 from indextables.errors import IndexTablesError
-from indextables.operations.verbs import MergeSplits
+from indextables.operations.request import SIZE
 
 
 def read(folder: Path, text: str) -> Tables:
@@ -231,7 +231,7 @@ def test_any_entry_gives_a_table_or_a_problem(tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize(("text", "number"), [("1048576", 2**20), ("1M", 2**20), ("1.5 GiB", 1.5 * 2**30), ("2tb", 2 * 2**40)])
 def test_sizes(text: str, number: float) -> None:
-    assert parse_size(checks.option(MergeSplits.option("target_size"))(text)) == number
+    assert parse_size(checks.of_type(SIZE)(text)) == number
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("1500ms", 1.5), ("30s", 30), ("2 m", 120), ("1.5h", 5400), ("7d", 604800), ("2W", 1209600)])
@@ -242,4 +242,4 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "M", "-1M", "1M\n", "1 X", "1e3M", "١M", "1MM", None, 1.5, True])
 def test_malformed_sizes_are_refused(text: Any) -> None:
     with pytest.raises(IndexTablesError, match="is not a size"):
-        checks.option(MergeSplits.option("target_size"))(text)
+        checks.of_type(SIZE)(text)

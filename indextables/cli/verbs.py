@@ -73,9 +73,9 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
         known = context.snapshot()
     reader = open_source(source, request.format, known.schema if known else None)
     prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
-    reporter = terminal.Reporter(arguments.verbose)
-    with reporter.step(f"{mode} {os.path.basename(source)}") as progress:  # short, so that the count fits on the line
-        report, _ = write_rows(prepared, reporter.counted(reader, progress))
+    text = f"{mode} {os.path.basename(source)}"  # short, so that the count fits on the line
+    with terminal.rows_counted(text, reader, arguments.verbose) as batches:
+        report, _ = write_rows(prepared, batches)
     return _report(report, arguments.json)
 
 
@@ -103,7 +103,7 @@ def _merge_splits(arguments: argparse.Namespace) -> int:
 
     request, context = _request(requests.MergeSplits, arguments), _context(arguments)
     snapshot = context.snapshot()
-    with terminal.Reporter(arguments.verbose).counting("merging splits", request.workload.threads, "groups") as executor:
+    with terminal.items_counted("merging splits", request.workload.threads, arguments.verbose, "groups") as executor:
         report, _ = merge_splits(request, context, snapshot, executor)
     options = merge_options(request, context.config, snapshot)
     limit = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
@@ -120,7 +120,7 @@ def _purge(arguments: argparse.Namespace) -> int:
     from indextables.operations.expire import purge
 
     request = _request(requests.Purge, arguments)
-    with terminal.Reporter(arguments.verbose).counting("purging", request.workload.threads) as executor:
+    with terminal.items_counted("purging", request.workload.threads, arguments.verbose) as executor:
         report = purge(request, _context(arguments), executor)
     return _report(report, arguments.json, f"no split was removed longer ago than {request.older_than}, and no file of the log has expired")
 
@@ -146,7 +146,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     request, table = _request(requests.Verify, arguments), _open(arguments)
-    with terminal.Reporter(arguments.verbose).counting("verifying splits", request.workload.threads) as executor:
+    with terminal.items_counted("verifying splits", request.workload.threads, arguments.verbose) as executor:
         findings = table.verify(request.deep, executor)
     return _findings(findings, arguments.json)
 

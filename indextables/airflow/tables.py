@@ -66,16 +66,14 @@ class Tables:
     problems: tuple[str, ...]
 
 
-def tables_file(dags: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """`INDEXTABLES_TABLES` (relative to the project) if it is set, else `tables.yaml` beside the DAG files."""
-    path = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
-    return dags.parent / path if path else dags / "tables.yaml"
-
-
 def load(dags: Path, environ: Mapping[str, str] | None = None) -> Tables:
-    """The tables of the project whose DAG files are in `dags`; relative paths start at the folder above it."""
+    """The tables of the project whose DAG files are in `dags`; relative paths start at the folder above it.
+
+    The file is `INDEXTABLES_TABLES` if this is set, else `tables.yaml` beside the DAG files.
+    """
     dags = dags.resolve()
-    file = tables_file(dags, environ)
+    given = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
+    file = dags.parent / given if given else dags / "tables.yaml"
     try:
         document = _read(file)
     except ConfigError as error:
@@ -169,13 +167,8 @@ def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table |
 
 
 def _with_defaults(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    shared = {key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}
-    return {**entry, **shared, **_merged_sections(defaults, entry)}
-
-
-def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that both an entry and the defaults may have: each value of the entry overrides the default, unless it is null."""
-    merged: dict[str, Any] = {}
+    """The entry with the defaults that it does not override; null overrides nothing. Sections are merged value by value."""
+    merged = {**entry, **{key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}}
     for key in ("maintain", "spark", "options"):
         own, default = entry.get(key), defaults.get(key)
         if isinstance(default, Mapping) and (own is None or isinstance(own, Mapping)):

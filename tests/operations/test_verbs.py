@@ -80,6 +80,7 @@ def test_every_request_of_the_terminal_has_a_verb() -> None:
 
 
 def test_every_request_of_a_job_has_one() -> None:
+    assert {script.stem for script in (Path(__file__).parents[2] / "jobs").glob("[a-z]*.py")} == set(JOBS)
     assert {job.verb for job in JOBS.values()} == {one for one in REQUESTS if Interface.JOB in one.interfaces}
 
 

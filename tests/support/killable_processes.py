@@ -13,13 +13,10 @@ from typing import Any
 import indextables as it
 from tests.support.racing import TIMEOUT, light_processes
 
+# `_command` needs the first two by name.
 WORK = (
-    "indextables.cli.main",
-    "indextables.spark.jobs",
-    "indextables.api",
-    "indextables.operations.write.run",
-    "indextables.operations.expire.purge_files",
-    "indextables.splits.writer",
+    "indextables.cli.main indextables.spark.jobs indextables.api indextables.operations.write.run "
+    "indextables.operations.expire.purge_files indextables.splits.writer"
 )
 
 
@@ -85,7 +82,7 @@ def _merge(tell: Any, place: str, options: Mapping[str, str], start: Any) -> Non
 
 def _command(tell: Any, name: str, argv: list[str]) -> None:
     """Imports everything before it sends "started"."""
-    cli, jobs, *_ = map(importlib.import_module, WORK)
+    cli, jobs, *_ = map(importlib.import_module, WORK.split())
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)

@@ -16,14 +16,15 @@ from indextables.operations.request import SIZE, ValueType
 T = TypeVar("T")
 D = TypeVar("D")
 
-NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
+_NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
+_CONNECTION = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _CRON = re.compile(r"@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly)|[0-9A-Za-z*/,?#L-]+( [0-9A-Za-z*/,?#L-]+){4}")
 _MAX_SECONDS = 10 * 365 * 86400  # ten years, far below the limit of timedelta
 
 # The Spark settings that a table may set. Everything that loads code or passes credentials (jars, packages, class paths, Java options,
 # Python files, extensions, catalogs, secrets) belongs to the Spark connection or to spark-defaults.conf, which this file cannot change.
-SPARK_CONF = re.compile(
+_SPARK_CONF = re.compile(
     r"spark\.("
     r"cores\.max|default\.parallelism|log\.level|network\.timeout|rpc\.message\.maxSize|scheduler\.mode|ui\.enabled"
     r"|driver\.(memory|memoryOverhead|memoryOverheadFactor|cores|maxResultSize|host|port|bindAddress|blockManager\.port)"
@@ -97,10 +98,19 @@ def text(value: Any) -> str:
     return plain_text("the text", value)
 
 
-def name(value: Any) -> str:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise Problem(f"{value!r} is not a name of 1 to 100 characters a-z, 0-9 and _")
-    return value
+def _matching(pattern: re.Pattern[str], problem: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise Problem(f"{value!r} {problem}")
+        return value
+
+    return check
+
+
+name = _matching(_NAME, "is not a name of 1 to 100 characters a-z, 0-9 and _")
+schedule = _matching(_CRON, "is neither a cron expression of five fields nor a preset such as @daily")
+connection = _matching(_CONNECTION, "is not the id of a connection")
+_spark_key = _matching(_SPARK_CONF, "is not a Spark setting that a table may set; set it in the Spark connection or spark-defaults.conf")
 
 
 def path(value: Any) -> str:
@@ -158,18 +168,6 @@ def columns(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def schedule(value: Any) -> str:
-    if not isinstance(value, str) or not _CRON.fullmatch(value):
-        raise Problem(f"{value!r} is neither a cron expression of five fields nor a preset such as @daily")
-    return value
-
-
-def connection(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]{1,200}", value, re.ASCII):
-        raise Problem(f"{value!r} is not the id of a connection")
-    return value
-
-
 def spark_conf(value: Any) -> dict[str, str]:
     return {_spark_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
 
@@ -178,12 +176,6 @@ def options(value: Any) -> dict[str, str]:
     given = {checked_option_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
     checked_options(given)  # reports unknown or bad options before a job starts
     return given
-
-
-def _spark_key(key: Any) -> str:
-    if not isinstance(key, str) or not SPARK_CONF.fullmatch(key):
-        raise Problem(f"{key!r} is not a Spark setting that a table may set; set it in the Spark connection or spark-defaults.conf")
-    return key
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

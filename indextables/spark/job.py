@@ -136,8 +136,9 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
     notes = list(getattr(error, "__notes__", ()))  # such as splits left behind
     operation = job.name if job.name != "write" else "overwrite" if arguments.mode == "overwrite" else "append"
-    table, duration = _table_name(arguments.table), SYSTEM_CLOCK.now_ms() - started
-    report = Report(operation, Status.FAILED, table, None, None, False, iso_ms(started), duration, {}, notes, message)
+    nothing: dict[str, Any] = {"base_version": None, "version": None, "dry_run": False, "metrics": {}}
+    times: dict[str, Any] = {"started_at": iso_ms(started), "duration_ms": SYSTEM_CLOCK.now_ms() - started}
+    report = Report(operation, Status.FAILED, _table_name(arguments.table), **nothing, **times, warnings=notes, error=message)
     return _write_report(report.to_dict(), arguments.report if _is_writable(arguments.report) else None, code)
 
 

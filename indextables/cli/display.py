@@ -197,21 +197,19 @@ def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatc
 
 
 def output_format(requested: str | None, output: str | None) -> str:
-    """The format of the rows: the one requested, else the one that the name of the output file implies."""
-    form = requested or _format_by_suffix(output)
+    """The format of the rows: the one requested, else the one that the suffix of the output file implies.
+
+    A name without a suffix, such as /dev/stdout, means a text table; an unknown suffix is refused.
+    """
+    suffix = Path(output).suffix.lower() if output else ""
+    known = FORMATS | {f".{form}": form for form in RESULTS if form != "table"} | {"": "table", ".txt": "table"}
+    form = requested or known.get(suffix)
+    if form is None:
+        suffixes = ", ".join(sorted(known.keys() - {""}))
+        raise InvalidArgument(f"--output {output!r} ends in none of {suffixes}; choose a format with --format")
     if form in BINARY and not output and sys.stdout.isatty():
         raise InvalidArgument(f"{form} cannot be shown on a terminal; write it to a file with --output FILE, or pipe it to a program")
     return form
-
-
-def _format_by_suffix(output: str | None) -> str:
-    """A name without a suffix, such as /dev/stdout, means a text table; an unknown suffix is refused."""
-    suffix = Path(output).suffix.lower() if output else ""
-    known = {"": "table", ".txt": "table"} | {f".{form}": form for form in RESULTS if form != "table"}
-    if suffix not in known and suffix not in FORMATS:
-        suffixes = ", ".join(sorted({*known, *FORMATS} - {""}))
-        raise InvalidArgument(f"--output {output!r} ends in none of {suffixes}; choose a format with --format")
-    return known.get(suffix) or FORMATS[suffix]
 
 
 def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:

@@ -39,8 +39,7 @@ repair: REPAIR INDEXFILES TRANSACTION LOG _target AT LOCATION _target
 describe_state: DESCRIBE INDEXTABLES STATE _target
 describe_log: DESCRIBE INDEXTABLES TRANSACTION LOG _target include_all?
 include_all: INCLUDE ALL
-invalidate: INVALIDATE INDEXTABLES TRANSACTION LOG CACHE for_table?
-for_table: FOR _target
+invalidate: INVALIDATE INDEXTABLES TRANSACTION LOG CACHE (FOR _target)?
 
 _target: QUOTED_PATH | BARE_PATH
 

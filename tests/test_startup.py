@@ -23,7 +23,7 @@ import os, sys
 
 class Announce:
     def find_spec(self, name, path=None, target=None):
-        if name in ("indextables.cli.main", "indextables.spark.job"):
+        if name in ("indextables.cli.main", "indextables.spark.jobs"):
             sys.meta_path.remove(self)
             os.write(int(os.environ["ANNOUNCE"]), b"!")
 

@@ -11,18 +11,20 @@ from indextables.airflow.command import checked_option_key, plain_text, scalar
 from indextables.config import checked_options, parse_duration
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.limits import PATH_CHARACTERS
-from indextables.operations.request import SIZE, Option
+from indextables.operations.request import SIZE, ValueType
 
 T = TypeVar("T")
+D = TypeVar("D")
 
-NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
+_NAME = re.compile(r"[a-z0-9_]{1,100}")  # Airflow allows 250 characters in an id; ours add a prefix and a suffix
+_CONNECTION = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _CRON = re.compile(r"@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly)|[0-9A-Za-z*/,?#L-]+( [0-9A-Za-z*/,?#L-]+){4}")
 _MAX_SECONDS = 10 * 365 * 86400  # ten years, far below the limit of timedelta
 
 # The Spark settings that a table may set. Everything that loads code or passes credentials (jars, packages, class paths, Java options,
 # Python files, extensions, catalogs, secrets) belongs to the Spark connection or to spark-defaults.conf, which this file cannot change.
-SPARK_CONF = re.compile(
+_SPARK_CONF = re.compile(
     r"spark\.("
     r"cores\.max|default\.parallelism|log\.level|network\.timeout|rpc\.message\.maxSize|scheduler\.mode|ui\.enabled"
     r"|driver\.(memory|memoryOverhead|memoryOverheadFactor|cores|maxResultSize|host|port|bindAddress|blockManager\.port)"
@@ -56,26 +58,19 @@ class Fields:
         if not isinstance(value, Mapping):
             problems.append(f"{place or 'the entry'}: {value!r} is not a mapping")
 
-    def take(self, key: str, check: Callable[[Any], T], default: T | None = None) -> T | None:
-        """The checked value of `key`; `default` if it is missing, null or invalid."""
+    def take(self, key: str, check: Callable[[Any], T], default: D, *, required: bool = False) -> T | D:
+        """The checked value of `key`; `default` if it is missing or null, which is a problem if it is `required`, or invalid."""
         self._taken.add(key)
         value = self._values.get(key)
         if value is None:
+            if required and self._values is not _NOT_A_MAPPING:
+                self._problems.append(f"{self._name(key)}: is missing")
             return default
         try:
             return check(value)
         except IndexTablesError as error:
             self._problems.append(f"{self._name(key)}: {error}")
             return default
-
-    def take_required(self, key: str, check: Callable[[Any], T], default: T) -> T:
-        """Like `take`, but a missing value is a problem."""
-        if self._values.get(key) is None and self._values is not _NOT_A_MAPPING:
-            self._taken.add(key)
-            self._problems.append(f"{self._name(key)}: is missing")
-            return default
-        taken = self.take(key, check)
-        return default if taken is None else taken
 
     def take_raw(self, key: str) -> Any:
         """The unchecked value of `key`, or None."""
@@ -103,10 +98,19 @@ def text(value: Any) -> str:
     return plain_text("the text", value)
 
 
-def name(value: Any) -> str:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise Problem(f"{value!r} is not a name of 1 to 100 characters a-z, 0-9 and _")
-    return value
+def _matching(pattern: re.Pattern[str], problem: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise Problem(f"{value!r} {problem}")
+        return value
+
+    return check
+
+
+name = _matching(_NAME, "is not a name of 1 to 100 characters a-z, 0-9 and _")
+schedule = _matching(_CRON, "is neither a cron expression of five fields nor a preset such as @daily")
+connection = _matching(_CONNECTION, "is not the id of a connection")
+_spark_key = _matching(_SPARK_CONF, "is not a Spark setting that a table may set; set it in the Spark connection or spark-defaults.conf")
 
 
 def path(value: Any) -> str:
@@ -116,47 +120,32 @@ def path(value: Any) -> str:
     return checked
 
 
-def option(definition: Option) -> Callable[[Any], Any]:
-    """The check of a value for this option of a verb."""
+def of_type(kind: ValueType) -> Callable[[Any], Any]:
+    """The check of a value for an option of this type."""
 
     def check(value: Any) -> Any:
         try:
-            definition.type.check("", value)
+            kind.check("", value)
         except InvalidArgument as error:
             raise Problem(str(error).strip()) from None
-        if definition.type is SIZE:
+        if kind is SIZE:
             return str(value)
-        return text(value) if definition.type.form["type"] == "string" else value
+        return text(value) if kind.form["type"] == "string" else value
 
     return check
 
 
-def duration(value: Any) -> str:
-    """A duration of at most ten years, in the form that the jobs take."""
+def seconds(value: Any) -> float:
+    """The length of a duration of more than zero and at most ten years."""
     try:
-        too_long = duration_seconds(value) > _MAX_SECONDS
+        found = parse_duration(value) / 1000
     except InvalidArgument:
         raise Problem(f"{value!r} is not a duration such as 30m, 12h or 7d") from None
-    if too_long:
+    if found > _MAX_SECONDS:
         raise Problem(f"{value!r} is longer than ten years")
-    return str(value)
-
-
-def duration_seconds(duration: str) -> float:
-    return parse_duration(duration) / 1000
-
-
-def positive_duration(value: Any) -> str:
-    checked = duration(value)
-    if duration_seconds(checked) <= 0:
+    if found <= 0:
         raise Problem(f"{value!r} is not longer than zero")
-    return checked
-
-
-def boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Problem(f"{value!r} is neither true nor false")
-    return value
+    return found
 
 
 def between(low: int, high: int) -> Callable[[Any], int]:
@@ -179,18 +168,6 @@ def columns(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def schedule(value: Any) -> str:
-    if not isinstance(value, str) or not _CRON.fullmatch(value):
-        raise Problem(f"{value!r} is neither a cron expression of five fields nor a preset such as @daily")
-    return value
-
-
-def connection(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]{1,200}", value, re.ASCII):
-        raise Problem(f"{value!r} is not the id of a connection")
-    return value
-
-
 def spark_conf(value: Any) -> dict[str, str]:
     return {_spark_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
 
@@ -199,12 +176,6 @@ def options(value: Any) -> dict[str, str]:
     given = {checked_option_key(key): _scalar(key, one) for key, one in _mapping(value).items()}
     checked_options(given)  # reports unknown or bad options before a job starts
     return given
-
-
-def _spark_key(key: Any) -> str:
-    if not isinstance(key, str) or not SPARK_CONF.fullmatch(key):
-        raise Problem(f"{key!r} is not a Spark setting that a table may set; set it in the Spark connection or spark-defaults.conf")
-    return key
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

@@ -16,9 +16,8 @@ from indextables.airflow.operator import IndexTablesJobOperator
 from indextables.airflow.tables import Table, Write, load
 from indextables.errors import ConfigError
 from indextables.limits import PATH_CHARACTERS
+from indextables.operations import verbs
 from indextables.operations.request import FLAG, Interface, Option, Request
-from indextables.operations.verbs import MAINTENANCE
-from indextables.operations.verbs import Write as WriteRequest
 
 # One transaction per run: however often a run is retried or cleared, it commits at most once. The run id is part of the application id
 # because runs need not start in the order of their version (a manual run before a late scheduled one, an old run cleared), and a lower
@@ -90,7 +89,7 @@ def _write_dag(table: Table, write: Write) -> DAG:
 def _maintain_dag(table: Table) -> DAG:
     dag = _dag(table, "maintain", schedule=[table_asset(table)], doc_md=texts.maintain_doc(table), params=_maintain_params(table))
     # none_failed: a step that was skipped because there was nothing to do does not stop the next one, a failed step does.
-    first, *others = MAINTENANCE
+    first, *others = verbs.MAINTENANCE
     steps = [_task(dag, table, verb.verb_name(), _arguments(verb), trigger_rule="none_failed") for verb in others]
     chain(_task(dag, table, first.verb_name(), _arguments(first)), *steps)
     return dag
@@ -144,7 +143,7 @@ def _write_params(write: Write) -> dict[str, Param]:
             title="Source",
             description_md="File or folder to load; a relative path starts at the project's folder.",
         ),
-        "mode": _param(WriteRequest.option("mode"), write.mode),
+        "mode": _param(verbs.Write.option("mode"), write.mode),
     }
 
 
@@ -161,7 +160,7 @@ def _maintain_params(table: Table) -> dict[str, Param]:
     """A field for each option of the steps; all of them share one `dry_run`."""
     params = {
         option.name: _param(option, table.maintain.get(option.name), verb.verb_name())
-        for verb in MAINTENANCE
+        for verb in verbs.MAINTENANCE
         for option in verb.options(Interface.AIRFLOW)
         if option.type is not FLAG
     }

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from indextables.airflow.command import Value, job_arguments, job_name, refuse_secret_settings
-from indextables.airflow.hook import JobSubmitHook
+from indextables.airflow.command import Value, job_arguments, job_environment, job_name, refuse_secret_settings
 from indextables.airflow.tables import resolved
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
@@ -29,6 +29,34 @@ PLAN_ENTRIES = 1000  # entries of a dry run's plan that go into the XCom; the ta
 _STATUSES = frozenset(Status)
 _DEFAULT_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+class JobSubmitHook(SparkSubmitHook):
+    """The provider's hook, except that the process does not inherit Airflow's keys, database address, connections and variables.
+
+    Variables that the operator sets (`env_vars`) are passed, whatever their names.
+    """
+
+    @classmethod
+    def of(cls, hook: SparkSubmitHook) -> JobSubmitHook:
+        """Copies a hook set up by the provider, whose thirty or so arguments differ between its versions."""
+        own = cls.__new__(cls)
+        own.__dict__.update(hook.__dict__)
+        return own
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        kwargs["env"] = {**job_environment(os.environ), **(self._env_vars or {})}
+        driver: str | None = super().submit(application, **kwargs)
+        return driver
+
+    def on_kill(self) -> None:
+        self._env = self._env_vars  # for `yarn application -kill`
+        super().on_kill()
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        command: list[str] = super()._build_spark_submit_command(application)
+        self._env = None  # if set, the provider would replace our `env` by the whole environment of the task
+        return command
 
 
 class IndexTablesJobOperator(SparkSubmitOperator):
@@ -145,19 +173,26 @@ class IndexTablesJobOperator(SparkSubmitOperator):
         return (resolved(self.base_dir, self.table) if self.table else self.table), arguments
 
     def _failure(self, error: AirflowException) -> AirflowException:
-        process = self._hook._submit_sp if self._hook else None
+        process = self._process
         code = None if process is None else process.poll()
         if code is None:
             return error
+        reason = None
         with contextlib.suppress(AirflowException):
             reason = self._read_report().get("error")
-            if reason:
-                self.log.error("%s: %s", self.job, reason)
-                return (AirflowFailException if code in NEVER_WORKS else AirflowException)(f"{self.job}: {reason} (exit code {code})")
-        lines = [line for line in self._hook._last_submit_log_lines if line.startswith("error: ")] if self._hook else []
+        if reason:
+            self.log.error("%s: %s", self.job, reason)
+        else:
+            lines = [line for line in self._hook._last_submit_log_lines if line.startswith("error: ")]
+            reason = lines[-1].removeprefix("error: ") if lines else None
         if code in NEVER_WORKS:
-            return AirflowFailException(f"{self.job}: {lines[-1].removeprefix('error: ') if lines else error} (exit code {code})")
-        return AirflowException(f"{self.job}: {lines[-1].removeprefix('error: ')} (exit code {code})") if lines else error
+            return AirflowFailException(f"{self.job}: {reason or error} (exit code {code})")
+        return AirflowException(f"{self.job}: {reason} (exit code {code})") if reason else error
+
+    @property
+    def _process(self) -> Any:
+        """The process of spark-submit, if it was started."""
+        return self._hook._submit_sp if self._hook else None
 
     def _read_report(self) -> dict[str, Any]:
         assert self._report is not None
@@ -191,14 +226,14 @@ class IndexTablesJobOperator(SparkSubmitOperator):
 
     def _close(self) -> None:
         """Reaps spark-submit and closes its output, which the provider does not do; not used in `on_kill`, which may interrupt this."""
-        process = self._hook._submit_sp if self._hook else None
+        process = self._process
         if process is not None:
             process.wait()
             process.stdout.close()
 
     def _end_processes(self) -> None:
         """Kills the remaining processes of the job: the tree under spark-submit, and a driver that outlived its JVM."""
-        process = self._hook._submit_sp if self._hook else None
+        process = self._process
         remaining: list[psutil.Process] = []
         if process is not None and process.poll() is None:
             with contextlib.suppress(psutil.Error):

@@ -18,9 +18,8 @@ import yaml
 from indextables.airflow import checks
 from indextables.airflow.checks import Fields
 from indextables.errors import ConfigError
-from indextables.operations.request import Interface, Option
-from indextables.operations.verbs import MAINTENANCE
-from indextables.operations.verbs import Write as WriteRequest
+from indextables.operations import verbs
+from indextables.operations.request import FLAG, Interface, Option
 
 FILE_BYTES = 4 * 1024 * 1024
 _SHARED = ("owner", "paused", "retries", "retry_delay", "max_retry_delay", "timeout")
@@ -66,22 +65,15 @@ class Tables:
     tables: tuple[Table, ...]
     problems: tuple[str, ...]
 
-    def check(self) -> None:
-        """Raises one error that names every problem, if there is any."""
-        if self.problems:
-            raise ConfigError("; ".join(self.problems))
-
-
-def tables_file(dags: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """`INDEXTABLES_TABLES` (relative to the project) if it is set, else `tables.yaml` beside the DAG files."""
-    path = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
-    return dags.parent / path if path else dags / "tables.yaml"
-
 
 def load(dags: Path, environ: Mapping[str, str] | None = None) -> Tables:
-    """The tables of the project whose DAG files are in `dags`; relative paths start at the folder above it."""
+    """The tables of the project whose DAG files are in `dags`; relative paths start at the folder above it.
+
+    The file is `INDEXTABLES_TABLES` if this is set, else `tables.yaml` beside the DAG files.
+    """
     dags = dags.resolve()
-    file = tables_file(dags, environ)
+    given = (os.environ if environ is None else environ).get("INDEXTABLES_TABLES")
+    file = dags.parent / given if given else dags / "tables.yaml"
     try:
         document = _read(file)
     except ConfigError as error:
@@ -151,7 +143,7 @@ def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
     _common(fields)
     _maintain(fields.take_raw("maintain"), "defaults.maintain", problems)
     _spark(fields.take_raw("spark"), "defaults.spark", problems)
-    fields.take("options", checks.options)
+    fields.take("options", checks.options, None)
     fields.report_unknown()
     return dict(value) if isinstance(value, Mapping) else {}
 
@@ -159,15 +151,15 @@ def _defaults(value: Any, problems: list[str]) -> dict[str, Any]:
 def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table | None, list[str]]:
     problems: list[str] = []
     fields = Fields(_with_defaults(entry, defaults) if isinstance(entry, Mapping) else entry, "", problems)
-    name = fields.take_required("name", checks.name, "")
-    path = fields.take_required("path", checks.path, "x")
-    description = fields.take("description", checks.text, "") or ""
+    name = fields.take("name", checks.name, "", required=True)
+    path = fields.take("path", checks.path, "x", required=True)
+    description = fields.take("description", checks.text, "")
     common = _common(fields)
     write_section = fields.take_raw("write")
     write = None if write_section is None else _write(write_section, problems)
     maintain = _maintain(fields.take_raw("maintain"), "maintain", problems)
     conn_id, conf = _spark(fields.take_raw("spark"), "spark", problems)
-    options = fields.take("options", checks.options) or {}
+    options = fields.take("options", checks.options, {})
     fields.report_unknown()
     if problems:
         return None, problems
@@ -175,13 +167,8 @@ def _table(entry: Any, defaults: Mapping[str, Any], root: Path) -> tuple[Table |
 
 
 def _with_defaults(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    shared = {key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}
-    return {**entry, **shared, **_merged_sections(defaults, entry)}
-
-
-def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that both an entry and the defaults may have: each value of the entry overrides the default, unless it is null."""
-    merged: dict[str, Any] = {}
+    """The entry with the defaults that it does not override; null overrides nothing. Sections are merged value by value."""
+    merged = {**entry, **{key: defaults[key] for key in _SHARED if key in defaults and entry.get(key) is None}}
     for key in ("maintain", "spark", "options"):
         own, default = entry.get(key), defaults.get(key)
         if isinstance(default, Mapping) and (own is None or isinstance(own, Mapping)):
@@ -192,24 +179,23 @@ def _merged_sections(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> d
 
 
 def _common(fields: Fields) -> tuple[str, bool, int, float, float, float]:
-    owner = fields.take("owner", checks.name, "indextables") or ""
-    paused = bool(fields.take("paused", checks.boolean, False))
+    owner = fields.take("owner", checks.name, "indextables")
+    paused = fields.take("paused", checks.of_type(FLAG), False)
     retries = fields.take("retries", checks.between(0, 20), 3)
-    delay = fields.take("retry_delay", checks.positive_duration, "30s") or ""
-    max_delay = fields.take("max_retry_delay", checks.positive_duration, "10m") or ""
-    timeout = fields.take("timeout", checks.positive_duration, "1h") or ""
-    seconds = [checks.duration_seconds(duration) for duration in (delay, max_delay, timeout)]
-    return owner, paused, 3 if retries is None else retries, seconds[0], max(seconds[0], seconds[1]), seconds[2]
+    delay = fields.take("retry_delay", checks.seconds, 30)
+    max_delay = fields.take("max_retry_delay", checks.seconds, 600)
+    timeout = fields.take("timeout", checks.seconds, 3600)
+    return owner, paused, retries, delay, max(delay, max_delay), timeout
 
 
 def _write(value: Any, problems: list[str]) -> Write:
     fields = Fields(value, "write", problems)
     write = Write(
-        source=fields.take_required("source", checks.path, ""),
-        format=fields.take("format", checks.option(WriteRequest.option("format"))),
-        mode=fields.take("mode", checks.option(WriteRequest.option("mode"))),
-        partition_by=fields.take("partition_by", checks.columns, ()) or (),
-        schedule=fields.take("schedule", checks.schedule),
+        source=fields.take("source", checks.path, "", required=True),
+        format=fields.take("format", checks.of_type(verbs.Write.option("format").type), None),
+        mode=fields.take("mode", checks.of_type(verbs.Write.option("mode").type), None),
+        partition_by=fields.take("partition_by", checks.columns, ()),
+        schedule=fields.take("schedule", checks.schedule, None),
     )
     fields.report_unknown()
     return write
@@ -217,21 +203,21 @@ def _write(value: Any, problems: list[str]) -> Write:
 
 def maintain_options() -> list[Option]:
     """The options of the maintenance verbs that a table may set: all but the dry run, which a single run may ask for."""
-    options = [option for verb in MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
+    options = [option for verb in verbs.MAINTENANCE for option in verb.options(Interface.AIRFLOW)]
     return [option for option in options if option.name != "dry_run"]
 
 
 def _maintain(value: Any, place: str, problems: list[str]) -> dict[str, Any]:
     fields = Fields({} if value is None else value, place, problems)
-    values = {option.name: fields.take(option.name, checks.option(option)) for option in maintain_options()}
+    values = {option.name: fields.take(option.name, checks.of_type(option.type), None) for option in maintain_options()}
     fields.report_unknown()
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _spark(value: Any, place: str, problems: list[str]) -> tuple[str, dict[str, str]]:
     fields = Fields({} if value is None else value, place, problems)
-    conn_id = fields.take("conn_id", checks.connection, "spark_default") or ""
-    conf = fields.take("conf", checks.spark_conf) or {}
+    conn_id = fields.take("conn_id", checks.connection, "spark_default")
+    conf = fields.take("conf", checks.spark_conf, {})
     fields.report_unknown()
     return conn_id, conf
 

@@ -26,8 +26,8 @@ def write_doc(table: Table, write: Write) -> str:
     when = f"on the schedule {_code(write.schedule)}, or when triggered manually" if write.schedule else "when triggered manually"
     return f"""\
 ### Write into {_code(table.name)}
-{_lead(table)}
-Loads {_code(write.source)}{_how(write)} into the table at {_code(table.path)} {when}. Each commit triggers
+{_description(table)}
+Loads {_code(write.source)}{_format_and_mode(write)} into the table at {_code(table.path)} {when}. Each commit triggers
 {_code(f"indextables_{table.name}_maintain")}.
 
 **Manual run:** press *Trigger*; the form takes another source or mode for this one run. The task's XCom `return_value` is the report.
@@ -39,7 +39,7 @@ Loads {_code(write.source)}{_how(write)} into the table at {_code(table.path)} {
 def maintain_doc(table: Table) -> str:
     return f"""\
 ### Maintenance of {_code(table.name)}
-{_lead(table)}
+{_description(table)}
 `merge_splits` → `checkpoint` → `purge` on the table at {_code(table.path)}, after every write by Airflow or when triggered manually.
 A step with nothing to do is skipped and the next one still runs; a failed step stops the rest.
 
@@ -50,12 +50,12 @@ do; the table is not changed. Each task's XCom `return_value` is its report.
 {_CODES}"""
 
 
-def _how(write: Write) -> str:
+def _format_and_mode(write: Write) -> str:
     words = ", ".join(word for word in (write.format, write.mode) if word)
     return f" ({words})" if words else ""
 
 
-def _lead(table: Table) -> str:
+def _description(table: Table) -> str:
     return f"\n{table.description}\n" if table.description else ""
 
 

@@ -78,22 +78,19 @@ def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 def _python(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values; times that Python cannot represent (before year 1, after 9999) as Arrow's text."""
     try:
-        values: list[Any] = _datetimes(column) if str(column.type) in _TIMESTAMP_ZONES else column.to_pylist()
+        if str(column.type) not in _TIMESTAMP_ZONES:
+            return list(column.to_pylist())
+        # Converted here because Arrow would import pandas for it, which takes longer than a search.
+        epoch = datetime(1970, 1, 1, tzinfo=_TIMESTAMP_ZONES[str(column.type)])
+        return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
     except (OverflowError, ValueError):
         from indextables.values import python_value
 
-        values = [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
-    return values
+        return [python_value(value, lambda moment: moment.cast("string").as_py()) for value in column]
 
 
-def _datetimes(column: pa.Array | pa.ChunkedArray) -> list[datetime | None]:
-    """Converted here because Arrow would import pandas for it, which takes longer than a search."""
-    epoch = datetime(1970, 1, 1, tzinfo=_TIMESTAMP_ZONES[str(column.type)])
-    return [None if value is None else epoch + timedelta(microseconds=value) for value in column.cast("int64").to_pylist()]
-
-
-def print_json(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+def print_json(document: Any, out: TextIO | None = None) -> None:
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False), file=out)
 
 
 def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
@@ -104,12 +101,6 @@ def print_json_rows(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -
         to.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
         separator = ",\n"
     to.write("[]\n" if separator == "[" else "]\n")
-
-
-def print_json_lines(rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
-    """Prints one JSON object per line."""
-    for row in rows:
-        (out or sys.stdout).write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_rows(names: Sequence[str], rows: Iterable[dict[str, Any]], out: TextIO | None = None) -> None:
@@ -206,21 +197,19 @@ def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> pa.RecordBatc
 
 
 def output_format(requested: str | None, output: str | None) -> str:
-    """The format of the rows: the one requested, else the one that the name of the output file implies."""
-    form = requested or _format_by_suffix(output)
+    """The format of the rows: the one requested, else the one that the suffix of the output file implies.
+
+    A name without a suffix, such as /dev/stdout, means a text table; an unknown suffix is refused.
+    """
+    suffix = Path(output).suffix.lower() if output else ""
+    known = FORMATS | {f".{form}": form for form in RESULTS if form != "table"} | {"": "table", ".txt": "table"}
+    form = requested or known.get(suffix)
+    if form is None:
+        suffixes = ", ".join(sorted(known.keys() - {""}))
+        raise InvalidArgument(f"--output {output!r} ends in none of {suffixes}; choose a format with --format")
     if form in BINARY and not output and sys.stdout.isatty():
         raise InvalidArgument(f"{form} cannot be shown on a terminal; write it to a file with --output FILE, or pipe it to a program")
     return form
-
-
-def _format_by_suffix(output: str | None) -> str:
-    """A name without a suffix, such as /dev/stdout, means a text table; an unknown suffix is refused."""
-    suffix = Path(output).suffix.lower() if output else ""
-    known = {"": "table", ".txt": "table"} | {f".{form}": form for form in RESULTS if form != "table"}
-    if suffix not in known and suffix not in FORMATS:
-        suffixes = ", ".join(sorted({*known, *FORMATS} - {""}))
-        raise InvalidArgument(f"--output {output!r} ends in none of {suffixes}; choose a format with --format")
-    return known.get(suffix) or FORMATS[suffix]
 
 
 def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
@@ -240,7 +229,8 @@ def show(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
         elif form == "json":
             print_json_rows(rows, out)
         else:
-            print_json_lines(rows, out)
+            for row in rows:
+                print_json(row, out)
 
 
 def print_values(values: Mapping[str, Any]) -> None:
@@ -318,56 +308,48 @@ def human(name: str, value: int) -> str:
     return f"{size / 1024:,.1f} TiB"
 
 
-def _counter(unit: str) -> Any:
-    """A progress column: `1,200 rows`, or `3 of 12 splits` if the total is known."""
-    from rich.progress import ProgressColumn
-    from rich.text import Text
-
-    class Counter(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            total = "" if task.total is None else f" of {int(task.total):,}"
-            return Text(f"{int(task.completed):,}{total} {unit}")
-
-    return Counter()
-
-
-class Reporter:
-    """Shows progress on a terminal; elsewhere it is silent, or prints lines on stderr if `verbose`."""
-
-    def __init__(self, verbose: bool) -> None:
-        self._verbose = verbose
-
-    @contextmanager
-    def counting(self, text: str, threads: Threads, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
-        """Yields the executor to work with; a terminal shows how many of its items are done."""
-        with self.step(text, unit) as progress:
-            if progress is None:
-                yield threads
-                return
-            yield ProgressThreads(threads, lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total))
-
-    @contextmanager
-    def step(self, text: str, unit: str = "rows") -> Iterator[Progress | None]:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), _counter(unit), TimeElapsedColumn())
-            with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                progress.add_task(text, total=None)
-                yield progress
+@contextmanager
+def items_counted(text: str, threads: Threads, verbose: bool, unit: str = "splits") -> Iterator[Threads | ProgressThreads]:
+    """Yields the executor to work with; a terminal shows how many of its items are done."""
+    with _progress(text, unit, verbose) as progress:
+        if progress is None:
+            yield threads
             return
-        if self._verbose:
-            print(f"{text} …", file=sys.stderr)
-        yield None
+        task = progress.task_ids[0]
+        yield ProgressThreads(threads, lambda done, total: progress.update(task, completed=done, total=total, of=f" of {total:,}"))
 
-    def counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.RecordBatch]:
-        """The same batches; counts their rows for the progress display."""
-        rows = 0
-        for batch in batches:
-            yield batch
-            rows += batch.num_rows
-            if progress is not None:
-                progress.update(progress.task_ids[0], completed=rows)
-        if progress is None and self._verbose:
-            print(f"{rows} rows read", file=sys.stderr)
+
+@contextmanager
+def rows_counted(text: str, batches: Iterable[pa.RecordBatch], verbose: bool) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yields the same batches; a terminal shows how many of their rows were read."""
+    with _progress(text, "rows", verbose) as progress:
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            rows = 0
+            for batch in batches:
+                yield batch
+                rows += batch.num_rows
+                if progress is not None:
+                    progress.update(progress.task_ids[0], completed=rows)
+            if progress is None and verbose:
+                print(f"{rows} rows read", file=sys.stderr)
+
+        yield counted()
+
+
+@contextmanager
+def _progress(text: str, unit: str, verbose: bool) -> Iterator[Progress | None]:
+    """Shows progress on a terminal; elsewhere it is silent, or prints a line on stderr if `verbose`."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        counter = TextColumn(f"{{task.completed:,}}{{task.fields[of]}} {unit}")  # `1,200 rows`, or `3 of 12 splits`
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), counter, TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            progress.add_task(text, total=None, of="")
+            yield progress
+        return
+    if verbose:
+        print(f"{text} …", file=sys.stderr)
+    yield None

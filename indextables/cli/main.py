@@ -20,8 +20,8 @@ from indextables.startup import INTERRUPTED
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code (docs/operations.md lists them)."""
-    if argv is None:
-        _block_pandas()
+    if argv is None:  # only in a process that runs this command and nothing else
+        sys.meta_path.insert(0, _PandasBlocker())
     if isinstance(sys.stdout, io.TextIOWrapper):  # a path need not be valid text: show it escaped, as on stderr, instead of failing
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = parse(argv)
@@ -48,11 +48,6 @@ class _PandasBlocker:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError("the indextables command does not use pandas", name=name)
-
-
-def _block_pandas() -> None:
-    """Only in a process that runs this command and nothing else."""
-    sys.meta_path.insert(0, _PandasBlocker())
 
 
 def _fail(error: IndexTablesError, debug: bool) -> int:

@@ -6,10 +6,10 @@ Modules that a verb needs are imported when it runs: importing Arrow takes a sec
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from indextables import usage
@@ -21,8 +21,6 @@ from indextables.operations.request import Interface, Request
 from indextables.usage import AnyRequest, options_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from indextables.api import Table
     from indextables.operations import Finding
     from indextables.table import TableContext
@@ -60,14 +58,6 @@ def _create(arguments: argparse.Namespace) -> None:
     terminal.print_description(table.describe(), arguments.json)
 
 
-def _append(arguments: argparse.Namespace) -> int:
-    return _write(arguments, "append")
-
-
-def _overwrite(arguments: argparse.Namespace) -> int:
-    return _write(arguments, "overwrite")
-
-
 def _write(arguments: argparse.Namespace, mode: str) -> int:
     from indextables.operations.write import prepare_write, write_rows
     from indextables.rows import open_source
@@ -83,9 +73,9 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
         known = context.snapshot()
     reader = open_source(source, request.format, known.schema if known else None)
     prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
-    reporter = terminal.Reporter(arguments.verbose)
-    with reporter.step(f"{mode} {os.path.basename(source)}") as progress:  # short, so that the count fits on the line
-        report, _ = write_rows(prepared, reporter.counted(reader, progress))
+    text = f"{mode} {os.path.basename(source)}"  # short, so that the count fits on the line
+    with terminal.rows_counted(text, reader, arguments.verbose) as batches:
+        report, _ = write_rows(prepared, batches)
     return _report(report, arguments.json)
 
 
@@ -113,7 +103,7 @@ def _merge_splits(arguments: argparse.Namespace) -> int:
 
     request, context = _request(requests.MergeSplits, arguments), _context(arguments)
     snapshot = context.snapshot()
-    with terminal.Reporter(arguments.verbose).counting("merging splits", request.workload.threads, "groups") as executor:
+    with terminal.items_counted("merging splits", request.workload.threads, arguments.verbose, "groups") as executor:
         report, _ = merge_splits(request, context, snapshot, executor)
     options = merge_options(request, context.config, snapshot)
     limit = f"{options.skip_threshold:.0%} of {terminal.human('bytes', options.target_size)}"
@@ -130,7 +120,7 @@ def _purge(arguments: argparse.Namespace) -> int:
     from indextables.operations.expire import purge
 
     request = _request(requests.Purge, arguments)
-    with terminal.Reporter(arguments.verbose).counting("purging", request.workload.threads) as executor:
+    with terminal.items_counted("purging", request.workload.threads, arguments.verbose) as executor:
         report = purge(request, _context(arguments), executor)
     return _report(report, arguments.json, f"no split was removed longer ago than {request.older_than}, and no file of the log has expired")
 
@@ -156,7 +146,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     request, table = _request(requests.Verify, arguments), _open(arguments)
-    with terminal.Reporter(arguments.verbose).counting("verifying splits", request.workload.threads) as executor:
+    with terminal.items_counted("verifying splits", request.workload.threads, arguments.verbose) as executor:
         findings = table.verify(request.deep, executor)
     return _findings(findings, arguments.json)
 
@@ -193,7 +183,7 @@ def _log(arguments: argparse.Namespace) -> None:
         terminal.print_json_rows(actions)
         return
     for action in actions:
-        print(json.dumps(action, ensure_ascii=False))
+        terminal.print_json(action)
 
 
 def _config(arguments: argparse.Namespace) -> None:
@@ -201,18 +191,15 @@ def _config(arguments: argparse.Namespace) -> None:
 
     table = _open(arguments).configuration if arguments.path else {}
     rows = describe_options(options_of(arguments), table)
-    if arguments.json:
-        terminal.print_json_rows(rows)
-        return
-    terminal.print_rows(["key", "value", "from", "default", "type", "meaning"], rows)
+    _rows(rows, ["key", "value", "from", "default", "type", "meaning"], arguments.json)
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------------------------
 
 
 def _files(arguments: argparse.Namespace) -> None:
-    files = _open(arguments).files(_request(requests.Files, arguments).where)
-    _rows(files, arguments.json, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"])
+    rows = terminal.rows_of(_open(arguments).files(_request(requests.Files, arguments).where))
+    _rows(rows, ["path", "num_records", "size", "partition_values", "added_at_version", "num_merge_ops"], arguments.json)
 
 
 def _explain(arguments: argparse.Namespace) -> None:
@@ -223,12 +210,13 @@ def _explain(arguments: argparse.Namespace) -> None:
 
 def _history(arguments: argparse.Namespace) -> None:
     columns = ["version", "timestamp", "operation", "num_added", "num_removed", "rows_added", "user"]
-    _rows(_open(arguments).history(), arguments.json, columns)
+    _rows(terminal.rows_of(_open(arguments).history()), columns, arguments.json)
 
 
 def _changes(arguments: argparse.Namespace) -> None:
     request = _request(requests.Changes, arguments)
-    _rows(_open(arguments).changes(request.start, request.end), arguments.json)
+    changes = _open(arguments).changes(request.start, request.end)
+    _rows(terminal.rows_of(changes), changes.schema.names, arguments.json)
 
 
 def _count(arguments: argparse.Namespace) -> None:
@@ -302,12 +290,9 @@ def _findings(findings: Sequence[Finding], as_json: bool) -> int:
     return int(any(row["severity"] == "error" for row in rows))
 
 
-def _rows(table: pa.Table, as_json: bool, columns: Sequence[str] | None = None) -> None:
-    rows = terminal.rows_of(table)
-    if as_json:
-        terminal.print_json_rows(rows)
-    else:
-        terminal.print_rows(columns or table.schema.names, rows)
+def _rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    """Prints the columns as a table, or all of them as JSON."""
+    terminal.print_json_rows(rows) if as_json else terminal.print_rows(columns, rows)
 
 
 def _form(arguments: argparse.Namespace) -> str:
@@ -319,8 +304,8 @@ def _form(arguments: argparse.Namespace) -> str:
 
 VERBS = (
     Verb("create", _create, requests.Create),
-    Verb("append", _append, requests.Write, "Add the rows of a file", without=("where",)),
-    Verb("overwrite", _overwrite, requests.Write, "Replace the rows with those of a file"),
+    Verb("append", partial(_write, mode="append"), requests.Write, "Add the rows of a file", without=("where",)),
+    Verb("overwrite", partial(_write, mode="overwrite"), requests.Write, "Replace the rows with those of a file"),
     Verb("files", _files, requests.Files, is_versioned=True),
     Verb("explain", _explain, requests.Explain, is_versioned=True),
     Verb("history", _history, requests.History),

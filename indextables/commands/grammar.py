@@ -1,10 +1,16 @@
-"""The syntax of the commands, for lark. Keywords are case-insensitive; INDEXTABLES and TANTIVY4SPARK are synonyms.
+"""The syntax of the commands, for lark. Keywords are case-insensitive whole words; INDEXTABLES and TANTIVY4SPARK are synonyms.
 
 A predicate is any sequence of tokens up to the next clause; the predicate parser interprets it. Clauses that may follow a predicate are
 single terminals of several words, so that a column may be named `target` or `max`.
 """
 
-GRAMMAR = r"""
+_KEYWORDS = (
+    "MERGE SPLITS PURGE DROP PARTITIONS FROM CHECKPOINT COMPACT TRUNCATE TIME TRAVEL REPAIR INDEXFILES TRANSACTION LOG AT "
+    "LOCATION DESCRIBE STATE INCLUDE ALL INVALIDATE CACHE FOR INDEXTABLE OLDER THAN RETENTION DRY RUN"
+)
+GRAMMAR = (
+    "\n".join(rf"{word}: /{word}\b/i" for word in _KEYWORDS.split())
+    + r"""
 start: command _SEMICOLON?
 
 ?command: merge | purge | drop_partitions | checkpoint | truncate | repair | describe_state | describe_log | invalidate
@@ -33,44 +39,13 @@ repair: REPAIR INDEXFILES TRANSACTION LOG _target AT LOCATION _target
 describe_state: DESCRIBE INDEXTABLES STATE _target
 describe_log: DESCRIBE INDEXTABLES TRANSACTION LOG _target include_all?
 include_all: INCLUDE ALL
-invalidate: INVALIDATE INDEXTABLES TRANSACTION LOG CACHE for_table?
-for_table: FOR _target
+invalidate: INVALIDATE INDEXTABLES TRANSACTION LOG CACHE (FOR _target)?
 
 _target: QUOTED_PATH | BARE_PATH
 
-MERGE: /merge\b/i
-SPLITS: /splits\b/i
-PURGE: /purge\b/i
-DROP: /drop\b/i
-PARTITIONS: /partitions\b/i
-FROM: /from\b/i
-CHECKPOINT: /checkpoint\b/i
-COMPACT: /compact\b/i
-TRUNCATE: /truncate\b/i
-TIME: /time\b/i
-TRAVEL: /travel\b/i
-REPAIR: /repair\b/i
-INDEXFILES: /indexfiles\b/i
-TRANSACTION: /transaction\b/i
-LOG: /log\b/i
-AT: /at\b/i
-LOCATION: /location\b/i
-DESCRIBE: /describe\b/i
-STATE: /state\b/i
-INCLUDE: /include\b/i
-ALL: /all\b/i
-INVALIDATE: /invalidate\b/i
-CACHE: /cache\b/i
-FOR: /for\b/i
-INDEXTABLE: /indextable\b/i
 INDEXTABLES: /(indextables|tantivy4spark)\b/i
-OLDER: /older\b/i
-THAN: /than\b/i
-RETENTION: /retention\b/i
 DAYS: /days?\b/i
 HOURS: /hours?\b/i
-DRY: /dry\b/i
-RUN: /run\b/i
 
 WHERE.2: /where\b/i
 TARGET_SIZE.2: /target\s+size\b/i
@@ -91,6 +66,7 @@ COMMENT.3: /--[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\//
 %ignore COMMENT
 %ignore /\s+/
 """
+)
 
 # What an error message calls a terminal, if not by its own name with spaces.
 NAMES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,10 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from indextables import limits
 from indextables.commands.grammar import GRAMMAR, NAMES
-from indextables.commands.model import Command
 from indextables.config import parse_size
 from indextables.errors import InvalidArgument, InvalidCommand
 from indextables.operations import verbs
-from indextables.operations.request import Option
+from indextables.operations.request import Option, Request
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text counts as a word
@@ -26,6 +26,14 @@ _CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_M
 _NEVER_SUGGESTED = frozenset({"COMMENT", "PRECOMMIT"})  # not named in the list of expected words
 _MAX_HOURS = 2**31 - 1
 _MAX_DIGITS = 18
+_Clauses = dict[str, Tree[Token]]  # by name
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    request: Request
+    path: str | None  # of the table; None: all tables
+    where_position: int | None = None  # position of the request's `where` in the text
 
 
 def is_command(text: str) -> bool:
@@ -99,55 +107,49 @@ class _Reader:
         self._text = text
 
     def command(self, tree: Tree[Token]) -> Command:
-        read: Callable[[Tree[Token]], Command] = getattr(self, f"_{tree.data}")
-        return read(tree)
+        clauses, paths = self._clauses(tree), _paths(tree)
+        read: Callable[[Tree[Token], _Clauses], Request] = getattr(self, f"_{tree.data}")
+        return Command(read(tree, clauses), paths[0] if paths else None, self._where(clauses)[1])
 
-    def _merge(self, tree: Tree[Token]) -> Command:
-        clauses = self._clauses(tree)
+    def _merge(self, tree: Tree[Token], clauses: _Clauses) -> Request:
         if "precommit" in clauses:
             at = self._start(clauses["precommit"])
             raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they are committed", self._text, at)
-        where, where_position = self._where(clauses.get("where"))
-        request = verbs.MergeSplits(
+        return verbs.MergeSplits(
             self._size(clauses.get("target_size")),
-            where,
+            self._where(clauses)[0],
             self._number(clauses.get("max_dest"), verbs.MergeSplits.option("max_dest_splits")),
             self._number(clauses.get("max_source"), verbs.MergeSplits.option("max_source_splits")),
         )
-        return Command(request, _path(tree), where_position)
 
-    def _purge(self, tree: Tree[Token]) -> Command:
-        clauses = self._clauses(tree)
+    def _purge(self, tree: Tree[Token], clauses: _Clauses) -> Request:
         durations = {name: self._hours(clauses[name]) for name in ("older_than", "log_retention") if name in clauses}
-        return Command(verbs.Purge(**durations, dry_run="dry_run" in clauses), _path(tree))
+        return verbs.Purge(**durations, dry_run="dry_run" in clauses)
 
-    def _drop_partitions(self, tree: Tree[Token]) -> Command:
-        where, position = self._where(self._clauses(tree)["where"])
-        return Command(verbs.DropPartitions(where or ""), _path(tree), position)
+    def _drop_partitions(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.DropPartitions(self._where(clauses)[0] or "")
 
-    def _checkpoint(self, tree: Tree[Token]) -> Command:
-        return Command(verbs.Checkpoint(compact=_tokens(tree)[0].type == "COMPACT"), _path(tree))
+    def _checkpoint(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.Checkpoint(compact=_tokens(tree)[0].type == "COMPACT")
 
-    def _truncate(self, tree: Tree[Token]) -> Command:
-        return Command(verbs.TruncateHistory("dry_run" in self._clauses(tree)), _path(tree))
+    def _truncate(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.TruncateHistory("dry_run" in clauses)
 
-    def _repair(self, tree: Tree[Token]) -> Command:
-        source, destination = _paths(tree)
-        return Command(verbs.Repair(destination), source)
+    def _repair(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.Repair(_paths(tree)[1])
 
-    def _describe_state(self, tree: Tree[Token]) -> Command:
-        return Command(verbs.DescribeState(), _path(tree))
+    def _describe_state(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.DescribeState()
 
-    def _describe_log(self, tree: Tree[Token]) -> Command:
-        return Command(verbs.DescribeLog("include_all" in self._clauses(tree)), _path(tree))
+    def _describe_log(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.DescribeLog("include_all" in clauses)
 
-    def _invalidate(self, tree: Tree[Token]) -> Command:
-        table = self._clauses(tree).get("for_table")
-        return Command(verbs.InvalidateCache(), None if table is None else _path(table))
+    def _invalidate(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        return verbs.InvalidateCache()
 
-    def _clauses(self, tree: Tree[Token]) -> dict[str, Tree[Token]]:
+    def _clauses(self, tree: Tree[Token]) -> _Clauses:
         """The clauses by name; each may be given once."""
-        clauses: dict[str, Tree[Token]] = {}
+        clauses: _Clauses = {}
         for clause in (child for child in tree.children if isinstance(child, Tree)):
             if clause.data in clauses:
                 raise InvalidCommand(f"{_tokens(clause)[0].upper()} … is given twice", self._text, self._start(clause))
@@ -157,13 +159,12 @@ class _Reader:
     def _start(self, clause: Tree[Token]) -> int:
         return _tokens(clause)[0].start_pos or 0
 
-    def _where(self, clause: Tree[Token] | None) -> tuple[str | None, int | None]:
+    def _where(self, clauses: _Clauses) -> tuple[str | None, int | None]:
         """The text of the predicate and its position."""
-        if clause is None:
+        if "where" not in clauses:
             return None, None
-        (predicate,) = (child for child in clause.children if isinstance(child, Tree))
-        tokens = _tokens(predicate)
-        start, end = tokens[0].start_pos or 0, tokens[-1].end_pos
+        (predicate,) = (child for child in clauses["where"].children if isinstance(child, Tree))
+        start, end = self._start(predicate), _tokens(predicate)[-1].end_pos
         return self._text[start:end], start
 
     def _size(self, clause: Tree[Token] | None) -> int | None:
@@ -178,18 +179,17 @@ class _Reader:
     def _number(self, clause: Tree[Token] | None, option: Option) -> int | None:
         if clause is None:
             return None
-        (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
+        token = _tokens(clause)[-1]
         if len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]} has too many digits", self._text, token.start_pos)
         self._check(option.name.replace("_", " "), int(token), option, token)
         return int(token)
 
     def _hours(self, clause: Tree[Token]) -> str:
-        (token,) = (token for token in _tokens(clause) if token.type == "NUMBER")
-        in_days = any(other.type == "DAYS" for other in _tokens(clause))
+        token, unit = _tokens(clause)[-2:]
         if int(token[:_MAX_DIGITS]) > _MAX_HOURS or len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]} is more than {_MAX_HOURS}", self._text, token.start_pos)
-        return f"{int(token) * (24 if in_days else 1)}h"
+        return f"{int(token) * (24 if unit.type == 'DAYS' else 1)}h"
 
     def _check(self, name: str, value: Any, option: Option, token: Token) -> None:
         """Checks the value of an option; the error points at the token."""
@@ -205,10 +205,6 @@ def _tokens(tree: Tree[Token]) -> Sequence[Token]:
 
 def _paths(tree: Tree[Token]) -> list[str]:
     return [_unquoted(token) for token in _tokens(tree) if token.type in ("QUOTED_PATH", "BARE_PATH")]
-
-
-def _path(tree: Tree[Token]) -> str:
-    return _paths(tree)[0]
 
 
 def _unquoted(token: Token) -> str:

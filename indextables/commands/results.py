@@ -6,103 +6,44 @@ import pyarrow as pa
 
 from indextables.operations import Report, Status
 
-_TEXT, _LONG, _FLAG = pa.string(), pa.int64(), pa.bool_()
 
+def _columns(text: str) -> pa.Schema:
+    """A schema written as in SQL: `name type, …`, with Arrow's names of the types."""
+    return pa.schema([tuple(column.split()) for column in text.split(", ")])
+
+
+_MERGE_METRICS = _columns(
+    "status string, merged_files int64, merge_groups int64, original_size_bytes int64, merged_size_bytes int64, message string"
+)
+_PURGE_METRICS = _columns(
+    "status string, orphaned_files_found int64, orphaned_files_deleted int64, size_mb_deleted float64, retention_hours int64, "
+    "tx_log_files_deleted int64, expired_states_found int64, expired_states_deleted int64, dry_run bool, duration_ms int64, message string"
+)
 MERGE = pa.schema(
     [
-        ("table_path", _TEXT),
-        (
-            "metrics",
-            pa.struct(
-                [
-                    ("status", _TEXT),
-                    ("merged_files", _LONG),
-                    ("merge_groups", _LONG),
-                    ("original_size_bytes", _LONG),
-                    ("merged_size_bytes", _LONG),
-                    ("message", _TEXT),
-                ]
-            ),
-        ),
-        ("temp_directory_path", _TEXT),
-        ("heap_size_bytes", _LONG),
+        ("table_path", pa.string()),
+        ("metrics", pa.struct(list(_MERGE_METRICS))),
+        ("temp_directory_path", pa.string()),
+        ("heap_size_bytes", pa.int64()),
     ]
 )
-PURGE = pa.schema(
-    [
-        ("table_path", _TEXT),
-        (
-            "metrics",
-            pa.struct(
-                [
-                    ("status", _TEXT),
-                    ("orphaned_files_found", _LONG),
-                    ("orphaned_files_deleted", _LONG),
-                    ("size_mb_deleted", pa.float64()),
-                    ("retention_hours", _LONG),
-                    ("tx_log_files_deleted", _LONG),
-                    ("expired_states_found", _LONG),
-                    ("expired_states_deleted", _LONG),
-                    ("dry_run", _FLAG),
-                    ("duration_ms", _LONG),
-                    ("message", _TEXT),
-                ]
-            ),
-        ),
-    ]
+PURGE = pa.schema([("table_path", pa.string()), ("metrics", pa.struct(list(_PURGE_METRICS)))])
+DROP_PARTITIONS = _columns(
+    "table_path string, status string, partitions_dropped int64, splits_removed int64, total_size_bytes int64, message string"
 )
-DROP_PARTITIONS = pa.schema(
-    [
-        ("table_path", _TEXT),
-        ("status", _TEXT),
-        ("partitions_dropped", _LONG),
-        ("splits_removed", _LONG),
-        ("total_size_bytes", _LONG),
-        ("message", _TEXT),
-    ]
+CHECKPOINT = _columns(
+    "table_path string, status string, checkpoint_version int64, num_actions int64, num_files int64, protocol_version int64, "
+    "is_multi_part bool"
 )
-CHECKPOINT = pa.schema(
-    [
-        ("table_path", _TEXT),
-        ("status", _TEXT),
-        ("checkpoint_version", _LONG),
-        ("num_actions", _LONG),
-        ("num_files", _LONG),
-        ("protocol_version", _LONG),
-        ("is_multi_part", _FLAG),
-    ]
+TRUNCATE = _columns(
+    "table_path string, status string, checkpoint_version int64, versions_deleted int64, checkpoints_deleted int64, "
+    "files_preserved int64, message string"
 )
-TRUNCATE = pa.schema(
-    [
-        ("table_path", _TEXT),
-        ("status", _TEXT),
-        ("checkpoint_version", _LONG),
-        ("versions_deleted", _LONG),
-        ("checkpoints_deleted", _LONG),
-        ("files_preserved", _LONG),
-        ("message", _TEXT),
-    ]
+REPAIR = _columns(
+    "source_path string, target_path string, source_version int64, total_splits int64, valid_splits int64, missing_splits int64, "
+    "status string"
 )
-REPAIR = pa.schema(
-    [
-        ("source_path", _TEXT),
-        ("target_path", _TEXT),
-        ("source_version", _LONG),
-        ("total_splits", _LONG),
-        ("valid_splits", _LONG),
-        ("missing_splits", _LONG),
-        ("status", _TEXT),
-    ]
-)
-INVALIDATE = pa.schema(
-    [
-        ("table_path", _TEXT),
-        ("result", _TEXT),
-        ("cache_hits_before", _LONG),
-        ("cache_misses_before", _LONG),
-        ("hit_rate_before", pa.float64()),
-    ]
-)
+INVALIDATE = _columns("table_path string, result string, cache_hits_before int64, cache_misses_before int64, hit_rate_before float64")
 
 
 def merge_status(report: Report) -> str:

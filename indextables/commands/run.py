@@ -13,8 +13,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.clock import HOUR_MS
 from indextables.commands import results
-from indextables.commands.model import Command
-from indextables.commands.parse import parse_command
+from indextables.commands.parse import Command, parse_command
 from indextables.commands.results import command_status, merge_status, warnings_of
 from indextables.config import parse_duration
 from indextables.errors import PointedError
@@ -45,17 +44,14 @@ class Runner:
 
     def run(self, text: str) -> pa.Table:
         command = parse_command(text)
-        request = command.request
+        request, path = command.request, command.path
+        run_verb: Callable[[Any, Any], pa.Table] = getattr(self, f"_{request.verb_name()}")
         with _predicate_errors_in_command(text, command):
-            if isinstance(request, verbs.InvalidateCache):
-                return self._invalidate(command.path)
-            assert command.path is not None  # every other command names a table
-            if isinstance(request, verbs.Repair):
-                return self._repair(request, command.path)
-            run_verb: Callable[[Any, TableContext], pa.Table] = _VERBS[type(request)].__get__(self)
-            return run_verb(request, TableContext.at(command.path, self.options))
+            if path is None or isinstance(request, verbs.Repair | verbs.InvalidateCache):  # need no readable table
+                return run_verb(request, path)
+            return run_verb(request, TableContext.at(path, self.options))
 
-    def _merge(self, request: verbs.MergeSplits, context: TableContext) -> pa.Table:
+    def _merge_splits(self, request: verbs.MergeSplits, context: TableContext) -> pa.Table:
         report, _ = merge_splits(request, context, context.snapshot(), self.executor_for(request.workload))
         counts = report.metrics
         metrics = {
@@ -113,7 +109,7 @@ class Runner:
             pointer is not None and pointer.format == Format.JSON_PARTS.value,
         )
 
-    def _truncate(self, request: verbs.TruncateHistory, context: TableContext) -> pa.Table:
+    def _truncate_history(self, request: verbs.TruncateHistory, context: TableContext) -> pa.Table:
         report = truncate_history(request, context)
         counts = report.metrics
         return _row(
@@ -138,7 +134,7 @@ class Runner:
     def _describe_log(self, request: verbs.DescribeLog, context: TableContext) -> pa.Table:
         return describe_log(context, include_all=request.include_all)
 
-    def _invalidate(self, path: str | None) -> pa.Table:
+    def _invalidate_cache(self, request: verbs.InvalidateCache, path: str | None) -> pa.Table:
         context = None if path is None else TableContext.at(path, self.options)
         if context is not None:
             context.snapshot()  # raises TableNotFound if there is no table
@@ -147,17 +143,6 @@ class Runner:
         rate = before.hits / before.lookups if before.lookups else 0.0
         name = "all tables" if context is None else str(context.root)
         return _row(results.INVALIDATE, name, "success", before.hits, before.lookups - before.hits, rate)
-
-
-_VERBS: dict[type, Any] = {
-    verbs.MergeSplits: Runner._merge,
-    verbs.Purge: Runner._purge,
-    verbs.DropPartitions: Runner._drop_partitions,
-    verbs.Checkpoint: Runner._checkpoint,
-    verbs.TruncateHistory: Runner._truncate,
-    verbs.DescribeState: Runner._describe_state,
-    verbs.DescribeLog: Runner._describe_log,
-}
 
 
 def _row(schema: pa.Schema, *values: Any) -> pa.Table:

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from indextables.spark.distributed import write
-    from indextables.spark.frames import read, register
-    from indextables.spark.statements import sql
+    from indextables.spark.frames import read, register, sql
 
-_HOMES = {"read": "frames", "register": "frames", "sql": "statements", "write": "distributed"}
+_HOMES = {"read": "frames", "register": "frames", "sql": "frames", "write": "distributed"}
 
 __all__ = ["read", "register", "sql", "write"]
 

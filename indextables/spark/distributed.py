@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,17 +70,14 @@ def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:
 
     The flag says whether every task ran only once, as far as is known, so that no failed attempt left splits behind.
     """
+
+    def write_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lines = [encode_action(add).decode() for add in task.write(batches)]
+        attempts = pa.array([attempt_number()] * len(lines), pa.int32())
+        yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string()), "attempt": attempts})
+
     with translated():
-        rows = df.mapInArrow(_writer(task), "add string, attempt int").collect()
+        rows = df.mapInArrow(write_splits, "add string, attempt int").collect()
     adds = [decode_action(row["add"]) for row in rows]
     speculates = df.sparkSession.conf.get("spark.speculation", "false") == "true"
     return [add for add in adds if isinstance(add, Add)], not speculates and not any(row["attempt"] for row in rows)
-
-
-def _writer(task: SplitTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lines = [encode_action(add).decode() for add in task.write(batches)]
-        attempt = attempt_number()
-        yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string()), "attempt": pa.array([attempt] * len(lines), pa.int32())})
-
-    return write_splits

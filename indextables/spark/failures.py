@@ -34,14 +34,17 @@ def our_error(error: BaseException) -> IndexTablesError | None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raises IndexTables errors within Spark exceptions as such; Spark's own exceptions pass unchanged."""
+def translated(source: str | None = None) -> Iterator[None]:
+    """Raises the IndexTables error within a Spark exception, or with `source`, the problem that Spark has with the files it reads.
+
+    Spark's other exceptions pass unchanged.
+    """
     try:
         yield
     except IndexTablesError:
         raise
     except Exception as error:
-        ours = our_error(error)
+        ours = our_error(error) if source is None else source_error(error, source)
         if ours is None:
             raise
         raise ours from error

@@ -1,4 +1,4 @@
-"""Reading tables as Spark DataFrames."""
+"""Tables and the results of SQL commands as Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from indextables.commands import Runner, is_command
 from indextables.errors import InvalidArgument
 from indextables.spark.failures import translated
+from indextables.spark.session import SparkExecutor
 from indextables.spark.source import NAME, IndexTablesSource
 
 
@@ -39,3 +41,12 @@ def read(
     register(spark)
     with translated():
         return spark.read.format(NAME).options(**{**(options or {}), **given}).load(os.fspath(path))
+
+
+def sql(spark: SparkSession, text: str, options: Mapping[str, Any] | None = None) -> DataFrame:
+    """Runs an IndexTables command, its heavy part on executors; any other text goes to `spark.sql` unchanged, without `options`."""
+    if not is_command(text):
+        return spark.sql(text)
+    result = Runner(options or {}, lambda workload: SparkExecutor(lambda: spark, workload)).run(text)
+    with translated():
+        return spark.createDataFrame(result)

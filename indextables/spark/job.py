@@ -9,17 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import interrupts, logs
-from indextables.clock import SYSTEM_CLOCK
+from indextables.clock import SYSTEM_CLOCK, iso_ms
 from indextables.errors import IndexTablesError, InvalidArgument, PointedError
 from indextables.operations.request import Interface, Request
 from indextables.spark.session import LazySession, under_spark_submit
@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
         raise InvalidArgument(f"{message} (see {self.prog} --help)")
 
 
-def main(job: Job, argv: Sequence[str] | None = None) -> int:
+def run(job: Job, argv: Sequence[str] | None = None) -> int:
     """Runs the job and returns its exit code."""
     if under_spark_submit() and sys.platform.startswith("linux"):
         die_with_parent()
@@ -62,7 +62,9 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
         with interrupts.record_interrupts():
             arguments = _parser(job).parse_args(given)
             logs.configure(sys.stderr, verbose=False)
-            check_report_path(arguments.report)
+            if not _is_writable(arguments.report):
+                where = "it is a folder, or its folder is missing or not writable"
+                raise InvalidArgument(f"report {arguments.report!r} cannot be written: {where}")
             report = _run(job, arguments, session).to_dict()
             session.stop()
     except (Exception, KeyboardInterrupt) as error:
@@ -100,13 +102,11 @@ def _parse_leniently(given: list[str]) -> argparse.Namespace:
         return argparse.Namespace(table=None, report=None, mode=None, debug=False)
 
 
-def check_report_path(given: str | None) -> None:
-    """InvalidArgument if a report cannot be written to this path."""
-    if given is None:
-        return
-    folder = os.path.dirname(os.path.abspath(given))
-    if not given or os.path.isdir(given) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise InvalidArgument(f"report {given!r} cannot be written: it is a folder, or its folder is missing or not writable")
+def _is_writable(report: str | None) -> bool:
+    if report is None:
+        return True
+    folder = os.path.dirname(os.path.abspath(report))
+    return bool(report) and not os.path.isdir(report) and os.path.isdir(folder) and os.access(folder, os.W_OK)
 
 
 def die_with_parent() -> None:
@@ -127,43 +127,19 @@ def redirect_stderr() -> None:
 
 
 def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started: int, session: LazySession) -> int:
-    from indextables.operations import Status, reporter
+    from indextables.operations import Report, Status
 
     message, code, caret = _explained(error)
     if arguments.debug or not isinstance(error, IndexTablesError | KeyboardInterrupt):
         traceback.print_exception(error)
     _stop_or_warn(session)
-    failed = reporter(_operation(job, arguments), _table_name(arguments.table), replace(SYSTEM_CLOCK, now_ms=_TimeSince(started)))
     print(f"error: {message}", *([caret] if caret else []), sep="\n", file=sys.stderr, flush=True)
     notes = list(getattr(error, "__notes__", ()))  # such as splits left behind
-    report = failed(Status.FAILED, {}, base_version=None, error=message, warnings=notes)
-    return _write_report(report.to_dict(), _writable(arguments.report), code)
-
-
-class _TimeSince:
-    """The time of a clock whose first reading is the start of the job, for the duration in the report."""
-
-    def __init__(self, started: int) -> None:
-        self.first: int | None = started
-
-    def __call__(self) -> int:
-        now, self.first = self.first, None
-        return SYSTEM_CLOCK.now_ms() if now is None else now
-
-
-def _operation(job: Job, arguments: argparse.Namespace) -> str:
-    """The operation in the report; that of a write is its mode."""
-    if job.name != "write":
-        return job.name
-    return "overwrite" if arguments.mode == "overwrite" else "append"
-
-
-def _writable(report: str | None) -> str | None:
-    try:
-        check_report_path(report)
-    except InvalidArgument:
-        return None
-    return report
+    operation = job.name if job.name != "write" else "overwrite" if arguments.mode == "overwrite" else "append"
+    nothing: dict[str, Any] = {"base_version": None, "version": None, "dry_run": False, "metrics": {}}
+    times: dict[str, Any] = {"started_at": iso_ms(started), "duration_ms": SYSTEM_CLOCK.now_ms() - started}
+    report = Report(operation, Status.FAILED, _table_name(arguments.table), **nothing, **times, warnings=notes, error=message)
+    return _write_report(report.to_dict(), arguments.report if _is_writable(arguments.report) else None, code)
 
 
 def _explained(error: BaseException) -> tuple[str, int, str | None]:
@@ -200,22 +176,13 @@ def _write_report(report: dict[str, Any], path: str | None, code: int) -> int:
     line = json.dumps(report, ensure_ascii=False)
     if path:
         try:
-            _replace(Path(path), line + "\n")
+            file = Path(path)
+            temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+            with temporary.open("x", encoding="utf-8") as out:
+                out.write(line + "\n")
+            temporary.replace(file)
         except OSError as error:
             print(f"error: report {path!r} cannot be written: {error}", file=sys.stderr)
             code = code or FAILED
     print(line, flush=True)
     return code
-
-
-def _replace(path: Path, text: str) -> None:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o666 & ~_umask())
-    os.replace(file.name, path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

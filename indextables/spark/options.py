@@ -36,14 +36,8 @@ class SourceOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
         """The parsed options; ConfigError names an option that is unknown or has a bad value."""
-        own: dict[str, str] = {}
-        rest: dict[str, str] = {}
-        for key, value in options.items():
-            name = _OWN.get(key.lower().replace("_", ""))
-            if name is None:
-                rest[key] = value
-            else:
-                own[name] = value
+        names = {key: _OWN.get(key.lower().replace("_", "")) for key in options}
+        own = {name: options[key] for key, name in names.items() if name is not None}
         if "path" not in own:
             raise ConfigError("option 'path' is missing: say which table, as in load('/data/logs'); a list of paths is not supported")
         return cls(
@@ -58,7 +52,7 @@ class SourceOptions:
             target_split_size=split_size(own.get("target_split_size")),
             txn=_txn(own.get("txn_app"), _number("txn_version", own.get("txn_version"))),
             given=frozenset(own),
-            config=_checked(rest),
+            config=_checked({key: options[key] for key, name in names.items() if name is None}),
         )
 
     def refuse(self, names: tuple[str, ...], action: str) -> None:

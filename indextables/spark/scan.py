@@ -44,7 +44,7 @@ class Scan:
         context = TableContext.of(self.store)
         for add in adds:
             rows = LiveSplit(add, self.version, self.table_schema).open(context)
-            yield from _coalesced(self._scan(rows) if self.query is None else self._search(rows, self.query), self.schema)
+            yield from _coalesced(self._scan(rows) if self.query is None else self._search(rows, self.query))
 
     def _scan(self, rows: LiveRows) -> Iterator[pa.RecordBatch]:
         for batch in rows.batches(self.schema.names, self.predicate):
@@ -102,7 +102,7 @@ def grouped(adds: Sequence[Add]) -> list[tuple[Add, ...]]:
     return [tuple(group) for group in groups]
 
 
-def _coalesced(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in larger batches, since sending each to the JVM has a fixed cost."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
@@ -111,14 +111,7 @@ def _coalesced(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield _concatenated(pending, schema)
+            yield pa.concat_batches(pending)
             pending, rows, size = [], 0, 0
     if rows:
-        yield _concatenated(pending, schema)
-
-
-def _concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield pa.concat_batches(pending)

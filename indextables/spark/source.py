@@ -64,14 +64,6 @@ class IndexTablesSource(DataSource):
         return TableWriter(self.parsed, nullable(arrow_schema(schema)), "overwrite" if overwrite else "append")
 
 
-class Splits(InputPartition):
-    """The splits of one task."""
-
-    def __init__(self, adds: tuple[Add, ...]) -> None:
-        super().__init__(None)
-        self.adds = adds
-
-
 class TableReader(DataSourceReader):
     """Is sent to executors without the snapshot that the read was planned on."""
 
@@ -91,11 +83,10 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         assert self.planned_on is not None, "partitions are planned only by the reader that was not pickled"
         context, snapshot = self.planned_on
-        return [Splits(adds) for adds in grouped(live_files(context.load(snapshot, self.scan.predicate), self.scan.predicate))]
+        return [InputPartition(adds) for adds in grouped(live_files(context.load(snapshot, self.scan.predicate), self.scan.predicate))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # If there is nothing to read, Spark passes a partition of its own.
-        return self.scan.batches(partition.adds if isinstance(partition, Splits) else ())
+        return self.scan.batches(partition.value or ())  # if there is nothing to read, Spark passes a partition without a value
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "planned_on": None}

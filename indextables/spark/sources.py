@@ -5,16 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
-from indextables.errors import IndexTablesError, SchemaMismatch, SourceUnreadable
+from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
-from indextables.spark.failures import source_error
+from indextables.spark.failures import translated
 
 FORMATS = ("parquet", "csv", "json")
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
@@ -46,23 +44,9 @@ def check_source(source: str) -> str:
     return path
 
 
-@contextmanager
-def readable(source: str) -> Iterator[None]:
-    """Turns Spark's exceptions about a bad source into SourceUnreadable, which names it."""
-    try:
-        yield
-    except IndexTablesError:
-        raise
-    except Exception as error:
-        ours = source_error(error, source)
-        if ours is None:
-            raise
-        raise ours from error
-
-
 def open_frame(session: Any, source: str, form: str, table: pa.Schema | None) -> Any:
     """The rows as a DataFrame; text formats take their types from the schema of the table, if given."""
-    with readable(source):
+    with translated(source):
         frame = {"parquet": _parquet, "csv": _csv, "json": _json}[form](session, source, table)
         if not frame.columns:
             raise SourceUnreadable(f"{source!r} cannot be read: it has no columns")

@@ -6,15 +6,9 @@ It is submitted as a file and uses every mechanism of the jobs: parquet, a plan 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
-
-
-def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
 
 
 def main() -> None:
@@ -24,7 +18,7 @@ def main() -> None:
         session.range(100).selectExpr("id", "cast(id as string) as word", "current_timestamp() as seen").write.parquet(path)
         rows = session.read.parquet(path)
         rows.where("id > 10").groupBy("word").count().collect()
-        rows.repartition(2).mapInArrow(same, rows.schema).collect()
+        rows.repartition(2).mapInArrow(lambda batches: batches, rows.schema).collect()
         session.sparkContext.parallelize([1, 2], 2).map(str).collect()
     session.stop()
 

@@ -7,8 +7,7 @@ import random
 import pytest
 
 import indextables as it
-from indextables.commands.model import Command
-from indextables.commands.parse import is_command, parse_command
+from indextables.commands.parse import Command, is_command, parse_command
 from indextables.operations import verbs
 from tests.support.seeds import random_seed
 

@@ -14,7 +14,7 @@ import pytest
 
 import indextables as it
 from indextables.storage.downloads import Downloads
-from tests.support.merger_processes import MergerProcess
+from tests.support.killable_processes import merger
 from tests.support.racing import light_processes
 from tests.support.s3 import Server
 from tests.support.seeds import random_seed
@@ -48,10 +48,10 @@ def test_concurrent_mergers_never_duplicate_rows(place: tuple[str, dict[str, str
         here = f"{path}-{number}"
         filled(here, options)
         start = light_processes().Barrier(2)
-        mergers = [MergerProcess(here, options, start) for _ in range(2)]
-        for merger in mergers:
-            merger.begin()
-        found = [merger.result() for merger in mergers]
+        mergers = [merger(here, options, start) for _ in range(2)]
+        for process in mergers:
+            process.begin()
+        found = [process.result() for process in mergers]
         table = it.open(here, options=options)
         assert ids(table) == list(range(80))
         assert table.files().num_rows == DAYS
@@ -74,11 +74,11 @@ def test_an_overwrite_during_a_merge_never_restores_rows(place: tuple[str, dict[
     for number in range(3):
         here = f"{path}-{number}"
         table = filled(here, options)
-        merger = MergerProcess(here, options)
-        merger.begin()
+        process = merger(here, options)
+        process.begin()
         time.sleep(chance.uniform(0, 0.2))
         table.overwrite(rows(1000, 7))
-        status, _, _ = merger.result()
+        status, _, _ = process.result()
         lost += status == "ConcurrentConflict"
         assert ids(it.open(here, options=options)) == list(range(1000, 1007)), f"seed {seed}"
     print(f"seed {seed}: 3 overwrites during merges, {lost} of which the merge lost to")
@@ -89,11 +89,11 @@ def test_appends_during_merges_are_kept(place: tuple[str, dict[str, str]]) -> No
     """A retried commit is based on the newer version, so another writer's files are kept."""
     path, options = place
     table = filled(path, {**options, "checkpoint.interval": "3"})
-    merger = MergerProcess(path, {**options, "merge.batchSize": "1"})
-    merger.begin()
+    process = merger(path, {**options, "merge.batchSize": "1"})
+    process.begin()
     for number in range(6):
         table.append(rows(500 + number, 1))
-    status, version, _ = merger.result()
+    status, version, _ = process.result()
     fresh = it.open(path, options=options)
     assert (status, ids(fresh)) == ("success", [*range(80), *range(500, 506)])
     assert version is not None
@@ -113,12 +113,12 @@ def test_a_killed_merger_does_not_change_rows(place: tuple[str, dict[str, str]])
     chance = random.Random(seed)
     kills = 0
     for last in (False, False, False, True):
-        merger = MergerProcess(path, {**options, "merge.batchSize": "1"})
-        merger.begin()
+        process = merger(path, {**options, "merge.batchSize": "1"})
+        process.begin()
         table = it.open(path, options=options)
         while last and table.refresh().version == 2:
             time.sleep(0.002)
-        kills += merger.kill(chance.uniform(0, 0.02 if last else 0.6))
+        kills += process.kill(chance.uniform(0, 0.02 if last else 0.6))
         table = it.open(path, options=options)
         assert table.scan().read_all().sort_by("id").equals(before), f"seed {seed}"
         assert sorted(table.search("refused", limit=1000).column("id").to_pylist()) == found, f"seed {seed}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
+from indextables.environment import spark_environment
 from indextables.errors import InvalidArgument
-from tests.support.airflow_project import STUB_PATH, StubSpark
+from tests.support.airflow_project import StubSpark
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("database")]
 
@@ -154,11 +154,9 @@ def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], sp
 
 
 def test_a_missing_spark_submit_fails_at_once(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from indextables.airflow import operator
-
-    monkeypatch.setattr(operator, "spark_environment", lambda: {"PATH": "/nowhere"})
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_FAR", '{"conn_type": "spark", "host": "spark://m", "port": 7077}')
     monkeypatch.setenv("PATH", "/nowhere")
-    assert refusal(make()) == "purge: 'spark-submit' was not found on the PATH"
+    assert refusal(make(conn_id="spark_far")) == "purge: 'spark-submit' was not found on the PATH"
 
 
 def test_a_missing_java_is_reported(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +171,13 @@ def test_a_missing_java_is_reported(make: Callable[..., Any], spark: StubSpark, 
 
 
 def test_a_spark_submit_on_the_path_takes_precedence(make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch) -> None:
-    from indextables.airflow import operator
-
-    monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": "/nowhere", "JAVA_HOME": "/java"})
+    monkeypatch.setenv("JAVA_HOME", spark_environment()["JAVA_HOME"])
+    monkeypatch.delenv("SPARK_HOME", raising=False)
     task = make()
     task.execute({"ti": Instance()})
-    assert task.env_vars == {"JAVA_HOME": "/java", "INDEXTABLES_JOB_ID": "d/r/t", "INDEXTABLES_JOB_ATTEMPT": "2"}
-    monkeypatch.setattr(operator.shutil, "which", lambda name: None)
-    monkeypatch.setattr(operator, "spark_environment", lambda: os.environ | {"PATH": f"{STUB_PATH}{os.pathsep}{os.environ['PATH']}"})
+    assert task.env_vars["SPARK_HOME"]
+    assert "PATH" not in task.env_vars
+    monkeypatch.setenv("PATH", "/nowhere")
     assert "PATH" in make()._local_environment()
 
 

@@ -95,8 +95,7 @@ def test_a_table_without_maintain_options_is_merged_by_its_own_target_size(
 ) -> None:
     """The arguments that Airflow passes for a table without `maintain`, given to the real job."""
     import indextables as it
-    from indextables.spark.job import main
-    from jobs import merge_splits
+    from indextables.spark.jobs import main
 
     options = {"merge.targetSize": "1M", "checkpoint.enabled": "false"}
     table = it.create(tmp_path / "t", pa.schema([("text", pa.string())]), options=options)
@@ -104,9 +103,9 @@ def test_a_table_without_maintain_options_is_merged_by_its_own_target_size(
         table.append([{"text": random.Random(number).randbytes(300_000).hex()}])
     run(bag, "indextables_bare_maintain")
     words = [f"--table={table.path}", *spark.calls[0]["arguments"][1:-1], f"--report={tmp_path / 'report.json'}"]
-    assert main(merge_splits.JOB, [*words, "--dry-run"]) == 0
+    assert main("merge_splits", [*words, "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "no_action", "each split is more than 45 % of 1M"
-    assert main(merge_splits.JOB, [*words, "--dry-run", "--target-size=5G"]) == 0
+    assert main("merge_splits", [*words, "--dry-run", "--target-size=5G"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "success"
 
 
@@ -173,8 +172,7 @@ def test_a_dry_run_applies_to_every_step(bag: Any, spark: StubSpark) -> None:
 def test_every_job_of_maintenance_takes_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The real jobs, on a real table that each of them would change."""
     import indextables as it
-    from indextables.spark.job import main
-    from jobs import checkpoint, merge_splits, purge
+    from indextables.spark.jobs import main
 
     options = {"checkpoint.enabled": "false"}
     table = it.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options=options)
@@ -184,7 +182,7 @@ def test_every_job_of_maintenance_takes_dry_run(tmp_path: Path, capsys: pytest.C
     table.append([{"id": 10}])
     before = tree(tmp_path)
     unchecked = "--option=purge.retentionCheckEnabled=false"
-    for job, more in ((merge_splits.JOB, []), (checkpoint.JOB, []), (purge.JOB, ["--older-than=0s", unchecked])):
+    for job, more in (("merge_splits", []), ("checkpoint", []), ("purge", ["--older-than=0s", unchecked])):
         assert main(job, [f"--table={table.path}", "--dry-run", *more]) == 0
         report = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert (report["dry_run"], report["status"], bool(report["plan"])) == (True, "success", True), report

@@ -91,13 +91,9 @@ def test_a_port_in_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_part_that_does_not_start_is_reported_and_no_process_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def start(words: list[str], root: Path, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
-        code = {"db": "0", "scheduler": "print('no database'), 3"}.get(words[0], "__import__('time').sleep(60)")
-        with log.open("ab") as out:
-            command = [sys.executable, "-c", f"import sys; sys.exit(({code},)[-1])"]
-            return subprocess.Popen(command, env=environment, stdout=out, start_new_session=True)
-
-    monkeypatch.setattr(server, "_start", start)
+    parts = {"db": "0", "scheduler": "sys.exit('no database')"}  # what `python -m airflow PART` runs here
+    code = f"import sys, time\neval({parts}.get(sys.argv[1], 'time.sleep(60)'))\n"
+    (tmp_path / "airflow.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INDEXTABLES_PORT", "18745")
     (tmp_path / "dags").mkdir()

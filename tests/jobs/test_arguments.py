@@ -14,9 +14,8 @@ import pytest
 
 import indextables as it
 from indextables.spark import session as sessions
-from indextables.spark.job import Job, main
-from jobs import checkpoint, health, merge_splits, purge, write
-from tests.support.spark import python
+from indextables.spark.jobs import JOBS, main
+from tests.support.spark import ROOT, python
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
 
@@ -43,7 +42,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def run(job: Job, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
+def run(job: str, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
     """Exit code, report and stderr."""
     code = main(job, [str(argument) for argument in arguments])
     captured = capsys.readouterr()
@@ -52,45 +51,44 @@ def run(job: Job, capsys: pytest.CaptureFixture[str], *arguments: object) -> tup
 
 
 WRITE = ["--source", "{source}"]
-JOBS = (write.JOB, merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB)
 
 
 @pytest.mark.parametrize(
     ("job", "arguments", "code", "message"),
     [
-        (write.JOB, [], 2, "the following arguments are required: --source"),
-        (write.JOB, [*WRITE, "--format", "orc"], 2, "invalid choice: 'orc'"),
-        (write.JOB, [*WRITE, "--mode", "upsert"], 2, "invalid choice: 'upsert'"),
-        (write.JOB, [*WRITE, "--txn-app", "a"], 2, "--txn-app and --txn-version must be given together"),
-        (write.JOB, [*WRITE, "--txn-app", "a", "--txn-version", "x"], 2, "invalid int value: 'x'"),
-        (write.JOB, [*WRITE, "--replace-where", "level = 'x'"], 2, "--replace-where requires --mode overwrite"),
-        (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "level ="], 2, "the end"),
-        (write.JOB, [*WRITE, "--mode", "overwrite", "--replace-where", "id = 1"], 2, "'id'"),
-        (write.JOB, [*WRITE, "--partition-by", "id"], 1, "the table is partitioned by level, not by id"),
-        (write.JOB, [*WRITE, "--option", "speed=high"], 78, "unknown option 'speed'"),
-        *((job, [*(WRITE if job is write.JOB else []), "--option", "speed"], 2, "'speed' is not of the form key=value") for job in JOBS),
-        (checkpoint.JOB, ["--option", "=high"], 2, "'=high' is not of the form key=value"),
-        (write.JOB, ["--source", "{source}-missing"], 1, "there is no file or folder"),
-        (write.JOB, [*WRITE, "--report", "{source}/no/report.json"], 2, "report .* cannot be written"),
-        (merge_splits.JOB, ["--target-size", "big"], 2, "'big' is not a size"),
-        (merge_splits.JOB, ["--target-size", "1K"], 2, "below the minimum of 1M"),
-        (merge_splits.JOB, ["--where", "id > 0"], 2, "'id'"),
-        (merge_splits.JOB, ["--max-dest-splits", "0"], 2, "--max-dest-splits 0"),
-        (merge_splits.JOB, ["--max-source-splits", "1"], 2, "--max-source-splits 1"),
-        (merge_splits.JOB, ["--option", "merge.targetSize=tiny"], 78, "merge.targetSize = 'tiny'"),
-        (purge.JOB, ["--older-than", "soon"], 2, "'soon' is not a duration"),
-        (purge.JOB, ["--log-retention", "-1d"], 2, "expected one argument|'-1d' is not a duration"),
-        (checkpoint.JOB, ["--fast"], 2, "unrecognized arguments: --fast"),
+        ("write", [], 2, "the following arguments are required: --source"),
+        ("write", [*WRITE, "--format", "orc"], 2, "invalid choice: 'orc'"),
+        ("write", [*WRITE, "--mode", "upsert"], 2, "invalid choice: 'upsert'"),
+        ("write", [*WRITE, "--txn-app", "a"], 2, "--txn-app and --txn-version must be given together"),
+        ("write", [*WRITE, "--txn-app", "a", "--txn-version", "x"], 2, "invalid int value: 'x'"),
+        ("write", [*WRITE, "--replace-where", "level = 'x'"], 2, "--replace-where requires --mode overwrite"),
+        ("write", [*WRITE, "--mode", "overwrite", "--replace-where", "level ="], 2, "the end"),
+        ("write", [*WRITE, "--mode", "overwrite", "--replace-where", "id = 1"], 2, "'id'"),
+        ("write", [*WRITE, "--partition-by", "id"], 1, "the table is partitioned by level, not by id"),
+        ("write", [*WRITE, "--option", "speed=high"], 78, "unknown option 'speed'"),
+        *((job, [*(WRITE if job == "write" else []), "--option", "speed"], 2, "'speed' is not of the form key=value") for job in JOBS),
+        ("checkpoint", ["--option", "=high"], 2, "'=high' is not of the form key=value"),
+        ("write", ["--source", "{source}-missing"], 1, "there is no file or folder"),
+        ("write", [*WRITE, "--report", "{source}/no/report.json"], 2, "report .* cannot be written"),
+        ("merge_splits", ["--target-size", "big"], 2, "'big' is not a size"),
+        ("merge_splits", ["--target-size", "1K"], 2, "below the minimum of 1M"),
+        ("merge_splits", ["--where", "id > 0"], 2, "'id'"),
+        ("merge_splits", ["--max-dest-splits", "0"], 2, "--max-dest-splits 0"),
+        ("merge_splits", ["--max-source-splits", "1"], 2, "--max-source-splits 1"),
+        ("merge_splits", ["--option", "merge.targetSize=tiny"], 78, "merge.targetSize = 'tiny'"),
+        ("purge", ["--older-than", "soon"], 2, "'soon' is not a duration"),
+        ("purge", ["--log-retention", "-1d"], 2, "expected one argument|'-1d' is not a duration"),
+        ("checkpoint", ["--fast"], 2, "unrecognized arguments: --fast"),
     ],
 )
 def test_errors_are_one_line_in_stderr_and_report(
-    job: Job, arguments: list[str], code: int, message: str, table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]
+    job: str, arguments: list[str], code: int, message: str, table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [text.format(source=source) for text in arguments]
     found, report, stderr = run(job, capsys, "--table", table.path, *given)
     assert found == code
     assert (report["status"], report["table"], report["version"]) == ("failed", table.path, None)
-    assert report["operation"] == (("overwrite" if "overwrite" in arguments else "append") if job is write.JOB else job.name)
+    assert report["operation"] == (("overwrite" if "overwrite" in arguments else "append") if job == "write" else job)
     lines = stderr.splitlines()
     assert lines[0] == f"error: {report['error']}"
     assert len(lines) == 1 or lines[2].strip() == "^"
@@ -98,8 +96,8 @@ def test_errors_are_one_line_in_stderr_and_report(
     assert it.open(table.path).version == 1
 
 
-@pytest.mark.parametrize("job", [merge_splits.JOB, checkpoint.JOB, purge.JOB, health.JOB])
-def test_a_missing_table_exits_with_78(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("job", ["merge_splits", "checkpoint", "purge", "health"])
+def test_a_missing_table_exits_with_78(job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, stderr = run(job, capsys, "--table", tmp_path, "--report", tmp_path / "report.json")
     assert code == 78
     assert stderr == f"error: no transaction log found at {tmp_path}\n"
@@ -108,13 +106,13 @@ def test_a_missing_table_exits_with_78(job: Job, tmp_path: Path, capsys: pytest.
 
 
 def test_a_report_is_written_even_without_the_table_argument(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, report, _ = run(purge.JOB, capsys, "--report", tmp_path / "report.json", "--dry-run")
+    code, report, _ = run("purge", capsys, "--report", tmp_path / "report.json", "--dry-run")
     assert (code, report["table"], report["status"]) == (2, "", "failed")
     assert json.loads((tmp_path / "report.json").read_text("utf-8")) == report
 
 
 def test_nothing_to_do_ends_without_spark(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for job, more in ((merge_splits.JOB, []), (purge.JOB, []), (write.JOB, ["--source", source, "--txn-app", "app", "--txn-version", "3"])):
+    for job, more in (("merge_splits", []), ("purge", []), ("write", ["--source", source, "--txn-app", "app", "--txn-version", "3"])):
         code, report, stderr = run(job, capsys, "--table", table.path, *more)
         assert (code, report["status"], report["error"], stderr) == (0, "no_action", None, "")
     assert report["version"] == 1, "a txn that was written before reports its version"
@@ -122,10 +120,10 @@ def test_nothing_to_do_ends_without_spark(table: it.Table, source: Path, capsys:
 
 def test_dry_runs_need_no_spark(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
     table.append([{"id": 2, "level": "INFO"}])
-    _, merging, _ = run(merge_splits.JOB, capsys, "--table", table.path, "--dry-run")
+    _, merging, _ = run("merge_splits", capsys, "--table", table.path, "--dry-run")
     table.merge_splits()
     _, purging, _ = run(
-        purge.JOB, capsys, "--table", table.path, "--dry-run", "--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"
+        "purge", capsys, "--table", table.path, "--dry-run", "--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"
     )
     assert (merging["dry_run"], [group["rows"] for group in merging["plan"]]) == (True, [2])
     assert [step["kind"] for step in purging["plan"]] == ["split", "split"]
@@ -134,22 +132,22 @@ def test_dry_runs_need_no_spark(table: it.Table, capsys: pytest.CaptureFixture[s
 
 def test_checkpoint_and_small_purges_run_without_spark(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
     table.overwrite([{"id": 2, "level": "INFO"}])
-    code, report, _ = run(checkpoint.JOB, capsys, "--table", table.path)
+    code, report, _ = run("checkpoint", capsys, "--table", table.path)
     assert (code, report["status"], report["metrics"]["num_files"]) == (0, "success", 1)
     options = ["--older-than", "0s", "--option", "purge.retentionCheckEnabled=false"]
-    code, report, _ = run(purge.JOB, capsys, "--table", table.path, *options)
+    code, report, _ = run("purge", capsys, "--table", table.path, *options)
     assert (code, report["status"], report["metrics"]["files_deleted"]) == (0, "success", 1)
 
 
 def test_health_runs_without_spark_and_is_a_report_with_the_document(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
     """Also for a damaged table: the job succeeds, and the document has the findings."""
-    code, report, _ = run(health.JOB, capsys, "--table", table.path)
+    code, report, _ = run("health", capsys, "--table", table.path)
     assert (code, report["operation"], report["status"], report["base_version"]) == (0, "health", "success", 1)
     document = table.health()
     assert {**report["health"], "checked_at": ""} == {**document, "checked_at": ""}
     assert report["metrics"]["num_files"] == report["health"]["num_files"] == 1
     Path(table.path, table.files().column("path")[0].as_py()).unlink()
-    code, report, _ = run(health.JOB, capsys, "--table", table.path)
+    code, report, _ = run("health", capsys, "--table", table.path)
     assert (code, report["status"], report["health"]["status"]) == (0, "success", "error")
     assert report["warnings"][0].startswith("missing-split: 1 live split is missing")
 
@@ -163,13 +161,13 @@ def test_the_report_of_a_failed_job_names_splits_left_behind(
         raise error
 
     monkeypatch.setattr(sessions, "_start", lost)
-    code, report, _ = run(write.JOB, capsys, "--table", table.path, "--source", source)
+    code, report, _ = run("write", capsys, "--table", table.path, "--source", source)
     assert (code, report["status"], report["error"]) == (1, "failed", "RuntimeError: the executors are gone")
     assert report["warnings"] == ["1 split is not in any version and left to purge: 'x'"]
 
 
 def test_an_unexpected_error_is_one_line_after_its_trace(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, report, stderr = run(write.JOB, capsys, "--table", table.path, "--source", source)
+    code, report, stderr = run("write", capsys, "--table", table.path, "--source", source)
     assert (code, report["error"]) == (1, "AssertionError: Spark was started")
     assert "Traceback" in stderr, "unexpected errors are shown with their trace"
     assert stderr.endswith("error: AssertionError: Spark was started\n")
@@ -195,7 +193,7 @@ def test_a_job_with_nothing_to_do_needs_neither_java_nor_pyspark(table: it.Table
 def test_a_job_that_needs_java_reports_that_it_is_missing(table: it.Table, source: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    root = Path(write.__file__).parents[1]
+    root = ROOT
     command = [sys.executable, str(root / "jobs" / "write.py"), "--table", table.path, "--source", str(source)]
     code = "import sys, indextables.environment as e; e.find_java.__defaults__ = (e.Path('/nowhere'),)"
     (empty / "sitecustomize.py").write_text(code, "utf-8")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from tests.support.killable_commands import CommandRun
+from tests.support.killable_processes import KillableProcess, command
 from tests.support.seeds import random_seed
 from tests.support.spark import ROOT, environment, submit
 from tests.support.tables import ids, make, rows, version_file
 
-CLI = "indextables.cli.main"
+CLI = "indextables"
 KILLS = 10
 WITHOUT_RETENTION = ("--older-than", "0s", "--option", "purge.retentionCheckEnabled=false")
 
@@ -58,11 +58,11 @@ def test_r18_an_append_that_is_killed_and_retried_is_one_commit(tmp_path: Path) 
     table, seed = tmp_path / "t", random_seed()
     chance = random.Random(seed)
 
-    def attempt(number: int) -> CommandRun:
-        return CommandRun(CLI, "append", table, source(tmp_path, number), "--create", "--txn-app", "nightly", "--txn-version", number)
+    def attempt(number: int) -> KillableProcess:
+        return command(CLI, "append", table, source(tmp_path, number), "--create", "--txn-app", "nightly", "--txn-version", number)
 
     first, started = attempt(0), time.monotonic()
-    assert first.end() == 0
+    assert first.result() == 0
     span, kills, committed, number = time.monotonic() - started, 0, 0, 0
     while kills < KILLS or splits(table) == live(table):
         number += 1
@@ -76,7 +76,7 @@ def test_r18_an_append_that_is_killed_and_retried_is_one_commit(tmp_path: Path) 
         for after, once in moments:
             kills += attempt(number).kill(after, once)
             committed += version.exists()
-        assert attempt(number).end() == 0
+        assert attempt(number).result() == 0
         assert it.open(table).version == number + 1, f"seed {seed}"
     check_one_commit_each(table, range(number + 1))
     orphans = splits(table) - live(table)
@@ -94,12 +94,12 @@ def test_r18_a_checkpoint_and_a_purge_that_are_killed_and_retried_are_done_once(
     make(table, 4, **{"checkpoint.enabled": "false", "state.format": "json", "checkpoint.actionsPerPart": "3"})
     it.open(table).overwrite(rows(100, 40))
     newest, kills = 5, 0
-    for job, options in (("jobs.checkpoint", ()), ("jobs.purge", WITHOUT_RETENTION)):
+    for job, options in (("checkpoint", ()), ("purge", WITHOUT_RETENTION)):
         started = time.monotonic()
         for _ in range(KILLS // 2):
-            kills += CommandRun(job, "--table", table, *options).kill(chance.uniform(0, 0.05))
+            kills += command(job, "--table", table, *options).kill(chance.uniform(0, 0.05))
             assert ids(it.open(table)) == list(range(100, 140)), f"seed {seed}"
-        assert CommandRun(job, "--table", table, *options).end() == 0
+        assert command(job, "--table", table, *options).result() == 0
         print(f"seed {seed}: {job}, {kills} kills, {time.monotonic() - started:.1f} s")
     fresh = it.open(table)
     assert fresh.version - newest in (0, 1), "at most the protocol was raised, once"

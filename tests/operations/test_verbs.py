@@ -19,12 +19,11 @@ from indextables.config import KEYS
 from indextables.errors import InvalidArgument
 from indextables.operations import verbs
 from indextables.operations.request import FLAG, Interface, Request, option
+from indextables.spark.jobs import JOBS
 from indextables.spark.options import WRITING
 from indextables.usage import add_arguments, request_of
-from jobs import checkpoint, health, merge_splits, purge, write
 
 REQUESTS = [found for found in vars(verbs).values() if isinstance(found, type) and issubclass(found, Request) and found is not Request]
-JOBS = {job.JOB.verb: job.JOB for job in (checkpoint, health, merge_splits, purge, write)}
 
 # Python names what it calls; arguments that are no options: the rows, how a table is opened, and who does the work.
 METHODS: dict[type[Request], list[Any]] = {verbs.Write: [it.Table.append, it.Table.overwrite], verbs.Create: [it.create]}
@@ -81,7 +80,8 @@ def test_every_request_of_the_terminal_has_a_verb() -> None:
 
 
 def test_every_request_of_a_job_has_one() -> None:
-    assert set(JOBS) == {one for one in REQUESTS if Interface.JOB in one.interfaces}
+    assert {script.stem for script in (Path(__file__).parents[2] / "jobs").glob("[a-z]*.py")} == set(JOBS)
+    assert {job.verb for job in JOBS.values()} == {one for one in REQUESTS if Interface.JOB in one.interfaces}
 
 
 @pytest.mark.parametrize("interface", [Interface.TERMINAL, Interface.JOB])
@@ -116,7 +116,7 @@ def test_the_tables_file_and_the_dag_form_have_the_options_of_the_maintenance(tm
     assert list(maintaining.params) == [*names, "dry_run"]
     assert {task.task_id for task in maintaining.tasks} == {verb.verb_name() for verb in verbs.MAINTENANCE}
     for task in (*maintaining.tasks, *writing.tasks):
-        verb = next(one for one in JOBS if one.verb_name() == task.job)
+        verb = JOBS[task.job].verb
         flags = {one.flag(Interface.JOB).removeprefix("--") for one in verb.options(Interface.JOB)}
         assert set(task.arguments) <= flags
         if verb in verbs.MAINTENANCE:

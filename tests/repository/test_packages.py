@@ -16,7 +16,7 @@ ENTRY_MODULES = {
     "indextables.airflow": {"factory"},
     "indextables.cli": {"display", "main"},
     "indextables.operations": {"repair", "request", "verbs"},
-    "indextables.spark": {"distributed", "job", "schema", "session", "sources"},
+    "indextables.spark": {"jobs"},
 }
 
 
@@ -86,7 +86,7 @@ def test_an_internal_import_is_found() -> None:
     assert internal_import("indextables.state", "indextables.state.checkpoints.avro.read") is None
     assert internal_import("indextables.table.base", "indextables.state.checkpoints.avro.read") == "indextables.state"
     assert internal_import("jobs.write", "indextables.spark.scan.read") == "indextables.spark"
-    assert internal_import("jobs.write", "indextables.spark.session.start") is None
+    assert internal_import("jobs.write", "indextables.spark.jobs.main") is None
     assert [target for _, target in imports("from indextables.storage import local")] == ["indextables.storage.local"]
 
 

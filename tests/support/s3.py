@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def ministack(data: Path | None = None) -> Iterator[Server]:
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "uvicorn", "ministack.app:app", "--host=127.0.0.1", f"--port={port}", "--log-level=error"]
     kept = {} if data is None else {"S3_PERSIST": "1", "S3_DATA_DIR": str(data)}
-    with _running(command, port, {"GATEWAY_PORT": str(port), "SERVICES": "s3", "LOG_LEVEL": "ERROR", **kept}) as server:
+    with _serving(command, port, {"GATEWAY_PORT": str(port), "SERVICES": "s3", "LOG_LEVEL": "ERROR", **kept}) as server:
         yield server
 
 
@@ -79,19 +79,25 @@ def seaweedfs(folder: Path) -> Iterator[Server]:
         "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}", "-s3.port.iceberg=0", "-s3.port.lance=0",
         "-volume.max=100", "-master.volumeSizeLimitMB=64",
     ]  # fmt: skip
-    with _running(command, s3, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}) as server:
+    with _serving(command, s3, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}) as server:
         yield server
 
 
 @contextlib.contextmanager
-def _running(command: list[str], port: int, environment: dict[str, str]) -> Iterator[Server]:
-    process = subprocess.Popen(
-        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
+def _serving(command: list[str], port: int, environment: dict[str, str]) -> Iterator[Server]:
+    with running(command, environment) as process:
         server = Server("127.0.0.1", port, "tables")
         _wait(server, process)
         yield server
+
+
+@contextlib.contextmanager
+def running(command: list[str], environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process without output, killed at the end with its children."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=null, stderr=null, start_new_session=True)
+    try:
+        yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

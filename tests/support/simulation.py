@@ -169,6 +169,14 @@ def ids_of(split: bytes) -> tuple[int, ...]:
 _built: dict[Any, tuple[bytes, SplitInfo]] = {}
 
 
+def _built_once(key: Any, target: Path, build: Callable[[], SplitInfo]) -> SplitInfo:
+    if key not in _built:
+        info = build()
+        _built[key] = target.read_bytes(), info
+    target.write_bytes(_built[key][0])
+    return _built[key][1]
+
+
 class CachingSplitWriter:
     """Builds a split of the same rows once and reuses its bytes afterwards."""
 
@@ -183,15 +191,13 @@ class CachingSplitWriter:
         self.num_bytes += batch.nbytes
 
     def finish(self, target: Path) -> SplitInfo:
-        key = pa.Table.from_batches(self._batches).to_pydict().__repr__()
-        if key not in _built:
+        def build() -> SplitInfo:
             writer = self._real()
             for batch in self._batches:
                 writer.write(batch)
-            info = writer.finish(target)
-            _built[key] = target.read_bytes(), info
-        target.write_bytes(_built[key][0])
-        return _built[key][1]
+            return writer.finish(target)
+
+        return _built_once(repr(pa.Table.from_batches(self._batches).to_pydict()), target, build)
 
     def discard(self) -> None:
         self._batches.clear()
@@ -200,11 +206,7 @@ class CachingSplitWriter:
 def _merge_once(real: Callable[..., SplitInfo]) -> Callable[..., SplitInfo]:
     def merge(sources: Sequence[Path], target: Path, *arguments: Any) -> SplitInfo:
         key = tuple(source.read_bytes() for source in sources)
-        if key not in _built:
-            info = real(sources, target, *arguments)
-            _built[key] = target.read_bytes(), info
-        target.write_bytes(_built[key][0])
-        return _built[key][1]
+        return _built_once(key, target, lambda: real(sources, target, *arguments))
 
     return merge
 
@@ -234,11 +236,7 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
 @contextmanager
 def simulate(patch: pytest.MonkeyPatch, location: Location | None = None) -> Iterator[Simulation]:
     made = Simulation(location or MemoryLocation())
-
-    def make(spec: StoreSpec) -> Store:
-        return made.make_store(spec)
-
-    patch.setattr(opened_stores, "_make", make)
+    patch.setattr(opened_stores, "_make", made.make_store)
     for each in (MemoryLocation(), made.location):  # base tables are created in memory
         each.patch(patch, lambda: made.ms)
     for module in (split_task, write):

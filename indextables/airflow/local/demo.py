@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from indextables.airflow.local.demo_logs import write_batches
 from indextables.airflow.local.settings import airflow_environment
+from indextables.api import open_table
+from indextables.cli.display import human
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.limits import OLDER_THAN
 
@@ -52,7 +55,7 @@ def run(root: Path) -> None:
     say(f"IndexTables demo: {BATCHES} deliveries of {ROWS:,} log lines, written and maintained by Airflow and Spark.")
     say(f"The output of Airflow and Spark goes to {log.relative_to(root)}\n")
     path = _clear(root / "warehouse" / TABLE, root)
-    batches = _deliveries(root / "warehouse" / "incoming" / TABLE)
+    batches = write_batches(root / "warehouse" / "incoming" / TABLE, BATCHES, ROWS, DAYS)
     with step("start Airflow with SQLite", log):
         dags = _dags(root)
     for number, batch in enumerate(batches, start=1):
@@ -121,20 +124,11 @@ def _clear(path: Path, root: Path) -> Path:
 
 
 def _is_only_demo(path: Path) -> bool:
-    from indextables.api import open_table
-
     try:
-        return bool(
-            sum(entry["rows_added"] for entry in open_table(path).history().to_pylist() if entry["operation"] == "append") <= BATCHES * ROWS
-        )
+        history = open_table(path).history().to_pylist()
     except IndexTablesError:
         return False
-
-
-def _deliveries(folder: Path) -> list[Path]:
-    from indextables.airflow.local.demo_logs import write_batches
-
-    return write_batches(folder, BATCHES, ROWS, DAYS)
+    return sum(int(entry["rows_added"]) for entry in history if entry["operation"] == "append") <= BATCHES * ROWS
 
 
 def _dags(root: Path) -> dict[str, Any]:
@@ -164,8 +158,6 @@ def _run_dag(dag: Any, conf: dict[str, Any], log: Path) -> dict[str, str]:
 
 def _figures(path: Path) -> dict[str, Any]:
     """The figures of `indextables health`, under readable names."""
-    from indextables.api import open_table
-
     health = open_table(path).health()
     shown = {
         "version": "version", "num_records": "rows", "num_files": "live splits", "size_bytes": "live bytes",
@@ -177,9 +169,6 @@ def _figures(path: Path) -> dict[str, Any]:
 
 
 def _show_table(path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
-    from indextables.api import open_table
-    from indextables.cli.display import human
-
     say(f"{TABLE:<18}{'before':>14}{'after maintenance':>20}")
     for name, old in before.items():
         was, now = (value if isinstance(value, str) else human(name, value) for value in (old, after[name]))
@@ -193,8 +182,6 @@ def _show_table(path: Path, before: dict[str, Any], after: dict[str, Any]) -> No
 
 
 def _show_search(path: Path) -> None:
-    from indextables.api import open_table
-
     table = open_table(path)
     started = time.perf_counter()
     hits = table.search(QUERY, columns=["ts", "service", "message"], limit=5)

@@ -94,10 +94,7 @@ def up(home: Path, root: Path, port: int) -> None:
 
 def down(home: Path) -> None:
     """Stops Airflow and every process it started; does nothing if it is not up."""
-    if not home.is_dir():
-        print("Airflow is not up")
-        return
-    with _locked(home):
+    with _locked(home) if home.is_dir() else contextlib.nullcontext():
         state = _state(home)
         if state is None:
             print("Airflow is not up")
@@ -109,7 +106,7 @@ def down(home: Path) -> None:
 
 def status(home: Path) -> bool:
     """Prints whether Airflow runs, and where."""
-    state = _state(home) if home.is_dir() else None
+    state = _state(home)
     running = state is not None and _alive(state)
     print(f"Airflow is up: {state.url}, logs in {home / 'logs'}" if state and running else "Airflow is not up")
     return running

@@ -12,8 +12,7 @@ import pytest
 
 import indextables as it
 from indextables.cli.main import main
-from indextables.spark.job import main as run_job
-from jobs import checkpoint as job
+from indextables.spark.jobs import main as run_job
 from tests.support.tables import tree
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -100,7 +99,7 @@ def test_terminal_and_job_accept_dry_run(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["checkpoint", table.path, "--dry-run"]) == 0
     text = capsys.readouterr().out
     assert all(f"would: {step['action']} {step['path']}"[:60] in text for step in shown["plan"])
-    assert run_job(job.JOB, ["--table", table.path, "--dry-run"]) == 0
+    assert run_job("checkpoint", ["--table", table.path, "--dry-run"]) == 0
     reported = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["plan"] == reported["plan"] == list(expected.plan or ())
     assert shown["dry_run"] is reported["dry_run"] is True

@@ -9,21 +9,3 @@ from indextables.log.conflicts import is_already_committed, require_live, requir
 from indextables.log.log import Reading, TransactionLog
 from indextables.log.names import POINTER, LogListing
 from indextables.log.version_file import VersionFile
-
-__all__ = [
-    "POINTER",
-    "Anchor",
-    "CacheKind",
-    "LogListing",
-    "Reading",
-    "TransactionLog",
-    "VersionFile",
-    "cache",
-    "files",
-    "is_already_committed",
-    "names",
-    "require_live",
-    "require_same_columns",
-    "require_same_metadata",
-    "trim",
-]

@@ -8,25 +8,3 @@ from indextables.predicates.keys import NAN, Keys, Mask, Texts, exceeds, mask_of
 from indextables.predicates.log_strings import has_keys, keys_of
 from indextables.predicates.possible_outcomes import FALSE, NO, NULL, TRUE, Ranges, outcomes
 from indextables.predicates.predicate import Predicate, parse_predicate
-
-__all__ = [
-    "FALSE",
-    "NAN",
-    "NO",
-    "NULL",
-    "TRUE",
-    "Keys",
-    "Mask",
-    "Predicate",
-    "Ranges",
-    "Texts",
-    "exceeds",
-    "has_keys",
-    "keys_of",
-    "mask_of",
-    "order_key",
-    "outcomes",
-    "parse_predicate",
-    "typed_array",
-    "typed_scalar",
-]

@@ -9,17 +9,3 @@ from indextables.storage.partial import PartialFile
 from indextables.storage.probe import creates_atomically
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Capabilities, Entry, Store
-
-__all__ = [
-    "Capabilities",
-    "Downloads",
-    "Entry",
-    "LocalStore",
-    "PartialFile",
-    "Store",
-    "StoreSpec",
-    "cache_folder",
-    "creates_atomically",
-    "open_store",
-    "sync_folder",
-]

@@ -6,24 +6,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.limits import LIKE_RUNS
+from indextables.predicates import expressions as exp
 from indextables.predicates.constants import typed_scalar
-from indextables.predicates.expressions import Always, Compare, Expr, Like
 from indextables.predicates.literals import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()
 
 
-def like(column: str, pattern: str, escape: str) -> Expr:
+def like(column: str, pattern: str, escape: str) -> exp.Expr:
     """The cheapest node equivalent to the pattern; ValueError if it is malformed or too large."""
     parts = _parts(pattern, escape)
     literal_length = next((i for i, part in enumerate(parts) if not isinstance(part, str)), len(parts))
     prefix = "".join(str(part) for part in parts[:literal_length])
     rest = parts[literal_length:]
     if not rest:
-        return Compare("=", column, prefix)
+        return exp.Compare("=", column, prefix)
     only_prefix = all(part is ANY_RUN for part in rest)
     if only_prefix and not prefix:
-        return Always(column, True)
+        return exp.Always(column, True)
     runs = parts.count(ANY_RUN)
     if runs > LIKE_RUNS:
         raise ValueError(f"the pattern has {runs} times %, more than {LIKE_RUNS}")
@@ -32,7 +32,7 @@ def like(column: str, pattern: str, escape: str) -> Expr:
         pc.match_substring_regex(typed_scalar("", pa.string()), regex)
     except pa.ArrowInvalid as cause:
         raise ValueError(f"a pattern of {len(pattern)} characters is too large") from cause
-    return Like(column, prefix, only_prefix, regex)
+    return exp.Like(column, prefix, only_prefix, regex)
 
 
 def _parts(pattern: str, escape: str) -> list[str | object]:

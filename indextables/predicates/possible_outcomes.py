@@ -13,22 +13,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from indextables.predicates.expressions import (
-    Always,
-    And,
-    Compare,
-    CompareColumns,
-    Constant,
-    Expr,
-    Flag,
-    In,
-    Is,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-)
+from indextables.predicates import expressions as exp
 from indextables.predicates.keys import Integers, Key, Keys, Mask, Texts, between, exceeds, key_of, lifted, same
 
 YES: Mask = np.array(True)  # for every file: masks of one element broadcast to any number
@@ -36,7 +21,7 @@ NO: Mask = np.array(False)
 TRUE, FALSE, NULL = 1, 2, 4  # bits of the requested answers; others are not computed, as comparing a million strings takes milliseconds
 _ANY = TRUE | FALSE | NULL
 _BIT: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
-_OPPOSITE: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
+_OPPOSITE: dict[exp.Operator, exp.Operator] = {"<>": "=", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,35 +75,33 @@ class Outcomes:
         return self.true | self.false if answer is None else self.null | (self.false if answer else self.true)
 
 
-def outcomes(expression: Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
+def outcomes(expression: exp.Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
     """Masks with one element, or with one per file. An answer that is not requested may be reported as possible although it is not."""
     match expression:
-        case Constant(value):
+        case exp.Constant(value):
             return Outcomes(*(YES if value is answer else NO for answer in (True, False, None)))
-        case Flag(name):
-            return _compare("=", ranges(name), True, requested)
-        case Compare(operator, name, value):
+        case exp.Compare(operator, name, value):
             return _compare(operator, ranges(name), value, requested)
-        case CompareColumns(operator, left, right, common):
+        case exp.CompareColumns(operator, left, right, common):
             return _compare_columns(operator, _lifted(ranges(left), common), _lifted(ranges(right), common))
-        case Always(name, value):
+        case exp.Always(name, value):
             return _answers(ranges(name), YES if value else NO, NO if value else YES)
-        case In():
+        case exp.In():
             return _in(expression, ranges(expression.column), requested)
-        case Like():
+        case exp.Like():
             return _like(expression, ranges(expression.column))
-        case IsNull(name):
+        case exp.IsNull(name):
             return Outcomes(ranges(name).null, ranges(name).value, NO)
-        case Is(operand, value):
+        case exp.Is(operand, value):
             needed = (_BIT[value] if requested & TRUE else 0) | (_ANY & ~_BIT[value] if requested & FALSE else 0)
             found = outcomes(operand, ranges, needed)
             return Outcomes(found.of(value), found.other_than(value), NO)
-        case Not(operand):
+        case exp.Not(operand):
             return outcomes(operand, ranges, _swapped(requested)).inverted()
-        case And(operands):
+        case exp.And(operands):
             needed = requested | (TRUE if requested & NULL else 0)
             return _all(outcomes(operand, ranges, needed) for operand in operands)
-        case Or(operands):
+        case exp.Or(operands):
             needed = requested | (FALSE if requested & NULL else 0)
             return _all(outcomes(operand, ranges, needed).inverted() for operand in operands).inverted()
 
@@ -136,7 +119,7 @@ def _answers(ranges: Ranges, true: Mask, false: Mask) -> Outcomes:
     return Outcomes(true & ranges.value, false & ranges.value, ranges.null)
 
 
-def _compare(operator: Operator, ranges: Ranges, value: object, requested: int) -> Outcomes:
+def _compare(operator: exp.Operator, ranges: Ranges, value: object, requested: int) -> Outcomes:
     if ranges.low is None and ranges.high is None:
         return _answers(ranges, YES, YES)
     if operator in _OPPOSITE:
@@ -158,7 +141,7 @@ def _below(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
     return NO if keys is None else keys.below(key, or_equal)
 
 
-def _compare_columns(operator: Operator, left: Ranges, right: Ranges) -> Outcomes:
+def _compare_columns(operator: exp.Operator, left: Ranges, right: Ranges) -> Outcomes:
     if operator in _OPPOSITE:
         return _compare_columns(_OPPOSITE[operator], left, right).inverted()
     both = Ranges(left.kind, null=left.null | right.null, value=left.value & right.value)
@@ -178,7 +161,7 @@ def _lifted(ranges: Ranges, common: pa.DataType) -> Ranges:
     return Ranges(common, low, high, ranges.null, ranges.value)
 
 
-def _in(expression: In, ranges: Ranges, requested: int) -> Outcomes:
+def _in(expression: exp.In, ranges: Ranges, requested: int) -> Outcomes:
     values = expression.values
     has_bounds = ranges.low is not None or ranges.high is not None
     true = between([key_of(value) for value in values], ranges.low, ranges.high) if has_bounds else np.array(bool(values))
@@ -186,7 +169,7 @@ def _in(expression: In, ranges: Ranges, requested: int) -> Outcomes:
     return Outcomes(found.true, NO, found.null | found.false) if expression.has_null else found
 
 
-def _like(expression: Like, ranges: Ranges) -> Outcomes:
+def _like(expression: exp.Like, ranges: Ranges) -> Outcomes:
     prefix, low, high = expression.prefix, ranges.low, ranges.high
     assert isinstance(low, Texts | None), "LIKE is for strings"
     assert isinstance(high, Texts | None), "LIKE is for strings"

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 from indextables import limits
-from indextables.log.anchor import Anchor
 from indextables.log.names import LogListing
 from indextables.log.version_file import VersionFile
 from indextables.process_cache import ProcessCache
@@ -31,6 +30,15 @@ class CacheKind(StrEnum):
 
 
 VERSION_DEPENDENT = frozenset({CacheKind.VERSION, CacheKind.FILES, CacheKind.VERSIONS_LIST})
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A file of the log with the digest of its text. Commits have unique ids, so if it changes, the table was deleted and created again."""
+
+    path: str
+    digest: bytes | None  # None: only size and time are known
+    stamp: tuple[int, int] | None  # size and time; None: it was never listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from indextables.config import Config
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import files, names
-from indextables.log.anchor import Anchor
-from indextables.log.cache import VERSION_DEPENDENT, CacheKind, LogCache
+from indextables.log.cache import VERSION_DEPENDENT, Anchor, CacheKind, LogCache
 from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store

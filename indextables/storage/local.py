@@ -14,8 +14,7 @@ from pathlib import Path
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot, temporary_name
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import LOCAL, Entry
+from indextables.storage.store import LOCAL, Entry, StoreSpec
 
 # Errors that a retry does not fix.
 _REFUSALS = frozenset(

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import LOCAL, Entry
+from indextables.storage.store import LOCAL, Entry, StoreSpec
 
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by full path, shared by all stores of the process
 

@@ -17,8 +17,7 @@ from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER, temporary_name
 from indextables.process_cache import ProcessCache
 from indextables.storage.downloads import cache_folder
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Store
+from indextables.storage.store import Store, StoreSpec
 
 _proved: ProcessCache[str, bool] = ProcessCache()
 

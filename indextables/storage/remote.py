@@ -23,8 +23,7 @@ from indextables.storage.faults import Fault, FaultKind, fault_of
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
 from indextables.storage.retry import OURS, Deadline, retrying
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Capabilities, Entry
+from indextables.storage.store import Capabilities, Entry, StoreSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from indextables.process_cache import ProcessCache
 from indextables.storage.faults import fault_of, silence_loggers
 from indextables.storage.remote import Page
 from indextables.storage.retry import retrying
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import Entry, StoreSpec
 
 Result = TypeVar("Result")
 

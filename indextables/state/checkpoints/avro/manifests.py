@@ -139,8 +139,7 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
     """Decodes entry by entry, for manifests of any writer."""
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
-        nulls.remove(record)
-        add = converted(record, Add, source)
+        add = converted(nulls.removed(record), Add, source)
         path = normalise(add.path)
         if path in adds:
             raise LogCorrupted(f"{source} contains the path {path!r} twice")

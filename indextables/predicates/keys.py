@@ -6,9 +6,10 @@ equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from operator import index
+from operator import eq, ge, gt, index, le, lt
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from indextables.predicates.constants import typed_array, typed_scalar
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 Key = Any  # an int of 64 bits for `Numbers`, a str for `Texts`
+Test = Callable[[Any, Any], Any]  # one of the operators eq, ge, gt, le, lt
 
 NAN = 2**63 - 1
+_KERNELS: dict[Test, Test] = {eq: pc.equal, ge: pc.greater_equal, gt: pc.greater, le: pc.less_equal, lt: pc.less}
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MICROSECONDS = 86_400_000_000
@@ -40,12 +43,8 @@ class Numbers:
     def nbytes(self) -> int:
         return self.values.nbytes + self.known.nbytes
 
-    def below(self, key: Key, or_equal: bool = False) -> Mask:
-        found: Mask = self.values <= key if or_equal else self.values < key
-        return found & self.known
-
-    def above(self, key: Key, or_equal: bool = False) -> Mask:
-        found: Mask = self.values >= key if or_equal else self.values > key
+    def compared(self, test: Test, key: Key) -> Mask:
+        found: Mask = test(self.values, key)
         return found & self.known
 
     def take(self, rows: Integers) -> Numbers:
@@ -72,11 +71,8 @@ class Texts:
     def known(self) -> Mask:
         return self.spread(pc.is_valid(self.texts))
 
-    def below(self, key: Key, or_equal: bool = False) -> Mask:
-        return self.spread((pc.less_equal if or_equal else pc.less)(self.texts, typed_scalar(key, pa.string())))
-
-    def above(self, key: Key, or_equal: bool = False) -> Mask:
-        return self.spread((pc.greater_equal if or_equal else pc.greater)(self.texts, typed_scalar(key, pa.string())))
+    def compared(self, test: Test, key: Key) -> Mask:
+        return self.spread(_KERNELS[test](self.texts, typed_scalar(key, pa.string())))
 
     def starts_with(self, prefix: str) -> Mask:
         return self.spread(pc.starts_with(self.texts, prefix))
@@ -150,26 +146,16 @@ def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
     return keys
 
 
-def exceeds(left: Keys, right: Keys, or_equal: bool) -> Mask:
-    """Whether left is greater than right, row by row; false where either is unknown."""
-    if isinstance(left, Numbers) and isinstance(right, Numbers):
-        above = left.values >= right.values if or_equal else left.values > right.values
-        return above & left.known & right.known
-    assert isinstance(left, Texts), "keys of one type"
-    assert isinstance(right, Texts), "keys of one type"
-    return mask_of((pc.greater_equal if or_equal else pc.greater)(left.rows(), right.rows()))
-
-
-def same(left: Keys, right: Keys) -> Mask:
-    """Whether the keys are equal, row by row; false where either is unknown."""
-    if left is right:
+def compared(test: Test, left: Keys, right: Keys) -> Mask:
+    """Compares the keys row by row; false where either is unknown."""
+    if test is eq and left is right:
         return left.known
     if isinstance(left, Numbers) and isinstance(right, Numbers):
-        equal: Mask = left.values == right.values
-        return equal & left.known & right.known
+        found: Mask = test(left.values, right.values)
+        return found & left.known & right.known
     assert isinstance(left, Texts), "keys of one type"
     assert isinstance(right, Texts), "keys of one type"
-    return mask_of(pc.equal(left.rows(), right.rows()))
+    return mask_of(_KERNELS[test](left.rows(), right.rows()))
 
 
 def between(values: list[Key], low: Keys | None, high: Keys | None) -> Mask:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import eq, ge, gt, le, lt
 
 import numpy as np
 import pyarrow as pa
 
 from indextables.predicates import expressions as exp
-from indextables.predicates.keys import Integers, Key, Keys, Mask, Texts, between, exceeds, key_of, lifted, same
+from indextables.predicates.keys import Integers, Key, Keys, Mask, Test, Texts, between, compared, key_of, lifted
 
 YES: Mask = np.array(True)  # for every file: masks of one element broadcast to any number
 NO: Mask = np.array(False)
@@ -37,7 +38,7 @@ class Ranges:
     @property
     def point(self) -> Mask:
         """Whether only one value is possible, besides null."""
-        return NO if self.low is None or self.high is None else same(self.low, self.high)
+        return _are(eq, self.low, self.high)
 
     def take(self, rows: Integers) -> Ranges:
         """The ranges of some of the files."""
@@ -126,19 +127,15 @@ def _compare(operator: exp.Operator, ranges: Ranges, value: object, requested: i
         return _compare(_OPPOSITE[operator], ranges, value, _swapped(requested)).inverted()
     key = key_of(value)
     if operator == "=":
-        true = ~(_above(ranges.low, key) | _below(ranges.high, key))
+        true = ~(_is(gt, ranges.low, key) | _is(lt, ranges.high, key))
         return _answers(ranges, true, ~(ranges.point & true) if requested & FALSE else YES)
-    strict = operator == "<"
-    true = ~_above(ranges.low, key, or_equal=strict) if requested & TRUE else YES
-    return _answers(ranges, true, ~_below(ranges.high, key, or_equal=not strict) if requested & FALSE else YES)
+    never, always = (ge, lt) if operator == "<" else (gt, le)  # if the low or the high bound compares so with the key
+    true = ~_is(never, ranges.low, key) if requested & TRUE else YES
+    return _answers(ranges, true, ~_is(always, ranges.high, key) if requested & FALSE else YES)
 
 
-def _above(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
-    return NO if keys is None else keys.above(key, or_equal)
-
-
-def _below(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
-    return NO if keys is None else keys.below(key, or_equal)
+def _is(test: Test, keys: Keys | None, key: Key) -> Mask:
+    return NO if keys is None else keys.compared(test, key)
 
 
 def _compare_columns(operator: exp.Operator, left: Ranges, right: Ranges) -> Outcomes:
@@ -146,14 +143,14 @@ def _compare_columns(operator: exp.Operator, left: Ranges, right: Ranges) -> Out
         return _compare_columns(_OPPOSITE[operator], left, right).inverted()
     both = Ranges(left.kind, null=left.null | right.null, value=left.value & right.value)
     if operator == "=":
-        true = ~(_exceeds(left.low, right.high) | _exceeds(right.low, left.high))
+        true = ~(_are(gt, left.low, right.high) | _are(gt, right.low, left.high))
         return _answers(both, true, ~(left.point & right.point & true))
-    strict = operator == "<"
-    return _answers(both, ~_exceeds(left.low, right.high, or_equal=strict), ~_exceeds(right.low, left.high, or_equal=not strict))
+    never, always = (ge, gt) if operator == "<" else (gt, ge)
+    return _answers(both, ~_are(never, left.low, right.high), ~_are(always, right.low, left.high))
 
 
-def _exceeds(left: Keys | None, right: Keys | None, or_equal: bool = False) -> Mask:
-    return NO if left is None or right is None else exceeds(left, right, or_equal)
+def _are(test: Test, left: Keys | None, right: Keys | None) -> Mask:
+    return NO if left is None or right is None else compared(test, left, right)
 
 
 def _lifted(ranges: Ranges, common: pa.DataType) -> Ranges:
@@ -173,8 +170,8 @@ def _like(expression: exp.Like, ranges: Ranges) -> Outcomes:
     prefix, low, high = expression.prefix, ranges.low, ranges.high
     assert isinstance(low, Texts | None), "LIKE is for strings"
     assert isinstance(high, Texts | None), "LIKE is for strings"
-    below_low = NO if low is None else low.above(prefix) & ~low.starts_with(prefix)
-    true = ~(_below(high, prefix) | below_low)
+    below_low = NO if low is None else low.compared(gt, prefix) & ~low.starts_with(prefix)
+    true = ~(_is(lt, high, prefix) | below_low)
     if low is None or high is None:
         return _answers(ranges, true, YES)
     if expression.only_prefix:  # strings between two that share a prefix share it too

@@ -37,7 +37,7 @@ class Fault:
     def error(self, root: TableRoot, path: str, after: float | None = None) -> StorageError:
         """The error to raise. It names the table and the object, never the endpoint."""
         message = f"{path!r} of {root}: {self.sentence}"
-        if self.kind is FaultKind.REFUSED:
+        if not self.is_retryable:
             return StorageRefused(message)
         return StorageError(message + ("" if after is None else f"; given up after {after:g} s"))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from indextables import limits
-from indextables.errors import CommitUnknown, ConfigError, StorageError, StorageRefused
+from indextables.errors import CommitUnknown, ConfigError, StorageRefused
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads, cache_folder
 from indextables.storage.faults import Fault, FaultKind, fault_of
@@ -145,14 +145,16 @@ class RemoteStore:
                 return True
             is_sent = is_sent or fault.kind in (FaultKind.LOST, FaultKind.EXISTS)
             if not is_sent and not fault.is_retryable:
-                raise Fault(FaultKind.REFUSED, fault.sentence).error(self.root, path)
+                raise fault.error(self.root, path)
             if is_sent:
                 # Also if the store answers that the object exists: the connection may have sent our own request twice.
                 found = self._try_get(path, deadline)
                 if isinstance(found, bytes):
                     return found == data
             if not deadline.pause():
-                raise _unknown(path, fault) if is_sent else fault.error(self.root, path, deadline.seconds)
+                if is_sent:
+                    raise CommitUnknown(f"{path!r} may have been written or not: {fault.sentence}; nothing was cleaned up")
+                raise fault.error(self.root, path, deadline.seconds)
 
     def replace(self, path: str, data: bytes) -> None:
         self._ready_to_write(path, len(data))
@@ -203,7 +205,3 @@ class RemoteStore:
             raise
         except Exception as error:
             return fault_of(error)
-
-
-def _unknown(path: str, fault: Fault) -> StorageError | CommitUnknown:
-    return CommitUnknown(f"{path!r} may have been written or not: {fault.sentence}; nothing was cleaned up")

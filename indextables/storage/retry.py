@@ -10,7 +10,7 @@ from typing import TypeVar
 from indextables import limits
 from indextables.errors import IndexTablesError
 from indextables.paths import TableRoot
-from indextables.storage.faults import Fault, FaultKind, fault_of
+from indextables.storage.faults import FaultKind, fault_of
 
 Result = TypeVar("Result")
 # Never retried: our own errors, and programming mistakes.
@@ -54,10 +54,6 @@ def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[floa
         if fault.kind is FaultKind.MISSING:
             raise FileNotFoundError(path)
         if not fault.is_retryable:
-            raise _as_refused(fault).error(root, path)
+            raise fault.error(root, path)
         if not deadline.pause():
             raise fault.error(root, path, seconds)
-
-
-def _as_refused(fault: Fault) -> Fault:
-    return Fault(FaultKind.REFUSED, fault.sentence)

@@ -156,10 +156,6 @@ class Key:
     private: bool = False  # its value is never shown
     per_call: bool = False  # how this call reaches the store, not a property of the table: never stored in its configuration
 
-    def parse(self, text: str) -> Any:
-        """The parsed value; the message of a ValueError describes valid values."""
-        return self.kind.parse(text)
-
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -448,7 +444,7 @@ def _check(name: str, text: str, source: str) -> None:
 
 def _parsed(key: Key, text: str, source: str) -> Any:
     try:
-        return key.parse(text)
+        return key.kind.parse(text)
     except ValueError as expected:
         if key.private:
             raise ConfigError(f"{source} {key.name} is not {expected}") from None

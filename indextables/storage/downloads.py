@@ -34,7 +34,7 @@ class Downloads:
         self.location = location
         self.max_bytes = max_bytes
 
-    def get(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Path:
+    def get(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Path:
         """The local file, fetched if it is not cached; SplitCorrupted if `fetch` does not write `size` bytes, and whatever it raises."""
         key = self._key(path, size)
         whole = self.get_or_make(key, lambda file: _fetch(fetch, path, size, file), size)
@@ -42,7 +42,7 @@ class Downloads:
         return whole
 
     @contextmanager
-    def fresh(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Iterator[Path]:
+    def fresh(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Iterator[Path]:
         """Like `get`, but always fetches, into a file that is deleted when the context ends; the cache is neither read nor changed."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
@@ -111,7 +111,7 @@ class Downloads:
                 total -= size
 
 
-def _fetch(fetch: Callable[[str, Path], None], path: str, size: int, file: Path) -> None:
+def _fetch(fetch: Callable[[str, Path], object], path: str, size: int, file: Path) -> None:
     fetch(path, file)
     found = file.stat().st_size
     if found != size:

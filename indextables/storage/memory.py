@@ -70,10 +70,10 @@ class MemoryStore:
         return file[1]
 
     def local_path(self, path: str, size: int) -> Path:
-        return self._downloads().get(path, size, lambda name, file: _write(file, self.read(name)))
+        return self._downloads().get(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
-        return self._downloads().fresh(path, size, lambda name, file: _write(file, self.read(name)))
+        return self._downloads().fresh(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # the whole file is local
@@ -87,7 +87,3 @@ class MemoryStore:
 
 def _file(data: bytes) -> tuple[bytes, int]:
     return bytes(data), time.time_ns() // 1_000_000
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.write_bytes(data)

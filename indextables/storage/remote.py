@@ -19,10 +19,10 @@ from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageRefused
 from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads, cache_folder
-from indextables.storage.faults import Fault, FaultKind, fault_of
+from indextables.storage.faults import Fault, FaultKind
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
-from indextables.storage.retry import OURS, Deadline, retrying
+from indextables.storage.retry import Deadline, attempt, retrying
 from indextables.storage.store import Capabilities, Entry, StoreSpec
 
 
@@ -138,17 +138,18 @@ class RemoteStore:
     def create_unproved(self, path: str, data: bytes) -> bool:
         """`create` without a proof that it is atomic; the probe races this method."""
         deadline = Deadline(self.spec.timeout)
+        put = partial(self.backend.put, path, data, if_absent=self.backend.creates_atomically)
         is_sent = False
         while True:
-            fault = self._try_put(path, data, deadline)
-            if fault is None:
+            fault = attempt(deadline, put)
+            if not isinstance(fault, Fault):
                 return True
             is_sent = is_sent or fault.kind in (FaultKind.LOST, FaultKind.EXISTS)
             if not is_sent and not fault.is_retryable:
                 raise fault.error(self.root, path)
             if is_sent:
                 # Also if the store answers that the object exists: the connection may have sent our own request twice.
-                found = self._try_get(path, deadline)
+                found = attempt(deadline, partial(self.backend.get, path))
                 if isinstance(found, bytes):
                     return found == data
             if not deadline.pause():
@@ -158,13 +159,13 @@ class RemoteStore:
 
     def replace(self, path: str, data: bytes) -> None:
         self._ready_to_write(path, len(data))
-        retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+        retrying(self.root, path, self.spec.timeout, partial(self.backend.put, path, data, if_absent=False))
 
     def upload(self, source: Path, path: str) -> int:
         self._ready_to_write(path, 0)
         if source.stat().st_size <= limits.PART_BYTES:
             data = source.read_bytes()
-            modified = retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+            modified = retrying(self.root, path, self.spec.timeout, partial(self.backend.put, path, data, if_absent=False))
         else:
             modified = self.backend.upload_parts(source, path, self.spec.timeout)
         source.unlink()
@@ -188,20 +189,3 @@ class RemoteStore:
         except FileNotFoundError:
             return False
         return True
-
-    def _try_put(self, path: str, data: bytes, deadline: Deadline) -> Fault | None:
-        try:
-            self.backend.put(path, data, deadline.attempt(), if_absent=self.backend.creates_atomically)
-        except OURS:
-            raise
-        except Exception as error:
-            return fault_of(error)
-        return None
-
-    def _try_get(self, path: str, deadline: Deadline) -> bytes | Fault:
-        try:
-            return self.backend.get(path, deadline.attempt())
-        except OURS:
-            raise
-        except Exception as error:
-            return fault_of(error)

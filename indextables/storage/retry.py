@@ -10,7 +10,7 @@ from typing import TypeVar
 from indextables import limits
 from indextables.errors import IndexTablesError
 from indextables.paths import TableRoot
-from indextables.storage.faults import FaultKind, fault_of
+from indextables.storage.faults import Fault, FaultKind, fault_of
 
 Result = TypeVar("Result")
 # Never retried: our own errors, and programming mistakes.
@@ -24,7 +24,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
         self._pauses = 0
 
-    def attempt(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds that the next request may take."""
         return max(0.01, min(self.seconds / ATTEMPT_SHARE, self._end - time.monotonic()))
 
@@ -39,21 +39,26 @@ class Deadline:
         return True
 
 
+def attempt(deadline: Deadline, request: Callable[[float], Result]) -> Result | Fault:
+    """The result of one request, or its fault: without the library's error, which contains addresses."""
+    try:
+        return request(deadline.seconds_left())
+    except OURS:
+        raise
+    except Exception as error:
+        return fault_of(error)
+
+
 def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[float], Result]) -> Result:
     """Calls `request(seconds)` until it succeeds. FileNotFoundError and StorageRefused at once, StorageError at the deadline."""
     deadline = Deadline(seconds)
     while True:
-        fault = None
-        try:
-            return request(deadline.attempt())
-        except OURS:
-            raise
-        except Exception as error:
-            fault = fault_of(error)
-        # Raised outside the handler, so that the error does not carry the library's error, which contains addresses.
-        if fault.kind is FaultKind.MISSING:
+        found = attempt(deadline, request)
+        if not isinstance(found, Fault):
+            return found
+        if found.kind is FaultKind.MISSING:
             raise FileNotFoundError(path)
-        if not fault.is_retryable:
-            raise fault.error(root, path)
+        if not found.is_retryable:
+            raise found.error(root, path)
         if not deadline.pause():
-            raise fault.error(root, path, seconds)
+            raise found.error(root, path, seconds)

@@ -9,12 +9,10 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
-
-_MEMOS: WeakSet[Memo[object, object]] = WeakSet()
 
 
 class _Slot(Generic[Result]):
@@ -29,11 +27,14 @@ class _Slot(Generic[Result]):
 
 
 class Memo(Generic[Key, Result]):
-    """Safe to use from many threads. A forked process starts empty, since another thread of the parent may have held a lock."""
+    """Safe to use from many threads. A forked process starts empty, since another thread of the parent may have held a lock.
+
+    An instance lives as long as the process, so it belongs to a module.
+    """
 
     def __init__(self) -> None:
         self._reset()
-        _MEMOS.add(cast("Memo[object, object]", self))
+        os.register_at_fork(after_in_child=self._reset)
 
     def get(self, key: Key, make: Callable[[Key], Result]) -> Result:
         """`make(key)`, computed once. If `make` raises, nothing is cached."""
@@ -56,11 +57,3 @@ class Memo(Generic[Key, Result]):
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._slots: WeakKeyDictionary[Key, _Slot[Result]] = WeakKeyDictionary()
-
-
-def _after_fork() -> None:
-    for memo in list(_MEMOS):
-        memo._reset()
-
-
-os.register_at_fork(after_in_child=_after_fork)

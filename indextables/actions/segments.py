@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,7 @@ Dead = tuple[frozenset[int], ...]  # row numbers in layers, largest first: addin
 Rows = npt.NDArray[np.int64]
 
 
-class Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-Derived = TypeVar("Derived", bound=Sized)
+Derived = TypeVar("Derived")  # with an attribute `nbytes`
 
 
 class Segment:

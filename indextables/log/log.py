@@ -107,16 +107,12 @@ class TransactionLog:
         """Whether the anchor file is unchanged. Its bytes are read, since a table that was created again at once may have equal times."""
         if self._confirmed is not None and self._confirmed[0] is listing and self._confirmed[1] == anchor:
             return True
-        if not self._has_digest(anchor, listing):
-            return False
-        self._confirmed = listing, anchor
-        return True
-
-    def _has_digest(self, anchor: Anchor, listing: names.LogListing) -> bool:
         stamp = listing.stamp(anchor.path)
-        if stamp is None or (anchor.stamp is not None and anchor.stamp != stamp):
-            return False
-        return anchor.digest is None or anchor.digest == self.digest(anchor.path)
+        is_listed = stamp is not None and anchor.stamp in (None, stamp)
+        is_same = is_listed and (anchor.digest is None or anchor.digest == self.digest(anchor.path))
+        if is_same:
+            self._confirmed = listing, anchor
+        return is_same
 
     def digest(self, path: str) -> bytes | None:
         """Digest of the text of a version file; None if it is missing or damaged."""

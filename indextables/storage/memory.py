@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads
 from indextables.storage.store import LOCAL, Entry, StoreSpec
 
@@ -26,6 +25,7 @@ class MemoryStore:
 
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
+        self.root = spec.root
 
     @cached_property
     def _folder(self) -> Path:
@@ -33,10 +33,6 @@ class MemoryStore:
         folder = tempfile.mkdtemp(prefix="indextables-memory-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # stores are never closed
         return Path(folder)
-
-    @property
-    def root(self) -> TableRoot:
-        return self.spec.root
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         base = self.root.path + "/"

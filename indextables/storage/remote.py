@@ -17,12 +17,10 @@ from typing import Protocol
 
 from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageRefused
-from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads, cache_folder
-from indextables.storage.faults import Fault, FaultKind
+from indextables.storage.faults import Deadline, Fault, FaultKind, attempt, retrying
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
-from indextables.storage.retry import Deadline, attempt, retrying
 from indextables.storage.store import Capabilities, Entry, StoreSpec
 
 
@@ -56,20 +54,14 @@ class Backend(Protocol):
 class RemoteStore:
     def __init__(self, spec: StoreSpec, backend: Backend) -> None:
         self.spec = spec
+        self.root = spec.root
+        self.capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=not spec.single_writer)
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(
                 f"{str(spec.root)!r}: a {spec.root.scheme} store cannot create files atomically, so writers could overwrite each other; "
                 "set storage.singleWriter=true if there is only one"
             )
-
-    @property
-    def root(self) -> TableRoot:
-        return self.spec.root
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(has_latency=True, atomic_create_needs_proof=not self.spec.single_writer)
 
     def __repr__(self) -> str:
         return f"RemoteStore({str(self.root)!r})"

@@ -22,9 +22,8 @@ from indextables import limits
 from indextables.errors import StorageError, StorageRefused
 from indextables.logs import logger
 from indextables.process_cache import ProcessCache
-from indextables.storage.faults import fault_of, silence_loggers
+from indextables.storage.faults import fault_of, retrying, silence_loggers
 from indextables.storage.remote import Page
-from indextables.storage.retry import retrying
 from indextables.storage.store import Entry, StoreSpec
 
 Result = TypeVar("Result")

@@ -24,10 +24,9 @@ from indextables.operations.merge import commit as merge_commit
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.write import run as write
 from indextables.state.checkpoints.avro import read as avro_read
-from indextables.storage.faults import Fault, FaultKind
+from indextables.storage.faults import Deadline, Fault, FaultKind, attempt
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
-from indextables.storage.retry import Deadline, attempt
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
 from tests.faults.test_storage_faults import FaultTester, inject_all_faults, tester

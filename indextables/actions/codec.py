@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -18,16 +18,6 @@ from indextables.actions.add_patterns import ADD_PATTERNS, AddBlock, with_commit
 from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION
-
-_WIRE_KEYS: dict[type[Action], str] = {
-    Protocol: "protocol",
-    Metadata: "metaData",
-    Add: "add",
-    Remove: "remove",
-    Skip: "mergeskip",
-    CommitInfo: "commitInfo",
-    Txn: "txn",
-}
 
 
 class _Line(msgspec.Struct, rename="camel"):
@@ -40,10 +30,10 @@ class _Line(msgspec.Struct, rename="camel"):
     txn: Txn | None = None
 
     def actions(self) -> list[Action]:
-        known = (self.protocol, self.meta_data, self.add, self.remove, self.mergeskip, self.commit_info, self.txn)
-        return [action for action in known if action is not None]
+        return [action for action in msgspec.structs.astuple(self) if action is not None]
 
 
+_WIRE_KEYS: dict[type[Action], str] = {get_args(field.type)[0]: field.encode_name for field in msgspec.structs.fields(_Line)}
 _DECODER = msgspec.json.Decoder(_Line)
 # Nearly all lines are `{"add":…}`. The decoder requires the text between to be one complete value, so the line needs no other check.
 _ADD = msgspec.json.Decoder(Add)

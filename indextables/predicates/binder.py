@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from indextables.predicates import expressions as exp
 from indextables.predicates.like import like
 from indextables.predicates.literals import Placed, Written, as_number, excerpt, place
 from indextables.schema import UTC_TIMESTAMP, canonical_type, is_nested
+
+_TESTS: dict[exp.Operator, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +156,12 @@ class Binder:
         if left.value is None or right.value is None:
             return exp.Constant(None)
         try:
-            return exp.Constant(holds(operator, *_same_type(left.value, right.value)))
+            return exp.Constant(_TESTS[operator](*map(exp.order_key, _same_type(left.value, right.value))))
         except ValueError as cause:
             raise self.error(f"cannot compare {excerpt(left.text)} with {excerpt(right.text)}: {cause}", right.position) from cause
 
     def error(self, message: str, position: int) -> InvalidPredicate:
         return InvalidPredicate(message, self.text, position)
-
-
-def holds(operator: exp.Operator, left: Any, right: Any) -> bool:
-    """Compares two values of one type, neither null."""
-    a, b = exp.order_key(left), exp.order_key(right)
-    return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
 
 
 def _compare_placed(operator: exp.Operator, column: str, at: Placed) -> exp.Expr:

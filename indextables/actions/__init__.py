@@ -24,4 +24,4 @@ from indextables.actions.model import (
     Txn,
 )
 from indextables.actions.replay import Normalise, Replay
-from indextables.actions.segments import Part, Segment, encoded
+from indextables.actions.segments import Part, Segment, encoded, take_rows

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import strings_of
+from indextables.actions import strings_of, take_rows
 from indextables.predicates import order_key
 from indextables.state.checkpoints.avro.state_files import PartitionBounds
 from indextables.values import decode_value
@@ -25,7 +25,7 @@ def slices(rows: pa.Table, kinds: Kinds, max_rows: int) -> Iterator[pa.Table]:
         return
     order = np.lexsort([_ranks(rows, name, kind) for name, kind in reversed(kinds.items())])
     for start in range(0, rows.num_rows, max_rows):
-        yield _take(rows, np.sort(order[start : start + max_rows]))
+        yield take_rows(rows, np.sort(order[start : start + max_rows]))
 
 
 def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:
@@ -48,17 +48,6 @@ def _key(text: str, kind: pa.DataType) -> Any:
         return order_key(decode_value(text, kind))
     except (ValueError, OverflowError):
         return None
-
-
-def _take(rows: pa.Table, row_numbers: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
-    start, taken = 0, []
-    for batch in rows.to_batches():
-        in_batch = row_numbers[np.searchsorted(row_numbers, start) : np.searchsorted(row_numbers, start + batch.num_rows)]
-        if len(in_batch):
-            taken.append(batch.take(pa.array(in_batch - start)))
-        start += batch.num_rows
-    return pa.Table.from_batches(taken, rows.schema)
 
 
 def bounds_of(rows: pa.Table, kinds: Kinds) -> dict[str, PartitionBounds]:

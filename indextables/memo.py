@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -15,15 +16,13 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
+@dataclass(slots=True, eq=False)
 class _Slot(Generic[Result]):
     """The result of one key; `lock` lets one thread compute it while others wait."""
 
-    __slots__ = ("is_made", "lock", "result")
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.is_made = False
-        self.result: Result | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    is_made: bool = False
+    result: Result | None = None
 
 
 class Memo(Generic[Key, Result]):

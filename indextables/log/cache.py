@@ -68,7 +68,7 @@ class LogCache:
         self._versions: OrderedDict[int, _Held] = OrderedDict()
         self._actions = 0
         self._anchor: Anchor | None = None
-        self._last_listing: LogListing | None = None  # all entries are consistent with it
+        self.last_listing: LogListing | None = None  # the most recent one; all entries are consistent with it
         self._generation = 0  # incremented whenever everything is dropped
         self._hits = dict.fromkeys(CacheKind, 0)
         self._lookups = dict.fromkeys(CacheKind, 0)
@@ -113,12 +113,6 @@ class LogCache:
             while len(self._versions) > limits.CACHED_VERSIONS or self._actions > limits.CACHED_ACTIONS:
                 self.drop_version(next(iter(self._versions)))
 
-    @property
-    def last_listing(self) -> LogListing | None:
-        """The most recent listing."""
-        with self._lock:
-            return self._last_listing
-
     def revalidate(self, listing: LogListing, is_unchanged: Callable[[Anchor], bool], now_ms: int) -> int:
         """Takes a fresh listing. Drops everything if a file changed since the one before, or if the anchor changed or is missing: sizes and
         times alone do not distinguish a log from one that replaced it within the same second.
@@ -126,7 +120,7 @@ class LogCache:
         Returns the generation under which everything read from now on is stored.
         """
         with self._lock:
-            previous, anchor = self._last_listing, self._anchor
+            previous, anchor = self.last_listing, self._anchor
         stamps = previous.stamps if previous is not None else {}
         changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in stamps.items())
         if changed or anchor is None or not is_unchanged(anchor):
@@ -134,7 +128,7 @@ class LogCache:
         elif previous is not None and not _only_adds_versions(previous, listing):
             self.invalidate(CacheKind.FILES)
         with self._lock:
-            self._last_listing = listing
+            self.last_listing = listing
             self._single[CacheKind.VERSIONS_LIST] = _Held(listing, now_ms)
             return self._generation
 
@@ -147,7 +141,7 @@ class LogCache:
                     self._versions.clear()
                     self._actions = 0
             if not kinds:
-                self._anchor = self._last_listing = None
+                self._anchor = self.last_listing = None
                 self._generation += 1
 
     def stats(self) -> dict[str, float]:

@@ -107,9 +107,3 @@ def _in(expression: exp.In, column: Any) -> Any:
 
 def _unless_null(column: Any, answers: Any) -> Any:
     return pc.if_else(pc.is_valid(column), answers, _NULL)
-
-
-def true_rows(expression: exp.Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
-    """Whether the predicate is true, per row: a boolean array without nulls, chunked for tables."""
-    answers = pc.fill_null(evaluate(expression, batch, kinds), _FALSE)
-    return pa.chunked_array([answers]) if isinstance(batch, pa.Table) and isinstance(answers, pa.Array) else answers

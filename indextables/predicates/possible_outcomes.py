@@ -6,7 +6,7 @@ column is used twice. If the value of every column is known exactly, there is ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import eq, ge, gt, le, lt
@@ -101,14 +101,10 @@ def outcomes(expression: exp.Expr, ranges: Callable[[str], Ranges], requested: i
             return outcomes(operand, ranges, _swapped(requested)).inverted()
         case exp.And(operands):
             needed = requested | (TRUE if requested & NULL else 0)
-            return _all(outcomes(operand, ranges, needed) for operand in operands)
+            return reduce(Outcomes.both, (outcomes(operand, ranges, needed) for operand in operands))
         case exp.Or(operands):
             needed = requested | (FALSE if requested & NULL else 0)
-            return _all(outcomes(operand, ranges, needed).inverted() for operand in operands).inverted()
-
-
-def _all(found: Iterable[Outcomes]) -> Outcomes:
-    return reduce(Outcomes.both, found)
+            return reduce(Outcomes.both, (outcomes(operand, ranges, needed).inverted() for operand in operands)).inverted()
 
 
 def _swapped(requested: int) -> int:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.errors import InvalidPredicate
-from indextables.predicates.arrow import true_rows, wide_type
+from indextables.predicates.arrow import evaluate, wide_type
 from indextables.predicates.binder import Binder
-from indextables.predicates.constants import typed_array
+from indextables.predicates.constants import typed_array, typed_scalar
 from indextables.predicates.expressions import Expr
 from indextables.predicates.parser import parse
 
@@ -33,7 +34,8 @@ class Predicate:
 
     def mask(self, batch: pa.RecordBatch | pa.Table) -> Any:
         """Whether each row matches: a BooleanArray for a batch, a ChunkedArray for a table, without nulls."""
-        return true_rows(self.expression, batch, self.schema)
+        answers = pc.fill_null(evaluate(self.expression, batch, self.schema), typed_scalar(False, pa.bool_()))
+        return pa.chunked_array([answers]) if isinstance(batch, pa.Table) and isinstance(answers, pa.Array) else answers
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(self.mask(batch))

@@ -45,10 +45,7 @@ class Anchor:
 class _Held:
     value: Any
     since_ms: int
-    weight: int = 0  # bytes, or actions
-
-    def is_young(self, now_ms: int, ttl_ms: int) -> bool:
-        return 0 <= now_ms - self.since_ms < ttl_ms  # negative after the clock was set back: treated as expired
+    weight: int = 0  # bytes of live files, or actions of a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +73,14 @@ class LogCache:
     def get(self, kind: CacheKind, now_ms: int, ttl_ms: int) -> Any | None:
         """The cached protocol, metadata, files or listing, if it is not too old."""
         with self._lock:
-            held = self._single.get(kind)
-            return self._counted(kind, held if held is not None and held.is_young(now_ms, ttl_ms) else None)
+            return self._counted(kind, self._single.get(kind), now_ms, ttl_ms)
 
     def put_state(self, state: Mapping[CacheKind, Any], anchor: Anchor, weight: int, now_ms: int, generation: int | None) -> None:
         """Stores what was read of the newest version during `generation`; ignored if the cache was cleared meanwhile."""
         with self._lock:
             if generation == self._generation:
                 self._anchor = anchor
-                self._single |= {kind: _Held(value, now_ms, weight if kind is CacheKind.FILES else 0) for kind, value in state.items()}
+                self._single |= {kind: _Held(value, now_ms, weight) for kind, value in state.items()}
 
     def put_anchor(self, anchor: Anchor, generation: int | None) -> None:
         """Sets the anchor of versions that were read during `generation`, unless a state has set one."""
@@ -95,9 +91,7 @@ class LogCache:
     def get_version(self, version: int, now_ms: int, ttl_ms: int, generation: int | None) -> VersionFile | None:
         with self._lock:
             held = self._versions.get(version) if generation == self._generation else None
-            found: VersionFile | None = self._counted(
-                CacheKind.VERSION, held if held is not None and held.is_young(now_ms, ttl_ms) else None
-            )
+            found: VersionFile | None = self._counted(CacheKind.VERSION, held, now_ms, ttl_ms)
             if found is not None:
                 self._versions.move_to_end(version)
             return found
@@ -159,10 +153,12 @@ class LogCache:
         held = self._single.get(CacheKind.FILES)
         return held.weight if held else 0
 
-    def _counted(self, kind: CacheKind, held: _Held | None) -> Any | None:
+    def _counted(self, kind: CacheKind, held: _Held | None, now_ms: int, ttl_ms: int) -> Any | None:
+        """The value, if it is not too old. After the clock was set back it counts as too old."""
+        found = held.value if held is not None and 0 <= now_ms - held.since_ms < ttl_ms else None
         self._lookups[kind] += 1
-        self._hits[kind] += held is not None
-        return held.value if held is not None else None
+        self._hits[kind] += found is not None
+        return found
 
     def drop_version(self, version: int) -> None:
         with self._lock:

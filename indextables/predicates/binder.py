@@ -14,7 +14,7 @@ from indextables.errors import InvalidPredicate, SchemaMismatch
 from indextables.predicates import expressions as exp
 from indextables.predicates.like import like
 from indextables.predicates.literals import Placed, Written, as_number, excerpt, place
-from indextables.schema import UTC_TIMESTAMP, canonical_type, is_nested
+from indextables.schema import UTC_TIMESTAMP, canonical_type
 
 _TESTS: dict[exp.Operator, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
@@ -139,7 +139,7 @@ class Binder:
             raise self.error(message, literal.position) from cause
 
     def _common(self, left: Column, right: Column) -> pa.DataType:
-        if left.kind == right.kind and not (is_nested(left.kind) or pa.types.is_null(left.kind)):
+        if left.kind == right.kind and not (pa.types.is_nested(left.kind) or pa.types.is_null(left.kind)):
             return left.kind
         kinds = (left.kind, right.kind)
         if all(pa.types.is_integer(k) for k in kinds):

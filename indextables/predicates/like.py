@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,9 +58,5 @@ def _parts(pattern: str, escape: str) -> list[str | object]:
 
 def _regex(parts: list[str | object]) -> str:
     # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
-    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else _quoted(str(part)) for part in parts]
+    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else re.escape(str(part)) for part in parts]
     return rf"(?s)\A{''.join(pieces)}\z"
-
-
-def _quoted(character: str) -> str:
-    return character if character.isalnum() or ord(character) > 127 else rf"\x{{{ord(character):x}}}"

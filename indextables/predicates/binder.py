@@ -85,7 +85,8 @@ class Binder:
 
     def compare(self, operator: str, left: Operand, right: Operand) -> exp.Expr:
         if operator == "<=>":
-            return self._null_safe(left, right)
+            both_null = exp.And((self.is_null(left), self.is_null(right)))
+            return exp.Or((exp.Is(self.compare("=", left, right), True), both_null))
         plain: exp.Operator = operator  # type: ignore[assignment]  # the grammar yields no other
         if isinstance(left, Column):
             if isinstance(right, Column):
@@ -94,10 +95,6 @@ class Binder:
         if isinstance(right, Column):
             return self._compare(exp.FLIPPED[plain], right, left)
         return self._fold(plain, left, right)
-
-    def _null_safe(self, left: Operand, right: Operand) -> exp.Expr:
-        equal = exp.Is(self.compare("=", left, right), True)
-        return exp.Or((equal, exp.And((self.is_null(left), self.is_null(right)))))
 
     def is_null(self, operand: Operand) -> exp.Expr:
         return exp.IsNull(operand.name) if isinstance(operand, Column) else exp.Constant(operand.value is None)
@@ -129,7 +126,14 @@ class Binder:
     def _compare(self, operator: exp.Operator, column: Column, literal: Literal) -> exp.Expr:
         if literal.value is None:
             return exp.Constant(None)
-        return _compare_placed(operator, column.name, self._place(literal, column))
+        at = self._place(literal, column)
+        if operator in ("=", "<>") and (at.after or at.value is None):
+            return exp.Always(column.name, operator == "<>")
+        if at.value is None:
+            return exp.Always(column.name, (operator in ("<", "<=")) == at.after)
+        if at.after:  # strictly between `value` and the next one: at most `value`, or more than it
+            return exp.Compare("<=" if operator in ("<", "<=") else ">", column.name, at.value)
+        return exp.Compare(operator, column.name, at.value)
 
     def _place(self, literal: Literal, column: Column) -> Placed:
         try:
@@ -162,16 +166,6 @@ class Binder:
 
     def error(self, message: str, position: int) -> InvalidPredicate:
         return InvalidPredicate(message, self.text, position)
-
-
-def _compare_placed(operator: exp.Operator, column: str, at: Placed) -> exp.Expr:
-    if operator in ("=", "<>") and (at.after or at.value is None):
-        return exp.Always(column, operator == "<>")
-    if at.value is None:
-        return exp.Always(column, (operator in ("<", "<=")) == at.after)
-    if at.after:  # strictly between `value` and the next one: at most `value`, or more than it
-        return exp.Compare("<=" if operator in ("<", "<=") else ">", column, at.value)
-    return exp.Compare(operator, column, at.value)
 
 
 def _same_type(left: Any, right: Any) -> tuple[Any, Any]:

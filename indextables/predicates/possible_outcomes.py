@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import eq, ge, gt, le, lt
+from operator import eq, ge, gt, le, lt, or_
 
 import numpy as np
 import pyarrow as pa
@@ -69,12 +69,6 @@ class Outcomes:
         null = (self.null | other.null) & (self.true | self.null) & (other.true | other.null)
         return Outcomes(self.true & other.true, self.false | other.false, null)
 
-    def of(self, answer: bool | None) -> Mask:
-        return self.null if answer is None else self.true if answer else self.false
-
-    def other_than(self, answer: bool | None) -> Mask:
-        return self.true | self.false if answer is None else self.null | (self.false if answer else self.true)
-
 
 def outcomes(expression: exp.Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
     """Masks with one element, or with one per file. An answer that is not requested may be reported as possible although it is not."""
@@ -96,7 +90,8 @@ def outcomes(expression: exp.Expr, ranges: Callable[[str], Ranges], requested: i
         case exp.Is(operand, value):
             needed = (_BIT[value] if requested & TRUE else 0) | (_ANY & ~_BIT[value] if requested & FALSE else 0)
             found = outcomes(operand, ranges, needed)
-            return Outcomes(found.of(value), found.other_than(value), NO)
+            masks = {True: found.true, False: found.false, None: found.null}
+            return Outcomes(masks.pop(value), reduce(or_, masks.values()), NO)
         case exp.Not(operand):
             return outcomes(operand, ranges, _swapped(requested)).inverted()
         case exp.And(operands):

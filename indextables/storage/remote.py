@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -164,10 +164,8 @@ class RemoteStore:
         return modified
 
     def delete(self, path: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             retrying(self.root, path, self.spec.timeout, partial(self.backend.delete, path))
-        except FileNotFoundError:
-            return
 
     def _ready_to_write(self, path: str, size: int) -> None:
         if size > limits.OBJECT_BYTES:

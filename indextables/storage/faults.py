@@ -50,7 +50,6 @@ class Fault:
         return StorageError(message + ("" if after is None else f"; given up after {after:g} s"))
 
 
-_BY_STATUS = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}
 # Exceptions of botocore and aiohttp, by name so that neither has to be imported.
 # EndpointConnectionError is missing on purpose: the connection may have broken after the request was sent.
 _UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
@@ -70,7 +69,7 @@ def fault_of(error: BaseException) -> Fault:
         answer = _answer(link)
         if answer is not None:
             return _fault_of_answer(*answer)
-    names = {name for link in chain for name in _names(link)}
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if names & _NO_CREDENTIALS:
         return Fault(FaultKind.REFUSED, "no credentials were found in the environment, a profile or the instance")
     if names & _MISCONFIGURED:
@@ -108,7 +107,7 @@ def _fault_of_answer(status: int, error_code: str) -> Fault:
     # After a conflict (409) of conditional writes the outcome is open; 408, 429 and 5xx are temporary.
     if status in (0, 408, 409, 429) or status >= 500:
         return Fault(FaultKind.LOST, f"the store answered {shown}")
-    kind = _BY_STATUS.get(status, FaultKind.REFUSED)
+    kind = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}.get(status, FaultKind.REFUSED)
     return Fault(kind, f"the store refused with {shown}" if kind is FaultKind.REFUSED else f"the store answered {shown}")
 
 
@@ -129,10 +128,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _names(error: BaseException) -> set[str]:
-    return {kind.__name__ for kind in type(error).__mro__}
 
 
 class Deadline:

@@ -135,8 +135,7 @@ class TransactionLog:
 
     def raw_lines(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as plain JSON objects, validated like every version that is read."""
-        self.read(version)
-        text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
+        text = files.unpack(self.read(version).data, f"version {version}")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:

@@ -26,8 +26,6 @@ MAX_PATTERNS = 4
 MAX_PATTERN_LINE = 4096  # characters of a line that a pattern is built from
 _MAX_MATCH = limits.LINE_CHECKED_BYTES // 4 - 16  # characters: at most 4 bytes each, so the line needs no check of its length
 
-Texts = Sequence[str]
-
 _ADD = msgspec.json.Decoder(Add)
 _ADDS = msgspec.json.Decoder(list[Add])
 _TOKEN = re.compile(r'(?P<key>"[^"\\]*":)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[0-9]+)|(?P<truth>true|false)|(?P<sign>null|[{}\[\],])')
@@ -127,7 +125,7 @@ def _end_of_run(other: list[str | None], start: int) -> int:
     return len(other)
 
 
-def _block(version: int, text: Texts, path: Texts, size: Texts, num_records: Texts = ()) -> AddBlock | None:
+def _block(version: int, text: Sequence[str], path: Sequence[str], size: Sequence[str], num_records: Sequence[str] = ()) -> AddBlock | None:
     """None if a path occurs twice or may be too long, or if a line is so long that its bytes must be counted."""
     texts = dict(zip(path, text, strict=True))
     longest = max(map(len, text))

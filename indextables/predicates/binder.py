@@ -104,9 +104,6 @@ class Binder:
             return self.is_null(parsed)
         return exp.Is(self.condition(parsed), value)
 
-    def between(self, operand: Operand, low: Operand, high: Operand) -> exp.Expr:
-        return exp.And((self.compare(">=", operand, low), self.compare("<=", operand, high)))
-
     def in_list(self, operand: Operand, members: Sequence[Literal]) -> exp.Expr:
         if isinstance(operand, Literal):
             return exp.Or(tuple(self._fold("=", operand, member) for member in members))

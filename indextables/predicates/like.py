@@ -29,7 +29,9 @@ def like(column: str, pattern: str, escape: str) -> exp.Expr:
     runs = parts.count(ANY_RUN)
     if runs > LIKE_RUNS:
         raise ValueError(f"the pattern has {runs} times %, more than {LIKE_RUNS}")
-    regex = _regex(parts)
+    # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
+    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else re.escape(str(part)) for part in parts]
+    regex = rf"(?s)\A{''.join(pieces)}\z"
     try:
         pc.match_substring_regex(typed_scalar("", pa.string()), regex)
     except pa.ArrowInvalid as cause:
@@ -54,9 +56,3 @@ def _parts(pattern: str, escape: str) -> list[str | object]:
         else:
             parts.append(ANY_ONE if character == "_" else character)
     return parts
-
-
-def _regex(parts: list[str | object]) -> str:
-    # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
-    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else re.escape(str(part)) for part in parts]
-    return rf"(?s)\A{''.join(pieces)}\z"

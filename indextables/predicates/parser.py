@@ -128,7 +128,8 @@ class _Parser:
         low = yield from self._value()
         if not self._take("AND"):
             raise self._unexpected("AND between the two bounds of BETWEEN")
-        return self._bind.between(operand, low, (yield from self._value()))
+        high = yield from self._value()
+        return And((self._bind.compare(">=", operand, low), self._bind.compare("<=", operand, high)))
 
     def _like(self, operand: Operand) -> Expr:
         pattern = self._string("a pattern in single quotes")

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.predicates import expressions as exp
-from indextables.predicates.constants import typed_array, typed_scalar
+from indextables.predicates.keys import typed_array, typed_scalar
 
 _KERNELS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 _TRUE, _FALSE, _NULL = (typed_scalar(value, pa.bool_()) for value in (True, False, None))
+_ZERO = typed_array([0.0], pa.float64())[0]  # not `typed_scalar`, which takes -0.0 for the same
 
 
 def evaluate(expression: exp.Expr, batch: pa.RecordBatch | pa.Table, kinds: pa.Schema) -> Any:
@@ -96,7 +97,7 @@ def _in(expression: exp.In, column: Any) -> Any:
     if pa.types.is_floating(column.type):
         # is_in hashes the bits: so -0.0 becomes 0.0 on both sides, and NaN, which has many encodings, is tested separately.
         numbers = [value + 0.0 for value in values if not math.isnan(value)]
-        found = pc.is_in(pc.add(column, typed_scalar(0.0, pa.float64())), typed_array(numbers, pa.float64()))
+        found = pc.is_in(pc.add(column, _ZERO), typed_array(numbers, pa.float64()))
         found = pc.or_kleene(found, pc.is_nan(column)) if len(numbers) < len(values) else found
     else:
         found = pc.is_in(column, typed_array(values, column.type))

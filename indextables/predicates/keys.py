@@ -1,14 +1,17 @@
 """Maps the values of a column to keys (64-bit integers or strings) that compare in bulk exactly as the values do.
 
 Booleans, dates (days) and timestamps (microseconds, UTC) are integers already. A float maps to an integer of the same rank, so that NaN
-equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown key are false.
+equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown key are false. `typed_array` gives literals as Arrow values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from itertools import accumulate
 from operator import eq, ge, gt, index, le, lt
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.predicates.constants import typed_array, typed_scalar
+from indextables.values import encode_value
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -126,6 +129,34 @@ def key_of(value: Any) -> Key:
     if not -(2**63) <= number < 2**63:
         raise OverflowError(f"{value!r} is out of range")
     return number
+
+
+def typed_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of literals of a bound expression, without nulls; `kind` is canonical, for numbers int64 or float64.
+
+    Built from bytes: pa.array and pa.scalar import pandas if it is installed (pyarrow 26, even with a type given), which costs a command
+    1.5 s.
+    """
+    if pa.types.is_date(kind):
+        return _from_buffers(kind, len(values), array("i", map(key_of, values)))
+    if pa.types.is_timestamp(kind):
+        return _from_buffers(kind, len(values), array("q", map(key_of, values)))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _from_buffers(kind, len(values), array("d" if pa.types.is_floating(kind) else "q", values))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        offsets = array("i", accumulate(map(len, encoded), initial=0))
+        return _from_buffers(kind, len(values), offsets, b"".join(encoded))
+    return typed_array([encode_value(value, kind) for value in values], pa.string()).cast(kind)
+
+
+@lru_cache(maxsize=128)  # a scan compares every batch with the same literals
+def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.nulls(1, kind)[0] if value is None else typed_array([value], kind)[0]
+
+
+def _from_buffers(kind: pa.DataType, length: int, *buffers: Any) -> pa.Array:
+    return pa.Array.from_buffers(kind, length, [None, *(pa.py_buffer(buffer) for buffer in buffers)])
 
 
 def float_keys(values: npt.NDArray[np.float64]) -> Integers:

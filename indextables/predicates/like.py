@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from indextables.limits import LIKE_RUNS
 from indextables.predicates import expressions as exp
-from indextables.predicates.constants import typed_scalar
+from indextables.predicates.keys import typed_scalar
 from indextables.predicates.literals import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.predicates.constants import typed_scalar
-from indextables.predicates.keys import Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of
+from indextables.predicates.keys import Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of, typed_scalar
 from indextables.predicates.literals import single
 from indextables.values import decode_value
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from indextables.errors import InvalidPredicate
 from indextables.predicates.arrow import evaluate, wide_type
 from indextables.predicates.binder import Binder
-from indextables.predicates.constants import typed_array, typed_scalar
 from indextables.predicates.expressions import Expr
+from indextables.predicates.keys import typed_array, typed_scalar
 from indextables.predicates.parser import parse
 
 

@@ -136,7 +136,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
         self._pauses = 0
 
-    def seconds_left(self) -> float:
+    def attempt_seconds(self) -> float:
         """Seconds that the next request may take."""
         return max(0.01, min(self.seconds / ATTEMPT_SHARE, self._end - time.monotonic()))
 
@@ -154,7 +154,7 @@ class Deadline:
 def attempt(deadline: Deadline, request: Callable[[float], Result]) -> Result | Fault:
     """The result of one request, or its fault: without the library's error, which contains addresses."""
     try:
-        return request(deadline.seconds_left())
+        return request(deadline.attempt_seconds())
     except OURS:
         raise
     except Exception as error:

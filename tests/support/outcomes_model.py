@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from indextables.limits import STATS_CHARACTERS
 from indextables.predicates import Predicate
 from indextables.predicates import expressions as exp
-from indextables.predicates.constants import typed_scalar
+from indextables.predicates.keys import typed_scalar
 from indextables.predicates.literals import midnight, single
 from indextables.values import decode_value
 

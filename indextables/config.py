@@ -58,8 +58,6 @@ def parse_duration(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OptionType:
-    """The type of an option's values."""
-
     name: str
     parse: Callable[[str], Any]  # the message of a ValueError describes valid values
 
@@ -155,10 +153,6 @@ class Key:
     meaning: str
     private: bool = False  # its value is never shown
     per_call: bool = False  # how this call reaches the store, not a property of the table: never stored in its configuration
-
-    def parse(self, text: str) -> Any:
-        """The parsed value; the message of a ValueError describes valid values."""
-        return self.kind.parse(text)
 
 
 KEYS: tuple[Key, ...] = (
@@ -341,15 +335,8 @@ class Config:
         """Whether the value was set explicitly, even if to the default."""
         return self.found(_BY_NAME[name.lower()])[1] != "default"
 
-    def typemap(self) -> dict[str, str]:
-        """How columns are indexed: column -> index type."""
-        return self._of_columns(TYPEMAP_PREFIX)
-
-    def tokenizers(self) -> dict[str, str]:
-        """How text columns are split into words: column -> tokenizer."""
-        return self._of_columns(TOKENIZER_PREFIX)
-
-    def _of_columns(self, prefix: str) -> dict[str, str]:
+    def of_columns(self, prefix: str) -> dict[str, str]:
+        """The values of keys that begin with `prefix` and end in a column's name, by column."""
         merged = {**self.table, **self.options}
         return {key[len(prefix) :]: word for key, word in merged.items() if key.startswith(prefix)}
 
@@ -448,7 +435,7 @@ def _check(name: str, text: str, source: str) -> None:
 
 def _parsed(key: Key, text: str, source: str) -> Any:
     try:
-        return key.parse(text)
+        return key.kind.parse(text)
     except ValueError as expected:
         if key.private:
             raise ConfigError(f"{source} {key.name} is not {expected}") from None

@@ -1,32 +1,4 @@
-"""All errors of the package; the type of an error answers "may I retry?" and "which exit code?".
-
-IndexTablesError
-├── InvalidArgument         a value given by the caller is malformed (size, duration, limit, column …)
-│   └── PointedError        a text given by the caller is malformed, at a position if known
-│       ├── InvalidPredicate    `where` does not parse, or names a column that is unknown or not allowed
-│       ├── InvalidQuery        `query` does not parse, or names an unknown field
-│       └── InvalidCommand      a SQL command does not parse, or is not supported
-├── ConfigError             an option key is unknown, or its value is invalid
-├── TableNotFound           there is no table at that path
-├── TableExists             there is already a table at that path
-├── SchemaMismatch          the data does not fit the table
-│   └── ReplaceWhereViolation   a row does not match the predicate whose rows it replaces
-├── SourceUnreadable        the data to load cannot be read
-├── ProtocolUnsupported     the table needs a newer reader or writer
-├── VersionNotFound         the version never existed, or has expired
-├── LogCorrupted            the transaction log is damaged
-│   ├── VersionGap          a version file is missing between others
-│   └── UnsafePath          a path in the log points outside the table
-├── CheckpointError         a checkpoint could not be written, validated or read
-│   ├── CheckpointWriteError        the store or the encoding failed; nothing refers to the unfinished checkpoint
-│   ├── CheckpointValidationError   the written checkpoint does not read back as intended
-│   └── CheckpointCorruptionError   an existing checkpoint is damaged (also a LogCorrupted)
-├── SplitCorrupted          a split's bytes are not those that were written
-├── ConcurrentConflict      another writer was first; nothing was written
-├── CommitUnknown           the commit may have succeeded; nothing was cleaned up
-└── StorageError            the store did not answer
-    └── StorageRefused      the store refused the request; a retry will not help
-"""
+"""All errors of the package: one tree below IndexTablesError. The type of an error answers "may I retry?" and "which exit code?"."""
 
 from __future__ import annotations
 
@@ -39,6 +11,8 @@ class IndexTablesError(Exception):
 
 
 class InvalidArgument(IndexTablesError):
+    """A value given by the caller is malformed (size, duration, limit, column …)."""
+
     exit_code = 2
 
 
@@ -60,22 +34,26 @@ class PointedError(InvalidArgument):
 
 
 class InvalidPredicate(PointedError):
-    pass
+    """`where` does not parse, or names a column that is unknown or not allowed."""
 
 
 class InvalidQuery(PointedError):
-    pass
+    """`query` does not parse, or names an unknown field."""
 
 
 class InvalidCommand(PointedError):
-    pass
+    """A SQL command does not parse, or is not supported."""
 
 
 class ConfigError(IndexTablesError):
+    """An option key is unknown, or its value is invalid."""
+
     exit_code = 78
 
 
 class TableNotFound(IndexTablesError):
+    """There is no table at that path."""
+
     exit_code = 78
 
     @classmethod
@@ -85,47 +63,49 @@ class TableNotFound(IndexTablesError):
 
 
 class TableExists(IndexTablesError):
-    pass
+    """There is already a table at that path."""
 
 
 class SchemaMismatch(IndexTablesError):
-    pass
+    """The data does not fit the table."""
 
 
 class ReplaceWhereViolation(SchemaMismatch):
-    pass
+    """A row does not match the predicate whose rows it replaces."""
 
 
 class SourceUnreadable(IndexTablesError):
-    pass
+    """The data to load cannot be read."""
 
 
 class ProtocolUnsupported(IndexTablesError):
+    """The table needs a newer reader or writer."""
+
     exit_code = 78
 
 
 class VersionNotFound(IndexTablesError):
-    pass
+    """The version never existed, or has expired."""
 
 
 class LogCorrupted(IndexTablesError):
-    pass
+    """The transaction log is damaged."""
 
 
 class VersionGap(LogCorrupted):
-    pass
+    """A version file is missing between others."""
 
 
 class UnsafePath(LogCorrupted):
-    pass
+    """A path in the log points outside the table."""
 
 
 class CheckpointError(IndexTablesError):
-    pass
+    """A checkpoint could not be written, validated or read."""
 
 
 class CheckpointWriteError(CheckpointError):
-    """Retryable if its cause is."""
+    """The store or the encoding failed; nothing refers to the unfinished checkpoint. Retryable if its cause is."""
 
     def __init__(self, version: int, cause: Exception) -> None:
         super().__init__(version, cause)  # the constructor's arguments, so that it can be pickled
@@ -139,6 +119,8 @@ class CheckpointWriteError(CheckpointError):
 
 
 class CheckpointValidationError(CheckpointError):
+    """The written checkpoint does not read back as intended."""
+
     def __init__(self, version: int, reason: str) -> None:
         super().__init__(version, reason)
         self.version = version
@@ -149,6 +131,8 @@ class CheckpointValidationError(CheckpointError):
 
 
 class CheckpointCorruptionError(CheckpointError, LogCorrupted):
+    """An existing checkpoint is damaged (also a LogCorrupted)."""
+
     def __init__(self, path: str, reason: str = "it is damaged") -> None:
         super().__init__(path, reason)
         self.path = path
@@ -159,23 +143,29 @@ class CheckpointCorruptionError(CheckpointError, LogCorrupted):
 
 
 class SplitCorrupted(IndexTablesError):
-    pass
+    """A split's bytes are not those that were written."""
 
 
 class ConcurrentConflict(IndexTablesError):
+    """Another writer was first; nothing was written."""
+
     retryable = True
     exit_code = 75
 
 
 class CommitUnknown(IndexTablesError):
-    pass
+    """The commit may have succeeded; nothing was cleaned up."""
 
 
 class StorageError(IndexTablesError):
+    """The store did not answer."""
+
     retryable = True
     exit_code = 75
 
 
 class StorageRefused(StorageError):
+    """The store refused the request; a retry will not help."""
+
     retryable = False
     exit_code = 78

@@ -8,32 +8,32 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
-_MEMOS: WeakSet[Memo[object, object]] = WeakSet()
 
-
+@dataclass(slots=True, eq=False)
 class _Slot(Generic[Result]):
     """The result of one key; `lock` lets one thread compute it while others wait."""
 
-    __slots__ = ("is_made", "lock", "result")
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.is_made = False
-        self.result: Result | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    is_made: bool = False
+    result: Result | None = None
 
 
 class Memo(Generic[Key, Result]):
-    """Safe to use from many threads. A forked process starts empty, since another thread of the parent may have held a lock."""
+    """Safe to use from many threads. A forked process starts empty, since another thread of the parent may have held a lock.
+
+    An instance lives as long as the process, so it belongs to a module.
+    """
 
     def __init__(self) -> None:
         self._reset()
-        _MEMOS.add(cast("Memo[object, object]", self))
+        os.register_at_fork(after_in_child=self._reset)
 
     def get(self, key: Key, make: Callable[[Key], Result]) -> Result:
         """`make(key)`, computed once. If `make` raises, nothing is cached."""
@@ -56,11 +56,3 @@ class Memo(Generic[Key, Result]):
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._slots: WeakKeyDictionary[Key, _Slot[Result]] = WeakKeyDictionary()
-
-
-def _after_fork() -> None:
-    for memo in list(_MEMOS):
-        memo._reset()
-
-
-os.register_at_fork(after_in_child=_after_fork)

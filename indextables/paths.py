@@ -26,7 +26,6 @@ _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
 
 LOCAL = "file"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
-_WITHOUT_AUTHORITY = frozenset({"memory"})
 _USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # Hive escapes control characters and these in the name of a partition folder.
@@ -66,7 +65,7 @@ class TableRoot:
             )
         if not text[len(text.split(":", 1)[0]) :].startswith("://"):
             raise ConfigError(f"{text!r} is neither a local path nor of the form {scheme}://…")
-        if path.startswith("/") and scheme not in _WITHOUT_AUTHORITY:
+        if path.startswith("/") and scheme != "memory":
             raise InvalidArgument(f"{text!r} has no bucket, container or host; write it like {scheme}://bucket/path")
         try:
             return cls(check_relative(path.strip("/")), scheme)

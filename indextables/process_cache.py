@@ -7,19 +7,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from operator import add, gt, sub
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 Sizes = tuple[int, ...]  # one for each bound of a cache
-
-
-def _unbounded() -> Sizes:
-    return ()
-
-
-def _one(_: Any) -> Sizes:
-    return (1,)
 
 
 class ProcessCache(Generic[Key, Value]):
@@ -35,7 +27,7 @@ class ProcessCache(Generic[Key, Value]):
     _held: OrderedDict[Key, tuple[Value, Sizes]]
     _totals: Sizes
 
-    def __init__(self, bounds: Callable[[], Sizes] = _unbounded, size_of: Callable[[Value], Sizes] = _one) -> None:
+    def __init__(self, bounds: Callable[[], Sizes] = lambda: (), size_of: Callable[[Value], Sizes] = lambda _: (1,)) -> None:
         """`bounds()`, called for every `put`, limits the sums of `size_of(value)`, by default the number of values."""
         self._bounds = bounds
         self._size_of = size_of

@@ -93,13 +93,9 @@ def is_array(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def is_nested(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) or pa.types.is_map(kind) or is_array(kind)
-
-
 def has_order(kind: pa.DataType) -> bool:
     """Whether values of the type have a minimum and a maximum that the log can record."""
-    return not (is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind))
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind))
 
 
 def array_type(element: pa.DataType) -> pa.DataType:

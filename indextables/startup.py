@@ -30,7 +30,6 @@ def exit_on_interrupt() -> None:
 
 
 def exit_process(code: int) -> NoReturn:
-    """Ends the process with this exit code."""
     if code == INTERRUPTED:
         # sys.exit would end the process by SIGINT if the interrupt was raised in code compiled from a string, such as that of a dataclass.
         try:

@@ -11,7 +11,6 @@ from typing import Any, NoReturn, TypeVar
 from indextables.errors import InvalidArgument
 from indextables.operations.request import FLAG, Interface, Option, Request
 
-USAGE = 2
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 _DASHED = re.compile(r"-[^-0-9=]")
 
@@ -30,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         if takes_query and (message.endswith("required: QUERY") or message.startswith("argument -o/--option:")):
             message += self._dash_hint()
         print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(USAGE)
+        raise SystemExit(InvalidArgument.exit_code)
 
     def _dash_hint(self) -> str:
         """A hint for queries that look like an option: `-payments`, or `-outage`, which reads as `-o`."""

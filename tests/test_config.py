@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import indextables
-from indextables.config import KEYS, PREFIX, Config, checked_options, environment_name, parse_duration, parse_size
+from indextables.config import KEYS, PREFIX, TYPEMAP_PREFIX, Config, checked_options, environment_name, parse_duration, parse_size
 from indextables.errors import ConfigError, InvalidArgument
 from tests.support.tables import make, rows, tree, write_version
 
 
 def test_every_key_has_a_default_that_parses() -> None:
     for key in KEYS:
-        assert key.parse(key.default) is not None
+        assert key.kind.parse(key.default) is not None
         assert key.meaning
 
 
@@ -66,7 +66,7 @@ def test_keys_are_case_insensitive_but_columns_are_not() -> None:
         {"Spark.IndexTables.Merge.TargetSize": "7M", "INDEXING.TYPEMAP.MyColumn": "string", "purge.retentionCheckEnabled": False}
     )
     assert options == {"merge.targetSize": "7M", "indexing.typemap.MyColumn": "string", "purge.retentionCheckEnabled": "false"}
-    assert Config.of(options).typemap() == {"MyColumn": "string"}
+    assert Config.of(options).of_columns(TYPEMAP_PREFIX) == {"MyColumn": "string"}
 
 
 @pytest.mark.parametrize(

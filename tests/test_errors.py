@@ -1,9 +1,8 @@
-"""The error tree: every error appears in its drawing, and the type determines the exit code and whether a retry may help."""
+"""The error tree: the type of an error determines the exit code and whether a retry may help."""
 
 from __future__ import annotations
 
 import inspect
-import re
 
 import pytest
 
@@ -23,28 +22,6 @@ from indextables.errors import (
 )
 
 ALL = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, IndexTablesError)]
-
-
-def drawn_parents() -> dict[str, str | None]:
-    """Name -> parent, read from the drawing at the top of the module."""
-    parents: dict[str, str | None] = {}
-    line_of: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"^([│ ]*)(?:[├└]── )?([A-Z][A-Za-z]+)(?:\s{2,}|$)", line)
-        if found is None:
-            continue
-        depth = len(found[1]) // 4 + (1 if "── " in line else 0)
-        parents[found[2]] = line_of[depth - 1] if depth else None
-        line_of[depth:] = [found[2]]
-    return parents
-
-
-def test_the_drawing_has_every_error_under_its_parent() -> None:
-    actual: dict[str, str | None] = {"IndexTablesError": None}
-    for kind in ALL:
-        if kind is not IndexTablesError:
-            actual[kind.__name__] = kind.__mro__[1].__name__
-    assert drawn_parents() == actual
 
 
 @pytest.mark.parametrize(

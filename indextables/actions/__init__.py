@@ -6,9 +6,8 @@ from indextables.actions import columns, nulls
 from indextables.actions.add_patterns import AddBlock, decoded
 from indextables.actions.codec import decode_action, decode_actions, decode_version, encode_action, encode_actions
 from indextables.actions.columns import STRINGS, strings_of, without_nulls
-from indextables.actions.layers import LayeredFiles
+from indextables.actions.layers import Bounds, LayeredFiles, Manifest, ManifestSet
 from indextables.actions.live import LiveFiles, Totals, restored
-from indextables.actions.manifest_set import Bounds, Manifest, ManifestSet
 from indextables.actions.model import (
     MAPPING_PREFIX,
     Action,
@@ -23,48 +22,6 @@ from indextables.actions.model import (
     Remove,
     Skip,
     Txn,
-    WireMetadata,
 )
 from indextables.actions.replay import Normalise, Replay
-from indextables.actions.segments import Part, Segment, encoded
-
-__all__ = [
-    "MAPPING_PREFIX",
-    "STRINGS",
-    "Action",
-    "Add",
-    "AddBlock",
-    "Bounds",
-    "CommitInfo",
-    "Count",
-    "FileFormat",
-    "Int32",
-    "Int64",
-    "LayeredFiles",
-    "LiveFiles",
-    "Manifest",
-    "ManifestSet",
-    "Metadata",
-    "Normalise",
-    "Part",
-    "Protocol",
-    "Remove",
-    "Replay",
-    "Segment",
-    "Skip",
-    "Totals",
-    "Txn",
-    "WireMetadata",
-    "columns",
-    "decode_action",
-    "decode_actions",
-    "decode_version",
-    "decoded",
-    "encode_action",
-    "encode_actions",
-    "encoded",
-    "nulls",
-    "restored",
-    "strings_of",
-    "without_nulls",
-]
+from indextables.actions.segments import Part, Segment, encoded, take_rows

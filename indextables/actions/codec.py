@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Any, get_args
 
 import msgspec
 
 from indextables import limits
 from indextables.actions import nulls
 from indextables.actions.add_patterns import ADD_PATTERNS, AddBlock, with_commit
-from indextables.actions.lines import numbered_lines, refuse_duplicate_keys
-from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn, WireMetadata
+from indextables.actions.model import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION
-
-_WIRE_KEYS: dict[type[Action], str] = {
-    Protocol: "protocol",
-    Metadata: "metaData",
-    Add: "add",
-    Remove: "remove",
-    Skip: "mergeskip",
-    CommitInfo: "commitInfo",
-    Txn: "txn",
-}
 
 
 class _Line(msgspec.Struct, rename="camel"):
     protocol: Protocol | None = None
-    meta_data: WireMetadata | None = None
+    meta_data: Metadata | None = None
     add: Add | None = None
     remove: Remove | None = None
     mergeskip: Skip | None = None
@@ -38,11 +30,10 @@ class _Line(msgspec.Struct, rename="camel"):
     txn: Txn | None = None
 
     def actions(self) -> list[Action]:
-        metadata = None if self.meta_data is None else self.meta_data.metadata()
-        known = (self.protocol, metadata, self.add, self.remove, self.mergeskip, self.commit_info, self.txn)
-        return [action for action in known if action is not None]
+        return [action for action in msgspec.structs.astuple(self) if action is not None]
 
 
+_WIRE_KEYS: dict[type[Action], str] = {get_args(field.type)[0]: field.encode_name for field in msgspec.structs.fields(_Line)}
 _DECODER = msgspec.json.Decoder(_Line)
 # Nearly all lines are `{"add":…}`. The decoder requires the text between to be one complete value, so the line needs no other check.
 _ADD = msgspec.json.Decoder(Add)
@@ -108,7 +99,7 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
     unknown = adds = 0
     last_add = b""
     decode_add = _ADD.decode
-    for number, line in numbered_lines(data, source):
+    for number, line in _numbered_lines(data, source):
         if line[:7] == b'{"add":' and line[-2:] == b"}\n":
             try:
                 actions.append(decode_add(line[7:-2]))
@@ -121,8 +112,8 @@ def decode_actions(data: bytes, source: str, version: int | None = None) -> Deco
         actions.extend(found)
         unknown += not found
     if not _is_lossless(data, actions):
-        for number, line in numbered_lines(data, source):
-            refuse_duplicate_keys(line, f"{source}, line {number}")
+        for number, line in _numbered_lines(data, source):
+            _refuse_duplicate_keys(line, f"{source}, line {number}")
     if adds:
         ADD_PATTERNS.learn(last_add[:-1].decode(errors="replace"), adds)
     if version is not None:
@@ -195,3 +186,41 @@ def _is_lossless(data: bytes, actions: Sequence[Action]) -> bool:
     if whole and not Counter(whole) <= Counter(BytesIO(data)):
         return False
     return data.count(b'"') == 2 * len(actions) + _ENCODER.encode(actions).count(b'"')
+
+
+def _numbered_lines(data: bytes, source: str) -> Iterator[tuple[int, bytes]]:
+    """Yields every line that is not blank, with its number from 1; LogCorrupted names a line that is too long or has too many values."""
+    for number, line in enumerate(BytesIO(data), start=1):
+        if len(line) > limits.LINE_CHECKED_BYTES:
+            _refuse_oversized(line, f"{source}, line {number}")
+        if not line.isspace():
+            yield number, line
+
+
+def _refuse_oversized(line: bytes, place: str) -> None:
+    if len(line) > limits.LINE_BYTES:
+        raise LogCorrupted(f"{place} is longer than {limits.LINE_BYTES} bytes")
+    if line.count(b",") > limits.LINE_VALUES:
+        raise LogCorrupted(f"{place} has more than {limits.LINE_VALUES} values")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:80]} is too large a number")
+    return number
+
+
+def _refuse_duplicate_keys(line: bytes, place: str) -> None:
+    """LogCorrupted if an object has a duplicate key or a number is infinite: readers would disagree on which value counts."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise LogCorrupted(f"{place} has the key {key[:80]!r} twice")
+            seen.add(key)
+
+    try:
+        json.loads(line, object_pairs_hook=check, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise LogCorrupted(f"{place} is not an action: {error}") from error

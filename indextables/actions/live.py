@@ -71,11 +71,11 @@ class LiveFiles:
 
     def get(self, path: str) -> Add | None:
         if path in self.recent:
-            return self._restored(add_of(path, self.recent[path]))
+            return restored(add_of(path, self.recent[path]), self.mappings)
         for part in self.parts:
             row = part.find(path)
             if row is not None:
-                return self._restored(part.segment.add(row))
+                return restored(part.segment.add(row), self.mappings)
         return None
 
     def paths(self) -> list[str]:
@@ -107,10 +107,7 @@ class LiveFiles:
             found: Iterator[Add] = starmap(add_of, self.recent.items())
         else:
             found = columns.decode(self.table() if rows is None else self.take(rows))
-        return map(self._restored, found) if self.mappings else found
-
-    def _restored(self, add: Add) -> Add:
-        return restored(add, self.mappings)
+        return (restored(add, self.mappings) for add in found) if self.mappings else found
 
     @property
     def nbytes(self) -> int:

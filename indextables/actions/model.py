@@ -39,16 +39,16 @@ class FileFormat(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
-    """Schema, partition columns and configuration of the table. Always written in full: all of its fields are required."""
+    """Schema, partition columns and configuration of the table. Always written in full; null means the same as absent (see `nulls`)."""
 
     id: str
     format: FileFormat = field(default_factory=FileFormat)
     schema_string: str
     partition_columns: list[str] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
-    created_time: Int64 | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
+    created_time: Int64 | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
 
     def following(self, old: Metadata | None) -> Metadata:
         """This metadata as the successor of `old`: doc mappings of `old` are kept, because files refer to them."""
@@ -56,31 +56,6 @@ class Metadata(Struct, frozen=True, rename="camel", kw_only=True):
         if kept.keys() <= self.configuration.keys():
             return self
         return structs.replace(self, configuration={**kept, **self.configuration})
-
-
-class WireMetadata(Struct, frozen=True, rename="camel", kw_only=True):
-    """Metadata as other programs may write it: fields that we always write may be null or absent."""
-
-    id: str
-    format: FileFormat | None = None
-    schema_string: str
-    partition_columns: list[str] | None = None
-    configuration: dict[str, str] | None = None
-    created_time: Int64 | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-
-    def metadata(self) -> Metadata:
-        return Metadata(
-            id=self.id,
-            format=self.format or FileFormat(),
-            schema_string=self.schema_string,
-            partition_columns=self.partition_columns or [],
-            configuration=self.configuration or {},
-            created_time=UNSET if self.created_time is None else self.created_time,
-            name=UNSET if self.name is None else self.name,
-            description=UNSET if self.description is None else self.description,
-        )
 
 
 class Add(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):

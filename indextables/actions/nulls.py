@@ -1,4 +1,4 @@
-"""Null entries in maps of logs by other programs: `"partitionValues": {"day": null}` means the same as no entry."""
+"""Null entries in logs of other programs: `"partitionValues": {"day": null}` means the same as no entry."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import msgspec
 from indextables import limits
 
 T = TypeVar("T")
-_MAPS = frozenset({"partitionValues", "minValues", "maxValues", "configuration", "tags", "options"})
 _BYTES_PER_OBJECT = 10  # at least; an add of another program has 30 and more
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) -> T:
-    """Decodes a text, ignoring null entries of maps; raises what the decoder raises for the text as it is.
+    """Decodes a text, ignoring null entries; raises what the decoder raises for the text as it is.
 
     A text is decoded a second time only if the first attempt fails: our own writers leave nulls out.
     """
@@ -25,10 +24,7 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) ->
         if not _may_have_nulls(text):
             raise
         try:
-            given = msgspec.json.decode(text)
-            if not remove(given):
-                raise error
-            return decoder.decode(msgspec.json.encode(given))
+            return decoder.decode(msgspec.json.encode(removed(msgspec.json.decode(text))))
         except _UNDECODABLE:
             raise error from None
 
@@ -40,18 +36,10 @@ def _may_have_nulls(text: bytes | str | msgspec.Raw) -> bool:
     return b"null" in data and not is_dense
 
 
-def remove(value: Any) -> bool:
-    """Removes null entries from the maps in a decoded JSON or Avro value, in place; returns whether there were any."""
-    found = False
+def removed(value: Any) -> Any:
+    """A decoded JSON or Avro value without null entries in its objects."""
     if isinstance(value, list):
-        for item in value:
-            found |= remove(item)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name in _MAPS and isinstance(item, dict):
-                empty = [key for key, entry in item.items() if entry is None]
-                found |= bool(empty)
-                for key in empty:
-                    del item[key]
-            found |= remove(item)
-    return found
+        return [removed(item) for item in value]
+    if isinstance(value, dict):
+        return {name: removed(item) for name, item in value.items() if item is not None}
+    return value

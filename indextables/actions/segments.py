@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,7 @@ Dead = tuple[frozenset[int], ...]  # row numbers in layers, largest first: addin
 Rows = npt.NDArray[np.int64]
 
 
-class Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-Derived = TypeVar("Derived", bound=Sized)
+Derived = TypeVar("Derived")  # with an attribute `nbytes`
 
 
 class Segment:
@@ -142,6 +137,17 @@ def add_of(path: str, source: Source) -> Add:
     return source.add(path) if isinstance(source, AddBlock) else source
 
 
+def take_rows(table: pa.Table, rows: Rows) -> pa.Table:
+    """The rows with these ascending numbers, batch by batch: Table.take would first copy all chunks into one."""
+    start, taken = 0, []
+    for batch in table.to_batches():
+        in_batch = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + batch.num_rows)]
+        if len(in_batch):
+            taken.append(batch.take(pa.array(in_batch - start)))
+        start += batch.num_rows
+    return pa.Table.from_batches(taken, table.schema)
+
+
 def _sorted(hashes: npt.NDArray[np.int64]) -> Index:
     order = np.argsort(hashes, kind="stable")
     return hashes[order], order
@@ -184,15 +190,7 @@ class Part:
 
     def take(self, rows: Rows, names: Sequence[str] = columns.SCHEMA.names) -> pa.Table:
         """Some of the live rows, given in ascending order as positions among the live rows."""
-        chosen = rows if self.live is None else self.live[rows]
-        table = self.segment.rows.select(names)
-        start, taken = 0, []
-        for batch in table.to_batches():  # Table.take would combine all chunks first, which copies them
-            here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + batch.num_rows)]
-            if len(here):
-                taken.append(batch.take(pa.array(here - start)))
-            start += batch.num_rows
-        return pa.Table.from_batches(taken, table.schema)
+        return take_rows(self.segment.rows.select(names), rows if self.live is None else self.live[rows])
 
     def total(self, name: str) -> int:
         """The sum of a column of numbers over the live rows."""

@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 from indextables.log import cache, files, names
-from indextables.log.anchor import Anchor
-from indextables.log.cache import CacheKind, trim
+from indextables.log.cache import Anchor, CacheKind, trim
 from indextables.log.conflicts import is_already_committed, require_live, require_same_columns, require_same_metadata
 from indextables.log.log import Reading, TransactionLog
 from indextables.log.names import POINTER, LogListing
 from indextables.log.version_file import VersionFile
-
-__all__ = [
-    "POINTER",
-    "Anchor",
-    "CacheKind",
-    "LogListing",
-    "Reading",
-    "TransactionLog",
-    "VersionFile",
-    "cache",
-    "files",
-    "is_already_committed",
-    "names",
-    "require_live",
-    "require_same_columns",
-    "require_same_metadata",
-    "trim",
-]

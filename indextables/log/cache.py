@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 from indextables import limits
-from indextables.log.anchor import Anchor
 from indextables.log.names import LogListing
 from indextables.log.version_file import VersionFile
 from indextables.process_cache import ProcessCache
@@ -34,13 +33,19 @@ VERSION_DEPENDENT = frozenset({CacheKind.VERSION, CacheKind.FILES, CacheKind.VER
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """A file of the log with the digest of its text. Commits have unique ids, so if it changes, the table was deleted and created again."""
+
+    path: str
+    digest: bytes | None  # None: only size and time are known
+    stamp: tuple[int, int] | None  # size and time; None: it was never listed
+
+
+@dataclass(frozen=True, slots=True)
 class _Held:
     value: Any
     since_ms: int
-    weight: int = 0  # bytes, or actions
-
-    def is_young(self, now_ms: int, ttl_ms: int) -> bool:
-        return 0 <= now_ms - self.since_ms < ttl_ms  # negative after the clock was set back: treated as expired
+    weight: int = 0  # bytes of live files, or actions of a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class LogCache:
         self._versions: OrderedDict[int, _Held] = OrderedDict()
         self._actions = 0
         self._anchor: Anchor | None = None
-        self._last_listing: LogListing | None = None  # all entries are consistent with it
+        self.last_listing: LogListing | None = None  # the most recent one; all entries are consistent with it
         self._generation = 0  # incremented whenever everything is dropped
         self._hits = dict.fromkeys(CacheKind, 0)
         self._lookups = dict.fromkeys(CacheKind, 0)
@@ -68,15 +73,14 @@ class LogCache:
     def get(self, kind: CacheKind, now_ms: int, ttl_ms: int) -> Any | None:
         """The cached protocol, metadata, files or listing, if it is not too old."""
         with self._lock:
-            held = self._single.get(kind)
-            return self._counted(kind, held if held is not None and held.is_young(now_ms, ttl_ms) else None)
+            return self._counted(kind, self._single.get(kind), now_ms, ttl_ms)
 
     def put_state(self, state: Mapping[CacheKind, Any], anchor: Anchor, weight: int, now_ms: int, generation: int | None) -> None:
         """Stores what was read of the newest version during `generation`; ignored if the cache was cleared meanwhile."""
         with self._lock:
             if generation == self._generation:
                 self._anchor = anchor
-                self._single |= {kind: _Held(value, now_ms, weight if kind is CacheKind.FILES else 0) for kind, value in state.items()}
+                self._single |= {kind: _Held(value, now_ms, weight) for kind, value in state.items()}
 
     def put_anchor(self, anchor: Anchor, generation: int | None) -> None:
         """Sets the anchor of versions that were read during `generation`, unless a state has set one."""
@@ -87,9 +91,7 @@ class LogCache:
     def get_version(self, version: int, now_ms: int, ttl_ms: int, generation: int | None) -> VersionFile | None:
         with self._lock:
             held = self._versions.get(version) if generation == self._generation else None
-            found: VersionFile | None = self._counted(
-                CacheKind.VERSION, held if held is not None and held.is_young(now_ms, ttl_ms) else None
-            )
+            found: VersionFile | None = self._counted(CacheKind.VERSION, held, now_ms, ttl_ms)
             if found is not None:
                 self._versions.move_to_end(version)
             return found
@@ -105,12 +107,6 @@ class LogCache:
             while len(self._versions) > limits.CACHED_VERSIONS or self._actions > limits.CACHED_ACTIONS:
                 self.drop_version(next(iter(self._versions)))
 
-    @property
-    def last_listing(self) -> LogListing | None:
-        """The most recent listing."""
-        with self._lock:
-            return self._last_listing
-
     def revalidate(self, listing: LogListing, is_unchanged: Callable[[Anchor], bool], now_ms: int) -> int:
         """Takes a fresh listing. Drops everything if a file changed since the one before, or if the anchor changed or is missing: sizes and
         times alone do not distinguish a log from one that replaced it within the same second.
@@ -118,7 +114,7 @@ class LogCache:
         Returns the generation under which everything read from now on is stored.
         """
         with self._lock:
-            previous, anchor = self._last_listing, self._anchor
+            previous, anchor = self.last_listing, self._anchor
         stamps = previous.stamps if previous is not None else {}
         changed = any(listing.stamps.get(name, stamp) != stamp for name, stamp in stamps.items())
         if changed or anchor is None or not is_unchanged(anchor):
@@ -126,7 +122,7 @@ class LogCache:
         elif previous is not None and not _only_adds_versions(previous, listing):
             self.invalidate(CacheKind.FILES)
         with self._lock:
-            self._last_listing = listing
+            self.last_listing = listing
             self._single[CacheKind.VERSIONS_LIST] = _Held(listing, now_ms)
             return self._generation
 
@@ -139,7 +135,7 @@ class LogCache:
                     self._versions.clear()
                     self._actions = 0
             if not kinds:
-                self._anchor = self._last_listing = None
+                self._anchor = self.last_listing = None
                 self._generation += 1
 
     def stats(self) -> dict[str, float]:
@@ -157,10 +153,12 @@ class LogCache:
         held = self._single.get(CacheKind.FILES)
         return held.weight if held else 0
 
-    def _counted(self, kind: CacheKind, held: _Held | None) -> Any | None:
+    def _counted(self, kind: CacheKind, held: _Held | None, now_ms: int, ttl_ms: int) -> Any | None:
+        """The value, if it is not too old. After the clock was set back it counts as too old."""
+        found = held.value if held is not None and 0 <= now_ms - held.since_ms < ttl_ms else None
         self._lookups[kind] += 1
-        self._hits[kind] += held is not None
-        return held.value if held is not None else None
+        self._hits[kind] += found is not None
+        return found
 
     def drop_version(self, version: int) -> None:
         with self._lock:

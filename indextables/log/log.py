@@ -16,8 +16,7 @@ from indextables.config import Config
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import files, names
-from indextables.log.anchor import Anchor
-from indextables.log.cache import VERSION_DEPENDENT, CacheKind, LogCache
+from indextables.log.cache import VERSION_DEPENDENT, Anchor, CacheKind, LogCache
 from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
@@ -108,16 +107,12 @@ class TransactionLog:
         """Whether the anchor file is unchanged. Its bytes are read, since a table that was created again at once may have equal times."""
         if self._confirmed is not None and self._confirmed[0] is listing and self._confirmed[1] == anchor:
             return True
-        if not self._has_digest(anchor, listing):
-            return False
-        self._confirmed = listing, anchor
-        return True
-
-    def _has_digest(self, anchor: Anchor, listing: names.LogListing) -> bool:
         stamp = listing.stamp(anchor.path)
-        if stamp is None or (anchor.stamp is not None and anchor.stamp != stamp):
-            return False
-        return anchor.digest is None or anchor.digest == self.digest(anchor.path)
+        is_listed = stamp is not None and anchor.stamp in (None, stamp)
+        is_same = is_listed and (anchor.digest is None or anchor.digest == self.digest(anchor.path))
+        if is_same:
+            self._confirmed = listing, anchor
+        return is_same
 
     def digest(self, path: str) -> bytes | None:
         """Digest of the text of a version file; None if it is missing or damaged."""
@@ -140,8 +135,7 @@ class TransactionLog:
 
     def raw_lines(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as plain JSON objects, validated like every version that is read."""
-        self.read(version)
-        text = files.unpack(self.store.read(names.version_path(version)), f"version {version}")
+        text = files.unpack(self.read(version).data, f"version {version}")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from indextables.paths import LOG_FOLDER
 
@@ -85,8 +85,7 @@ class LogListing:
     def of_stamps(cls, files: Iterable[tuple[str, int, int]], since: int = 0) -> LogListing:
         """From path in the table, size and time of each file."""
         stamps = {path.removeprefix(LOG_FOLDER + "/"): (size, modified_ms) for path, size, modified_ms in files}
-        found = cls.of(stamps)
-        return cls(found.versions, found.checkpoints, found.has_pointer, found.states, found.parquets, stamps, since)
+        return replace(cls.of(stamps), stamps=stamps, since=since)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> LogListing:

@@ -2,31 +2,8 @@
 
 from __future__ import annotations
 
-from indextables.predicates.constants import typed_array, typed_scalar
 from indextables.predicates.expressions import order_key
-from indextables.predicates.keys import NAN, Keys, Mask, Texts, exceeds, mask_of
+from indextables.predicates.keys import NAN, Keys, Mask, Texts, compared, mask_of, typed_array, typed_scalar
 from indextables.predicates.log_strings import has_keys, keys_of
 from indextables.predicates.possible_outcomes import FALSE, NO, NULL, TRUE, Ranges, outcomes
 from indextables.predicates.predicate import Predicate, parse_predicate
-
-__all__ = [
-    "FALSE",
-    "NAN",
-    "NO",
-    "NULL",
-    "TRUE",
-    "Keys",
-    "Mask",
-    "Predicate",
-    "Ranges",
-    "Texts",
-    "exceeds",
-    "has_keys",
-    "keys_of",
-    "mask_of",
-    "order_key",
-    "outcomes",
-    "parse_predicate",
-    "typed_array",
-    "typed_scalar",
-]

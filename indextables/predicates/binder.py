@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
 
 from indextables.errors import InvalidPredicate, SchemaMismatch
-from indextables.predicates.expressions import (
-    FLIPPED,
-    Always,
-    And,
-    Compare,
-    CompareColumns,
-    Constant,
-    Expr,
-    Flag,
-    In,
-    Is,
-    IsNull,
-    Operator,
-    Or,
-    order_key,
-)
+from indextables.predicates import expressions as exp
 from indextables.predicates.like import like
 from indextables.predicates.literals import Placed, Written, as_number, excerpt, place
-from indextables.schema import UTC_TIMESTAMP, canonical_type, is_nested
+from indextables.schema import UTC_TIMESTAMP, canonical_type
+
+_TESTS: dict[exp.Operator, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +34,7 @@ class Literal:
 
 
 Operand = Column | Literal
-Parsed = Operand | Expr
+Parsed = Operand | exp.Expr
 
 
 @dataclass(slots=True)
@@ -78,16 +66,16 @@ class Binder:
         self.used[found[0]] = kind
         return Column(found[0], kind, position)
 
-    def condition(self, parsed: Parsed) -> Expr:
+    def condition(self, parsed: Parsed) -> exp.Expr:
         """An operand as a condition: a condition, a boolean column, TRUE, FALSE or NULL."""
         if isinstance(parsed, Column):
             if not pa.types.is_boolean(parsed.kind):
                 raise self.error(f"column {parsed.name!r} is {parsed.kind}, not boolean: expected a comparison with it", parsed.position)
-            return Flag(parsed.name)
+            return exp.Compare("=", parsed.name, True)
         if isinstance(parsed, Literal):
             if parsed.value is not None and not isinstance(parsed.value, bool):
                 raise self.error(f"expected a condition, found only {excerpt(parsed.text)}", parsed.position)
-            return Constant(parsed.value)
+            return exp.Constant(parsed.value)
         return parsed
 
     def operand(self, parsed: Parsed, position: int) -> Operand:
@@ -95,41 +83,35 @@ class Binder:
             raise self.error("expected a column or a literal to compare, found a condition", position)
         return parsed
 
-    def compare(self, operator: str, left: Operand, right: Operand) -> Expr:
+    def compare(self, operator: str, left: Operand, right: Operand) -> exp.Expr:
         if operator == "<=>":
-            return self._null_safe(left, right)
-        plain: Operator = operator  # type: ignore[assignment]  # the grammar yields no other
+            both_null = exp.And((self.is_null(left), self.is_null(right)))
+            return exp.Or((exp.Is(self.compare("=", left, right), True), both_null))
+        plain: exp.Operator = operator  # type: ignore[assignment]  # the grammar yields no other
         if isinstance(left, Column):
             if isinstance(right, Column):
-                return CompareColumns(plain, left.name, right.name, self._common(left, right))
+                return exp.CompareColumns(plain, left.name, right.name, self._common(left, right))
             return self._compare(plain, left, right)
         if isinstance(right, Column):
-            return self._compare(FLIPPED[plain], right, left)
+            return self._compare(exp.FLIPPED[plain], right, left)
         return self._fold(plain, left, right)
 
-    def _null_safe(self, left: Operand, right: Operand) -> Expr:
-        equal = Is(self.compare("=", left, right), True)
-        return Or((equal, And((self.is_null(left), self.is_null(right)))))
+    def is_null(self, operand: Operand) -> exp.Expr:
+        return exp.IsNull(operand.name) if isinstance(operand, Column) else exp.Constant(operand.value is None)
 
-    def is_null(self, operand: Operand) -> Expr:
-        return IsNull(operand.name) if isinstance(operand, Column) else Constant(operand.value is None)
-
-    def is_value(self, parsed: Parsed, value: bool | None) -> Expr:
+    def is_value(self, parsed: Parsed, value: bool | None) -> exp.Expr:
         if value is None and isinstance(parsed, (Column, Literal)):
             return self.is_null(parsed)
-        return Is(self.condition(parsed), value)
+        return exp.Is(self.condition(parsed), value)
 
-    def between(self, operand: Operand, low: Operand, high: Operand) -> Expr:
-        return And((self.compare(">=", operand, low), self.compare("<=", operand, high)))
-
-    def in_list(self, operand: Operand, members: Sequence[Literal]) -> Expr:
+    def in_list(self, operand: Operand, members: Sequence[Literal]) -> exp.Expr:
         if isinstance(operand, Literal):
-            return Or(tuple(self._fold("=", operand, member) for member in members))
+            return exp.Or(tuple(self._fold("=", operand, member) for member in members))
         placed = [self._place(member, operand) for member in members if member.value is not None]
-        values = {order_key(p.value): p.value for p in placed if not p.after and p.value is not None}
-        return In(operand.name, tuple(values[key] for key in sorted(values)), len(placed) < len(members))
+        values = {exp.order_key(p.value): p.value for p in placed if not p.after and p.value is not None}
+        return exp.In(operand.name, tuple(values[key] for key in sorted(values)), len(placed) < len(members))
 
-    def like(self, operand: Operand, pattern: Literal, escape: Literal | None) -> Expr:
+    def like(self, operand: Operand, pattern: Literal, escape: Literal | None) -> exp.Expr:
         if not isinstance(operand, Column) or not pa.types.is_string(operand.kind):
             shown = f"column {operand.name!r} is {operand.kind}" if isinstance(operand, Column) else f"found {excerpt(operand.text)}"
             raise self.error(f"LIKE expects a string column before it, {shown}", operand.position)
@@ -138,10 +120,17 @@ class Binder:
         except ValueError as cause:
             raise self.error(f"the pattern {excerpt(pattern.text)} cannot be used: {cause}", pattern.position) from cause
 
-    def _compare(self, operator: Operator, column: Column, literal: Literal) -> Expr:
+    def _compare(self, operator: exp.Operator, column: Column, literal: Literal) -> exp.Expr:
         if literal.value is None:
-            return Constant(None)
-        return _compare_placed(operator, column.name, self._place(literal, column))
+            return exp.Constant(None)
+        at = self._place(literal, column)
+        if operator in ("=", "<>") and (at.after or at.value is None):
+            return exp.Always(column.name, operator == "<>")
+        if at.value is None:
+            return exp.Always(column.name, (operator in ("<", "<=")) == at.after)
+        if at.after:  # strictly between `value` and the next one: at most `value`, or more than it
+            return exp.Compare("<=" if operator in ("<", "<=") else ">", column.name, at.value)
+        return exp.Compare(operator, column.name, at.value)
 
     def _place(self, literal: Literal, column: Column) -> Placed:
         try:
@@ -151,7 +140,7 @@ class Binder:
             raise self.error(message, literal.position) from cause
 
     def _common(self, left: Column, right: Column) -> pa.DataType:
-        if left.kind == right.kind and not (is_nested(left.kind) or pa.types.is_null(left.kind)):
+        if left.kind == right.kind and not (pa.types.is_nested(left.kind) or pa.types.is_null(left.kind)):
             return left.kind
         kinds = (left.kind, right.kind)
         if all(pa.types.is_integer(k) for k in kinds):
@@ -163,33 +152,17 @@ class Binder:
         message = f"cannot compare column {left.name!r} of type {left.kind} with column {right.name!r} of type {right.kind}"
         raise self.error(message, right.position)
 
-    def _fold(self, operator: Operator, left: Literal, right: Literal) -> Expr:
+    def _fold(self, operator: exp.Operator, left: Literal, right: Literal) -> exp.Expr:
         """Compares two literals, as in `1 = 1`."""
         if left.value is None or right.value is None:
-            return Constant(None)
+            return exp.Constant(None)
         try:
-            return Constant(holds(operator, *_same_type(left.value, right.value)))
+            return exp.Constant(_TESTS[operator](*map(exp.order_key, _same_type(left.value, right.value))))
         except ValueError as cause:
             raise self.error(f"cannot compare {excerpt(left.text)} with {excerpt(right.text)}: {cause}", right.position) from cause
 
     def error(self, message: str, position: int) -> InvalidPredicate:
         return InvalidPredicate(message, self.text, position)
-
-
-def holds(operator: Operator, left: Any, right: Any) -> bool:
-    """Compares two values of one type, neither null."""
-    a, b = order_key(left), order_key(right)
-    return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
-
-
-def _compare_placed(operator: Operator, column: str, at: Placed) -> Expr:
-    if operator in ("=", "<>") and (at.after or at.value is None):
-        return Always(column, operator == "<>")
-    if at.value is None:
-        return Always(column, (operator in ("<", "<=")) == at.after)
-    if at.after:  # strictly between `value` and the next one: at most `value`, or more than it
-        return Compare("<=" if operator in ("<", "<=") else ">", column, at.value)
-    return Compare(operator, column, at.value)
 
 
 def _same_type(left: Any, right: Any) -> tuple[Any, Any]:

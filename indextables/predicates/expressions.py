@@ -2,8 +2,8 @@
 
 Each node is true, false or null for a row. Values are int for integer columns, float for float and double, str, bytes, bool, date, and
 datetime (aware, UTC, for timestamp; naive for timestamp_ntz). Other SQL is expressed by these nodes: BETWEEN is two comparisons, `<=>`
-is `Is(…, True)`. A literal that the column's type cannot hold (`x > 2.5` on integers) is replaced by the neighbouring value that gives the
-same answers, or the comparison becomes `Always`.
+is `Is(…, True)`, and a boolean column by itself is compared with true. A literal that the column's type cannot hold (`x > 2.5` on
+integers) is replaced by the neighbouring value that gives the same answers, or the comparison becomes `Always`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,6 @@ FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=",
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A boolean column by itself."""
-
-    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,7 @@ class Or:
     operands: tuple[Expr, ...]
 
 
-Expr = Constant | Flag | Compare | CompareColumns | Always | In | Like | IsNull | Is | Not | And | Or
+Expr = Constant | Compare | CompareColumns | Always | In | Like | IsNull | Is | Not | And | Or
 
 
 def order_key(value: Any) -> tuple[int, Any]:

@@ -1,14 +1,18 @@
 """Maps the values of a column to keys (64-bit integers or strings) that compare in bulk exactly as the values do.
 
 Booleans, dates (days) and timestamps (microseconds, UTC) are integers already. A float maps to an integer of the same rank, so that NaN
-equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown key are false.
+equals itself and is greatest, and -0.0 equals 0.0. Comparisons with an unknown key are false. `typed_array` gives literals as Arrow values.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from operator import index
+from functools import lru_cache
+from itertools import accumulate
+from operator import eq, ge, gt, index, le, lt
 from typing import Any
 
 import numpy as np
@@ -16,13 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.predicates.constants import typed_array, typed_scalar
+from indextables.values import encode_value
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 Key = Any  # an int of 64 bits for `Numbers`, a str for `Texts`
+Test = Callable[[Any, Any], Any]  # one of the operators eq, ge, gt, le, lt
 
 NAN = 2**63 - 1
+_KERNELS: dict[Test, Test] = {eq: pc.equal, ge: pc.greater_equal, gt: pc.greater, le: pc.less_equal, lt: pc.less}
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MICROSECONDS = 86_400_000_000
@@ -40,12 +46,8 @@ class Numbers:
     def nbytes(self) -> int:
         return self.values.nbytes + self.known.nbytes
 
-    def below(self, key: Key, or_equal: bool = False) -> Mask:
-        found: Mask = self.values <= key if or_equal else self.values < key
-        return found & self.known
-
-    def above(self, key: Key, or_equal: bool = False) -> Mask:
-        found: Mask = self.values >= key if or_equal else self.values > key
+    def compared(self, test: Test, key: Key) -> Mask:
+        found: Mask = test(self.values, key)
         return found & self.known
 
     def take(self, rows: Integers) -> Numbers:
@@ -72,11 +74,8 @@ class Texts:
     def known(self) -> Mask:
         return self.spread(pc.is_valid(self.texts))
 
-    def below(self, key: Key, or_equal: bool = False) -> Mask:
-        return self.spread((pc.less_equal if or_equal else pc.less)(self.texts, typed_scalar(key, pa.string())))
-
-    def above(self, key: Key, or_equal: bool = False) -> Mask:
-        return self.spread((pc.greater_equal if or_equal else pc.greater)(self.texts, typed_scalar(key, pa.string())))
+    def compared(self, test: Test, key: Key) -> Mask:
+        return self.spread(_KERNELS[test](self.texts, typed_scalar(key, pa.string())))
 
     def starts_with(self, prefix: str) -> Mask:
         return self.spread(pc.starts_with(self.texts, prefix))
@@ -132,6 +131,34 @@ def key_of(value: Any) -> Key:
     return number
 
 
+def typed_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of literals of a bound expression, without nulls; `kind` is canonical, for numbers int64 or float64.
+
+    Built from bytes: pa.array and pa.scalar import pandas if it is installed (pyarrow 26, even with a type given), which costs a command
+    1.5 s.
+    """
+    if pa.types.is_date(kind):
+        return _from_buffers(kind, len(values), array("i", map(key_of, values)))
+    if pa.types.is_timestamp(kind):
+        return _from_buffers(kind, len(values), array("q", map(key_of, values)))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _from_buffers(kind, len(values), array("d" if pa.types.is_floating(kind) else "q", values))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        offsets = array("i", accumulate(map(len, encoded), initial=0))
+        return _from_buffers(kind, len(values), offsets, b"".join(encoded))
+    return typed_array([encode_value(value, kind) for value in values], pa.string()).cast(kind)
+
+
+@lru_cache(maxsize=128)  # a scan compares every batch with the same literals
+def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.nulls(1, kind)[0] if value is None else typed_array([value], kind)[0]
+
+
+def _from_buffers(kind: pa.DataType, length: int, *buffers: Any) -> pa.Array:
+    return pa.Array.from_buffers(kind, length, [None, *(pa.py_buffer(buffer) for buffer in buffers)])
+
+
 def float_keys(values: npt.NDArray[np.float64]) -> Integers:
     bits = (values + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     ranks = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
@@ -150,26 +177,16 @@ def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
     return keys
 
 
-def exceeds(left: Keys, right: Keys, or_equal: bool) -> Mask:
-    """Whether left is greater than right, row by row; false where either is unknown."""
-    if isinstance(left, Numbers) and isinstance(right, Numbers):
-        above = left.values >= right.values if or_equal else left.values > right.values
-        return above & left.known & right.known
-    assert isinstance(left, Texts), "keys of one type"
-    assert isinstance(right, Texts), "keys of one type"
-    return mask_of((pc.greater_equal if or_equal else pc.greater)(left.rows(), right.rows()))
-
-
-def same(left: Keys, right: Keys) -> Mask:
-    """Whether the keys are equal, row by row; false where either is unknown."""
-    if left is right:
+def compared(test: Test, left: Keys, right: Keys) -> Mask:
+    """Compares the keys row by row; false where either is unknown."""
+    if test is eq and left is right:
         return left.known
     if isinstance(left, Numbers) and isinstance(right, Numbers):
-        equal: Mask = left.values == right.values
-        return equal & left.known & right.known
+        found: Mask = test(left.values, right.values)
+        return found & left.known & right.known
     assert isinstance(left, Texts), "keys of one type"
     assert isinstance(right, Texts), "keys of one type"
-    return mask_of(pc.equal(left.rows(), right.rows()))
+    return mask_of(_KERNELS[test](left.rows(), right.rows()))
 
 
 def between(values: list[Key], low: Keys | None, high: Keys | None) -> Mask:

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.limits import LIKE_RUNS
-from indextables.predicates.constants import typed_scalar
-from indextables.predicates.expressions import Always, Compare, Expr, Like
+from indextables.predicates import expressions as exp
+from indextables.predicates.keys import typed_scalar
 from indextables.predicates.literals import excerpt
 
 ANY_RUN, ANY_ONE = object(), object()
 
 
-def like(column: str, pattern: str, escape: str) -> Expr:
+def like(column: str, pattern: str, escape: str) -> exp.Expr:
     """The cheapest node equivalent to the pattern; ValueError if it is malformed or too large."""
     parts = _parts(pattern, escape)
     literal_length = next((i for i, part in enumerate(parts) if not isinstance(part, str)), len(parts))
     prefix = "".join(str(part) for part in parts[:literal_length])
     rest = parts[literal_length:]
     if not rest:
-        return Compare("=", column, prefix)
+        return exp.Compare("=", column, prefix)
     only_prefix = all(part is ANY_RUN for part in rest)
     if only_prefix and not prefix:
-        return Always(column, True)
+        return exp.Always(column, True)
     runs = parts.count(ANY_RUN)
     if runs > LIKE_RUNS:
         raise ValueError(f"the pattern has {runs} '%', more than {LIKE_RUNS}")
-    regex = _regex(parts)
+    # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
+    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else re.escape(str(part)) for part in parts]
+    regex = rf"(?s)\A{''.join(pieces)}\z"
     try:
         pc.match_substring_regex(typed_scalar("", pa.string()), regex)
     except pa.ArrowInvalid as cause:
         raise ValueError(f"a pattern of {len(pattern)} characters is too large") from cause
-    return Like(column, prefix, only_prefix, regex)
+    return exp.Like(column, prefix, only_prefix, regex)
 
 
 def _parts(pattern: str, escape: str) -> list[str | object]:
@@ -52,13 +56,3 @@ def _parts(pattern: str, escape: str) -> list[str | object]:
         else:
             parts.append(ANY_ONE if character == "_" else character)
     return parts
-
-
-def _regex(parts: list[str | object]) -> str:
-    # RE2, which Arrow uses, never backtracks. Arrow's match_like misreads `\\` in patterns that end in % (26.0).
-    pieces = [".*" if part is ANY_RUN else "." if part is ANY_ONE else _quoted(str(part)) for part in parts]
-    return rf"(?s)\A{''.join(pieces)}\z"
-
-
-def _quoted(character: str) -> str:
-    return character if character.isalnum() or ord(character) > 127 else rf"\x{{{ord(character):x}}}"

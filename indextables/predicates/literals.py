@@ -109,11 +109,13 @@ def place(literal: Any, kind: pa.DataType) -> Placed:
     if pa.types.is_boolean(kind):
         return _place_boolean(literal)
     if pa.types.is_integer(kind):
-        return _place_integer(as_number(literal))
+        placed = _place_exact(as_number(literal), _INT_MIN, _INT_MAX, 0)
+        return placed if placed.value is None else Placed(int(placed.value), placed.after)
     if pa.types.is_floating(kind):
         return _place_float(as_number(literal, special=True))
     if pa.types.is_decimal(kind):
-        return _place_decimal(as_number(literal), kind)
+        high = Decimal((0, (9,) * kind.precision, -kind.scale))
+        return _place_exact(as_number(literal), high.copy_negate(), high, kind.scale)
     if pa.types.is_date(kind):
         return _place_date(parse_date(literal) if isinstance(literal, str) else literal)
     if pa.types.is_binary(kind):
@@ -155,27 +157,15 @@ def as_number(literal: Any, special: bool = False) -> Decimal | float:
     return literal
 
 
-def _place_integer(number: Any) -> Placed:
+def _place_exact(number: Any, low: Decimal, high: Decimal, scale: int) -> Placed:
+    """The position among the decimals of this scale from `low` to `high`."""
     # Compared before it is expanded: 1e999999999 as an integer would exhaust memory.
-    if number > _INT_MAX:
+    if number > high:
         return Placed(None, after=True)
-    if number < _INT_MIN:
-        return Placed(None)
-    floor = number.to_integral_value(ROUND_FLOOR)
-    return Placed(int(floor), after=bool(floor != number))
-
-
-def _place_decimal(number: Any, kind: pa.DataType) -> Placed:
-    # Compared before it is expanded, as above.
-    bound = Decimal(10) ** (kind.precision - kind.scale)
-    if number >= bound:
-        return Placed(None, after=True)
-    if number <= -bound:
+    if number < low:
         return Placed(None)
     with localcontext(prec=_EXACT_DIGITS):
-        floor = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_FLOOR) if number.as_tuple().exponent < -kind.scale else number
-    if floor <= -bound:  # less than the smallest value
-        return Placed(None)
+        floor = number.quantize(Decimal(1).scaleb(-scale), ROUND_FLOOR) if number.as_tuple().exponent < -scale else number
     return Placed(floor, after=bool(floor != number))
 
 

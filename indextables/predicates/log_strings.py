@@ -1,4 +1,4 @@
-"""Converts strings of the log (partition values, statistics) to keys, and finds their bounds in the order of their type.
+"""Converts strings of the log (partition values, statistics) to keys.
 
 Exactly the strings that `values.decode_value` accepts have a key. Arrow parses strings in the usual format in bulk. `decode_value` parses
 the others one by one, and all of them if one only looks usual (2024-02-30).
@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.predicates.constants import typed_scalar
-from indextables.predicates.keys import NAN, Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of
+from indextables.predicates.keys import Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of, typed_scalar
 from indextables.predicates.literals import single
 from indextables.values import decode_value
 
@@ -46,25 +45,6 @@ def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
     all_values, all_known = usual.values.copy(), usual.known.copy()
     all_values[rest], all_known[rest] = values[codes], known[codes]
     return Numbers(all_values, all_known)
-
-
-def bounds_of(texts: pa.Array, kind: pa.DataType) -> tuple[str | None, str | None]:
-    """The smallest and the greatest string in the order of the type; nulls are ignored.
-
-    Both None if the bounds are unknown: a string is not a value of the type, one is NaN, or the type has no keys.
-    """
-    given = texts.drop_null()
-    if not has_keys(kind):
-        return None, None
-    keys = keys_of(given, kind)
-    if not len(given) or not keys.known.all():
-        return None, None
-    if isinstance(keys, Texts):
-        ends = pc.min_max(given).as_py()
-        return ends["min"], ends["max"]
-    if pa.types.is_floating(kind) and (keys.values == NAN).any():
-        return None, None
-    return given[int(keys.values.argmin())].as_py(), given[int(keys.values.argmax())].as_py()
 
 
 def _shared(texts: pa.Array) -> Texts:

@@ -32,7 +32,6 @@ _READ: dict[str, Callable[[str], Written]] = {
     "TIMESTAMP": parse_timestamp,
     "X": parse_bytes,
 }
-_VALUE = "a column or a literal"
 
 _T = TypeVar("_T")
 _Parsing = Generator[None, Parsed, _T]
@@ -129,7 +128,8 @@ class _Parser:
         low = yield from self._value()
         if not self._take("AND"):
             raise self._unexpected("AND between the two bounds of BETWEEN")
-        return self._bind.between(operand, low, (yield from self._value()))
+        high = yield from self._value()
+        return And((self._bind.compare(">=", operand, low), self._bind.compare("<=", operand, high)))
 
     def _like(self, operand: Operand) -> Expr:
         pattern = self._string("a pattern in single quotes")
@@ -158,7 +158,7 @@ class _Parser:
             raise self._bind.error(f"the list of IN takes literals, found column {value.name!r}", position)
         return value
 
-    def _value(self, expected: str = _VALUE) -> _Parsing[Operand]:
+    def _value(self, expected: str = "a column or a literal") -> _Parsing[Operand]:
         position = self._now.start
         return self._bind.operand((yield from self._operand(expected)), position)
 

@@ -6,37 +6,23 @@ column is used twice. If the value of every column is known exactly, there is ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import eq, ge, gt, le, lt, or_
 
 import numpy as np
 import pyarrow as pa
 
-from indextables.predicates.expressions import (
-    Always,
-    And,
-    Compare,
-    CompareColumns,
-    Constant,
-    Expr,
-    Flag,
-    In,
-    Is,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-)
-from indextables.predicates.keys import Integers, Key, Keys, Mask, Texts, between, exceeds, key_of, lifted, same
+from indextables.predicates import expressions as exp
+from indextables.predicates.keys import Integers, Key, Keys, Mask, Test, Texts, between, compared, key_of, lifted
 
 YES: Mask = np.array(True)  # for every file: masks of one element broadcast to any number
 NO: Mask = np.array(False)
 TRUE, FALSE, NULL = 1, 2, 4  # bits of the requested answers; others are not computed, as comparing a million strings takes milliseconds
 _ANY = TRUE | FALSE | NULL
 _BIT: dict[bool | None, int] = {True: TRUE, False: FALSE, None: NULL}
-_OPPOSITE: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
+_OPPOSITE: dict[exp.Operator, exp.Operator] = {"<>": "=", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +38,7 @@ class Ranges:
     @property
     def point(self) -> Mask:
         """Whether only one value is possible, besides null."""
-        return NO if self.low is None or self.high is None else same(self.low, self.high)
+        return _are(eq, self.low, self.high)
 
     def take(self, rows: Integers) -> Ranges:
         """The ranges of some of the files."""
@@ -83,48 +69,37 @@ class Outcomes:
         null = (self.null | other.null) & (self.true | self.null) & (other.true | other.null)
         return Outcomes(self.true & other.true, self.false | other.false, null)
 
-    def of(self, answer: bool | None) -> Mask:
-        return self.null if answer is None else self.true if answer else self.false
 
-    def other_than(self, answer: bool | None) -> Mask:
-        return self.true | self.false if answer is None else self.null | (self.false if answer else self.true)
-
-
-def outcomes(expression: Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
+def outcomes(expression: exp.Expr, ranges: Callable[[str], Ranges], requested: int = _ANY) -> Outcomes:
     """Masks with one element, or with one per file. An answer that is not requested may be reported as possible although it is not."""
     match expression:
-        case Constant(value):
+        case exp.Constant(value):
             return Outcomes(*(YES if value is answer else NO for answer in (True, False, None)))
-        case Flag(name):
-            return _compare("=", ranges(name), True, requested)
-        case Compare(operator, name, value):
+        case exp.Compare(operator, name, value):
             return _compare(operator, ranges(name), value, requested)
-        case CompareColumns(operator, left, right, common):
+        case exp.CompareColumns(operator, left, right, common):
             return _compare_columns(operator, _lifted(ranges(left), common), _lifted(ranges(right), common))
-        case Always(name, value):
+        case exp.Always(name, value):
             return _answers(ranges(name), YES if value else NO, NO if value else YES)
-        case In():
+        case exp.In():
             return _in(expression, ranges(expression.column), requested)
-        case Like():
+        case exp.Like():
             return _like(expression, ranges(expression.column))
-        case IsNull(name):
+        case exp.IsNull(name):
             return Outcomes(ranges(name).null, ranges(name).value, NO)
-        case Is(operand, value):
+        case exp.Is(operand, value):
             needed = (_BIT[value] if requested & TRUE else 0) | (_ANY & ~_BIT[value] if requested & FALSE else 0)
             found = outcomes(operand, ranges, needed)
-            return Outcomes(found.of(value), found.other_than(value), NO)
-        case Not(operand):
+            masks = {True: found.true, False: found.false, None: found.null}
+            return Outcomes(masks.pop(value), reduce(or_, masks.values()), NO)
+        case exp.Not(operand):
             return outcomes(operand, ranges, _swapped(requested)).inverted()
-        case And(operands):
+        case exp.And(operands):
             needed = requested | (TRUE if requested & NULL else 0)
-            return _all(outcomes(operand, ranges, needed) for operand in operands)
-        case Or(operands):
+            return reduce(Outcomes.both, (outcomes(operand, ranges, needed) for operand in operands))
+        case exp.Or(operands):
             needed = requested | (FALSE if requested & NULL else 0)
-            return _all(outcomes(operand, ranges, needed).inverted() for operand in operands).inverted()
-
-
-def _all(found: Iterable[Outcomes]) -> Outcomes:
-    return reduce(Outcomes.both, found)
+            return reduce(Outcomes.both, (outcomes(operand, ranges, needed).inverted() for operand in operands)).inverted()
 
 
 def _swapped(requested: int) -> int:
@@ -136,41 +111,37 @@ def _answers(ranges: Ranges, true: Mask, false: Mask) -> Outcomes:
     return Outcomes(true & ranges.value, false & ranges.value, ranges.null)
 
 
-def _compare(operator: Operator, ranges: Ranges, value: object, requested: int) -> Outcomes:
+def _compare(operator: exp.Operator, ranges: Ranges, value: object, requested: int) -> Outcomes:
     if ranges.low is None and ranges.high is None:
         return _answers(ranges, YES, YES)
     if operator in _OPPOSITE:
         return _compare(_OPPOSITE[operator], ranges, value, _swapped(requested)).inverted()
     key = key_of(value)
     if operator == "=":
-        true = ~(_above(ranges.low, key) | _below(ranges.high, key))
+        true = ~(_is(gt, ranges.low, key) | _is(lt, ranges.high, key))
         return _answers(ranges, true, ~(ranges.point & true) if requested & FALSE else YES)
-    strict = operator == "<"
-    true = ~_above(ranges.low, key, or_equal=strict) if requested & TRUE else YES
-    return _answers(ranges, true, ~_below(ranges.high, key, or_equal=not strict) if requested & FALSE else YES)
+    never, always = (ge, lt) if operator == "<" else (gt, le)  # if the low or the high bound compares so with the key
+    true = ~_is(never, ranges.low, key) if requested & TRUE else YES
+    return _answers(ranges, true, ~_is(always, ranges.high, key) if requested & FALSE else YES)
 
 
-def _above(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
-    return NO if keys is None else keys.above(key, or_equal)
+def _is(test: Test, keys: Keys | None, key: Key) -> Mask:
+    return NO if keys is None else keys.compared(test, key)
 
 
-def _below(keys: Keys | None, key: Key, or_equal: bool = False) -> Mask:
-    return NO if keys is None else keys.below(key, or_equal)
-
-
-def _compare_columns(operator: Operator, left: Ranges, right: Ranges) -> Outcomes:
+def _compare_columns(operator: exp.Operator, left: Ranges, right: Ranges) -> Outcomes:
     if operator in _OPPOSITE:
         return _compare_columns(_OPPOSITE[operator], left, right).inverted()
     both = Ranges(left.kind, null=left.null | right.null, value=left.value & right.value)
     if operator == "=":
-        true = ~(_exceeds(left.low, right.high) | _exceeds(right.low, left.high))
+        true = ~(_are(gt, left.low, right.high) | _are(gt, right.low, left.high))
         return _answers(both, true, ~(left.point & right.point & true))
-    strict = operator == "<"
-    return _answers(both, ~_exceeds(left.low, right.high, or_equal=strict), ~_exceeds(right.low, left.high, or_equal=not strict))
+    never, always = (ge, gt) if operator == "<" else (gt, ge)
+    return _answers(both, ~_are(never, left.low, right.high), ~_are(always, right.low, left.high))
 
 
-def _exceeds(left: Keys | None, right: Keys | None, or_equal: bool = False) -> Mask:
-    return NO if left is None or right is None else exceeds(left, right, or_equal)
+def _are(test: Test, left: Keys | None, right: Keys | None) -> Mask:
+    return NO if left is None or right is None else compared(test, left, right)
 
 
 def _lifted(ranges: Ranges, common: pa.DataType) -> Ranges:
@@ -178,7 +149,7 @@ def _lifted(ranges: Ranges, common: pa.DataType) -> Ranges:
     return Ranges(common, low, high, ranges.null, ranges.value)
 
 
-def _in(expression: In, ranges: Ranges, requested: int) -> Outcomes:
+def _in(expression: exp.In, ranges: Ranges, requested: int) -> Outcomes:
     values = expression.values
     has_bounds = ranges.low is not None or ranges.high is not None
     true = between([key_of(value) for value in values], ranges.low, ranges.high) if has_bounds else np.array(bool(values))
@@ -186,12 +157,12 @@ def _in(expression: In, ranges: Ranges, requested: int) -> Outcomes:
     return Outcomes(found.true, NO, found.null | found.false) if expression.has_null else found
 
 
-def _like(expression: Like, ranges: Ranges) -> Outcomes:
+def _like(expression: exp.Like, ranges: Ranges) -> Outcomes:
     prefix, low, high = expression.prefix, ranges.low, ranges.high
     assert isinstance(low, Texts | None), "LIKE is for strings"
     assert isinstance(high, Texts | None), "LIKE is for strings"
-    below_low = NO if low is None else low.above(prefix) & ~low.starts_with(prefix)
-    true = ~(_below(high, prefix) | below_low)
+    below_low = NO if low is None else low.compared(gt, prefix) & ~low.starts_with(prefix)
+    true = ~(_is(lt, high, prefix) | below_low)
     if low is None or high is None:
         return _answers(ranges, true, YES)
     if expression.only_prefix:  # strings between two that share a prefix share it too

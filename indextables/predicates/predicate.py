@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.errors import InvalidPredicate
-from indextables.predicates.arrow import true_rows, wide_type
+from indextables.predicates.arrow import evaluate, wide_type
 from indextables.predicates.binder import Binder
-from indextables.predicates.constants import typed_array
 from indextables.predicates.expressions import Expr
-from indextables.predicates.literals import single
+from indextables.predicates.keys import typed_array, typed_scalar
 from indextables.predicates.parser import parse
 
 
@@ -35,14 +34,15 @@ class Predicate:
 
     def mask(self, batch: pa.RecordBatch | pa.Table) -> Any:
         """Whether each row matches: a BooleanArray for a batch, a ChunkedArray for a table, without nulls."""
-        return true_rows(self.expression, batch, self.schema)
+        answers = pc.fill_null(evaluate(self.expression, batch, self.schema), typed_scalar(False, pa.bool_()))
+        return pa.chunked_array([answers]) if isinstance(batch, pa.Table) and isinstance(answers, pa.Array) else answers
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(self.mask(batch))
 
     def matches(self, row: Mapping[str, Any]) -> bool:
-        """Whether one row of Python values matches; a missing column is null."""
-        columns = [_one(_canonical(row.get(field.name), field.type), field.type) for field in self.schema]
+        """Whether one row matches, given as Python values like those of Arrow's `as_py`; a missing column is null."""
+        columns = [_column(row.get(field.name), field.type) for field in self.schema]
         # The extra column gives the batch its one row if the predicate uses no column.
         batch = pa.RecordBatch.from_arrays([*columns, pa.nulls(1)], [*self.schema.names, ""])
         return bool(self.mask(batch)[0].as_py())
@@ -64,19 +64,5 @@ def parse_predicate(text: str, schema: pa.Schema, *, allowed: Collection[str] | 
     return Predicate(text, expression, pa.schema([(name, kind) for name, kind in binder.used.items()]))
 
 
-def _one(value: Any, kind: pa.DataType) -> pa.Array:
+def _column(value: Any, kind: pa.DataType) -> pa.Array:
     return pa.nulls(1, kind) if value is None else typed_array([value], wide_type(kind))
-
-
-def _canonical(value: Any, kind: pa.DataType) -> Any:
-    """A row's value in the form of literals: floats rounded to the column's width, timestamps aware exactly if the column has a zone."""
-    if value is None:
-        return None
-    if pa.types.is_floating(kind):
-        return single(value) if pa.types.is_float32(kind) else float(value)
-    if pa.types.is_timestamp(kind) and isinstance(value, datetime):
-        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        return moment if kind.tz else moment.replace(tzinfo=None)
-    if pa.types.is_date(kind) and isinstance(value, datetime):
-        return date(value.year, value.month, value.day)
-    return value

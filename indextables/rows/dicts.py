@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import SchemaMismatch
-from indextables.schema import is_nested
 
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -46,7 +45,7 @@ def _column(values: list[Any], field: pa.Field, first_row: int) -> pa.Array:
 def _is_plain(values: list[Any], column: pa.Array) -> bool:
     """Whether Arrow converts all values of these Python types without loss, so that they need no check one by one."""
     kind = column.type
-    if is_nested(kind):
+    if pa.types.is_nested(kind):
         return False
     if pa.types.is_integer(kind):
         return set(map(type, values)) <= {int, NoneType}
@@ -83,7 +82,7 @@ def _is_kept(value: Any, scalar: pa.Scalar) -> bool:
     if pa.types.is_map(kind):
         pairs = [part for pair in (value.items() if isinstance(value, Mapping) else value) for part in pair]
         return all(_is_kept(*both) for both in zip(pairs, (part for entry in scalar.values for part in entry.values()), strict=True))
-    if not is_nested(kind):
+    if not pa.types.is_nested(kind):
         return True
     if isinstance(value, str | bytes | Mapping):  # Arrow would use its characters or keys as elements
         return False

@@ -17,7 +17,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.rows.dicts import from_dicts
 from indextables.rows.offending_rows import cast_column, first_bad
 from indextables.rows.sources import open_source, unnamed_index
-from indextables.schema import canonical_type, is_array, is_nested
+from indextables.schema import canonical_type, is_array
 
 DICT_CHUNK = 10_000
 _ALL_INTEGERS = pa.decimal128(20, 0)
@@ -72,7 +72,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.
 def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     """Returns the batch. SchemaMismatch if a string is not UTF-8, as in files of some other programs."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_string(field.type) or is_nested(field.type):
+        if pa.types.is_string(field.type) or pa.types.is_nested(field.type):
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
@@ -112,7 +112,7 @@ def _can_become(found: pa.DataType, kind: pa.DataType) -> bool:
     # pandas stores integers with nulls as floats; the cast checks each value.
     if pa.types.is_floating(found) and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         return True
-    if is_nested(kind):
+    if pa.types.is_nested(kind):
         return _can_become_nested(found, kind)
     try:
         return bool(canonical_type("", found) == kind)

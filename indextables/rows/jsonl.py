@@ -18,7 +18,6 @@ import pyarrow as pa
 from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.rows.dicts import from_dicts
 from indextables.rows.offending_rows import cast_column
-from indextables.schema import is_nested
 from indextables.values import decode_value
 
 _ROWS = 10_000
@@ -111,7 +110,7 @@ def _parse_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
-    if is_nested(kind):
+    if pa.types.is_nested(kind):
         return any(_has_decimals(kind.field(number).type) for number in range(kind.num_fields))
     return bool(pa.types.is_decimal(kind))
 
@@ -177,6 +176,6 @@ def _key(kind: pa.DataType) -> Convert:
     """A conversion from the names of a JSON object to the keys of a map."""
     if pa.types.is_binary(kind):
         return bytes.fromhex
-    if is_nested(kind):
+    if pa.types.is_nested(kind):
         raise SchemaMismatch(f"JSON does not support maps with keys of type {kind}")
     return lambda text: decode_value(text, kind)

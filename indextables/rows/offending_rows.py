@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaMismatch
-from indextables.schema import is_nested
 
 
 def cast_column(column: pa.Array, kind: pa.DataType, name: str, first_row: int) -> pa.Array:
@@ -50,7 +49,7 @@ def first_bad(column: pa.Array, check: Callable[[pa.Array], Any]) -> tuple[int, 
 
 def _only(column: pa.Array, start: int, end: int) -> pa.Array:
     """Some rows of a column, copied if nested: a slice of lists would still hold the elements of all lists."""
-    return column.take(pa.array(range(start, end), pa.int64())) if is_nested(column.type) else column.slice(start, end - start)
+    return column.take(pa.array(range(start, end), pa.int64())) if pa.types.is_nested(column.type) else column.slice(start, end - start)
 
 
 def _complaint(part: pa.Array, check: Callable[[pa.Array], Any]) -> str | None:

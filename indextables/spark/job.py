@@ -138,7 +138,9 @@ def _fail(job: Job, error: BaseException, arguments: argparse.Namespace, started
     operation = job.name if job.name != "write" else "overwrite" if arguments.mode == "overwrite" else "append"
     nothing: dict[str, Any] = {"base_version": None, "version": None, "dry_run": False, "metrics": {}}
     times: dict[str, Any] = {"started_at": iso_ms(started), "duration_ms": SYSTEM_CLOCK.now_ms() - started}
-    report = Report(operation, Status.FAILED, _table_name(arguments.table), **nothing, **times, warnings=notes, error=message)
+    report = Report(
+        operation=operation, status=Status.FAILED, table=_table_name(arguments.table), **nothing, **times, warnings=notes, error=message
+    )
     return _write_report(report.to_dict(), arguments.report if _is_writable(arguments.report) else None, code)
 
 

@@ -7,19 +7,4 @@ from indextables.storage.local import LocalStore, sync_folder
 from indextables.storage.opening import open_store
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import creates_atomically
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Capabilities, Entry, Store
-
-__all__ = [
-    "Capabilities",
-    "Downloads",
-    "Entry",
-    "LocalStore",
-    "PartialFile",
-    "Store",
-    "StoreSpec",
-    "cache_folder",
-    "creates_atomically",
-    "open_store",
-    "sync_folder",
-]
+from indextables.storage.store import Capabilities, Entry, Store, StoreSpec

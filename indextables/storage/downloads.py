@@ -34,7 +34,7 @@ class Downloads:
         self.location = location
         self.max_bytes = max_bytes
 
-    def get(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Path:
+    def get(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Path:
         """The local file, fetched if it is not cached; SplitCorrupted if `fetch` does not write `size` bytes, and whatever it raises."""
         key = self._key(path, size)
         whole = self.get_or_make(key, lambda file: _fetch(fetch, path, size, file), size)
@@ -42,15 +42,11 @@ class Downloads:
         return whole
 
     @contextmanager
-    def fresh(self, path: str, size: int, fetch: Callable[[str, Path], None]) -> Iterator[Path]:
+    def fresh(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Iterator[Path]:
         """Like `get`, but always fetches, into a file that is deleted when the context ends; the cache is neither read nor changed."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = self.folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        try:
+        with _temporary_in(self.folder) as temporary:
             _fetch(fetch, path, size, temporary)
             yield temporary
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def partial(self, path: str, size: int, tail_start: int, read: Callable[[int, int], bytes]) -> PartialFile | None:
         """The sparse file, filled by `read`; None if the whole file is cached already."""
@@ -70,14 +66,9 @@ class Downloads:
         target = self._whole(key)
         if _touched(target, size):
             return target
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = target.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        try:
+        with _temporary_in(target.parent) as temporary:
             make(temporary)
             os.replace(temporary, target)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
         self._evict(target)
         return target
 
@@ -111,7 +102,17 @@ class Downloads:
                 total -= size
 
 
-def _fetch(fetch: Callable[[str, Path], None], path: str, size: int, file: Path) -> None:
+@contextmanager
+def _temporary_in(folder: Path) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _fetch(fetch: Callable[[str, Path], object], path: str, size: int, file: Path) -> None:
     fetch(path, file)
     found = file.stat().st_size
     if found != size:

@@ -1,4 +1,4 @@
-"""Classifies failed requests: whether to retry, and whether the request may have been carried out.
+"""Classifies failed requests (whether to retry, and whether the request may have been carried out), and retries them until a deadline.
 
 Messages of client libraries contain addresses, headers and signatures. Ours contain at most a status and an error code.
 """
@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
-from indextables.errors import StorageError, StorageRefused
+from indextables import limits
+from indextables.errors import IndexTablesError, StorageError, StorageRefused
 from indextables.paths import TableRoot
+
+Result = TypeVar("Result")
+# Never retried: our own errors, and programming mistakes.
+OURS = (IndexTablesError, TypeError, AttributeError, NameError, AssertionError)
+ATTEMPT_SHARE = 3  # a request gets at most a third of the time, so that another can follow one that hangs
 
 
 class FaultKind(Enum):
@@ -37,12 +45,11 @@ class Fault:
     def error(self, root: TableRoot, path: str, after: float | None = None) -> StorageError:
         """The error to raise. It names the table and the object, never the endpoint."""
         message = f"{path!r} of {root}: {self.sentence}"
-        if self.kind is FaultKind.REFUSED:
+        if not self.is_retryable:
             return StorageRefused(message)
         return StorageError(message + ("" if after is None else f"; given up after {after:g} s"))
 
 
-_BY_STATUS = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}
 # Exceptions of botocore and aiohttp, by name so that neither has to be imported.
 # EndpointConnectionError is missing on purpose: the connection may have broken after the request was sent.
 _UNSENT = {"ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"}
@@ -62,7 +69,7 @@ def fault_of(error: BaseException) -> Fault:
         answer = _answer(link)
         if answer is not None:
             return _fault_of_answer(*answer)
-    names = {name for link in chain for name in _names(link)}
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if names & _NO_CREDENTIALS:
         return Fault(FaultKind.REFUSED, "no credentials were found in the environment, a profile or the instance")
     if names & _MISCONFIGURED:
@@ -100,7 +107,7 @@ def _fault_of_answer(status: int, error_code: str) -> Fault:
     # After a conflict (409) of conditional writes the outcome is open; 408, 429 and 5xx are temporary.
     if status in (0, 408, 409, 429) or status >= 500:
         return Fault(FaultKind.LOST, f"the store answered {shown}")
-    kind = _BY_STATUS.get(status, FaultKind.REFUSED)
+    kind = {404: FaultKind.MISSING, 412: FaultKind.EXISTS}.get(status, FaultKind.REFUSED)
     return Fault(kind, f"the store refused with {shown}" if kind is FaultKind.REFUSED else f"the store answered {shown}")
 
 
@@ -123,5 +130,47 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _names(error: BaseException) -> set[str]:
-    return {kind.__name__ for kind in type(error).__mro__}
+class Deadline:
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._pauses = 0
+
+    def attempt_seconds(self) -> float:
+        """Seconds that the next request may take."""
+        return max(0.01, min(self.seconds / ATTEMPT_SHARE, self._end - time.monotonic()))
+
+    def pause(self) -> bool:
+        """Waits before the next attempt (exponential, capped, full jitter); returns False without waiting if no time is left for one."""
+        ceiling = min(limits.RETRY_MOST_SECONDS, limits.RETRY_FIRST_SECONDS * 2**self._pauses)
+        wait = random.uniform(0, ceiling)
+        self._pauses += 1
+        if time.monotonic() + wait >= self._end:
+            return False
+        time.sleep(wait)
+        return True
+
+
+def attempt(deadline: Deadline, request: Callable[[float], Result]) -> Result | Fault:
+    """The result of one request, or its fault: without the library's error, which contains addresses."""
+    try:
+        return request(deadline.attempt_seconds())
+    except OURS:
+        raise
+    except Exception as error:
+        return fault_of(error)
+
+
+def retrying(root: TableRoot, path: str, seconds: float, request: Callable[[float], Result]) -> Result:
+    """Calls `request(seconds)` until it succeeds. FileNotFoundError and StorageRefused at once, StorageError at the deadline."""
+    deadline = Deadline(seconds)
+    while True:
+        found = attempt(deadline, request)
+        if not isinstance(found, Fault):
+            return found
+        if found.kind is FaultKind.MISSING:
+            raise FileNotFoundError(path)
+        if not found.is_retryable:
+            raise found.error(root, path)
+        if not deadline.pause():
+            raise found.error(root, path, seconds)

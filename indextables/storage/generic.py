@@ -12,11 +12,9 @@ from typing import Any
 from indextables.clock import UNKNOWN_MS
 from indextables.errors import ConfigError, StorageRefused
 from indextables.process_cache import ProcessCache
-from indextables.storage.faults import silence_loggers
+from indextables.storage.faults import retrying, silence_loggers
 from indextables.storage.remote import Page
-from indextables.storage.retry import retrying
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import Entry, StoreSpec
 
 # These stores check a condition themselves: ifGenerationMatch=0, and If-None-Match: *.
 _CONDITIONAL = frozenset({"gs", "abfss"})

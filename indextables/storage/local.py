@@ -14,8 +14,7 @@ from pathlib import Path
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot, temporary_name
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import LOCAL, Entry
+from indextables.storage.store import LOCAL, Entry, StoreSpec
 
 # Errors that a retry does not fix.
 _REFUSALS = frozenset(
@@ -51,7 +50,8 @@ class LocalStore:
                 if size > limits.OBJECT_BYTES:
                     raise StorageRefused(f"{path!r} is larger than the {limits.OBJECT_BYTES} bytes that are read in one piece")
                 data = os.read(descriptor, size + 1)
-                return data if len(data) == size else data + _rest(descriptor)
+                # One call may return less than the file has.
+                return data if len(data) == size else data + b"".join(iter(lambda: os.read(descriptor, limits.MIB), b""))
             finally:
                 os.close(descriptor)
         except (FileNotFoundError, IsADirectoryError):
@@ -127,14 +127,6 @@ class LocalStore:
 
     def _absolute(self, path: str) -> Path:
         return Path(self.root.path, path)
-
-
-def _rest(descriptor: int) -> bytes:
-    """Reads up to the end of the file, where one call returned less."""
-    chunks = []
-    while chunk := os.read(descriptor, limits.MIB):
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _walk(folder: str, shown: str, after: str) -> Iterator[Entry]:

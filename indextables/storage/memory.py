@@ -14,10 +14,8 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from indextables.paths import TableRoot
 from indextables.storage.downloads import Downloads
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import LOCAL, Entry
+from indextables.storage.store import LOCAL, Entry, StoreSpec
 
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by full path, shared by all stores of the process
 
@@ -27,6 +25,7 @@ class MemoryStore:
 
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
+        self.root = spec.root
 
     @cached_property
     def _folder(self) -> Path:
@@ -34,10 +33,6 @@ class MemoryStore:
         folder = tempfile.mkdtemp(prefix="indextables-memory-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # stores are never closed
         return Path(folder)
-
-    @property
-    def root(self) -> TableRoot:
-        return self.spec.root
 
     def list(self, folder: str, after: str | None = None) -> Iterator[Entry]:
         base = self.root.path + "/"
@@ -71,10 +66,10 @@ class MemoryStore:
         return file[1]
 
     def local_path(self, path: str, size: int) -> Path:
-        return self._downloads().get(path, size, lambda name, file: _write(file, self.read(name)))
+        return self._downloads().get(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
-        return self._downloads().fresh(path, size, lambda name, file: _write(file, self.read(name)))
+        return self._downloads().fresh(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # the whole file is local
@@ -88,7 +83,3 @@ class MemoryStore:
 
 def _file(data: bytes) -> tuple[bytes, int]:
     return bytes(data), time.time_ns() // 1_000_000
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.write_bytes(data)

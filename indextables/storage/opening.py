@@ -8,8 +8,7 @@ from indextables.errors import ConfigError
 from indextables.process_cache import ProcessCache
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Store
+from indextables.storage.store import Store, StoreSpec
 
 open_stores: ProcessCache[StoreSpec, Store] = ProcessCache()
 

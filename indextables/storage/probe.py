@@ -8,7 +8,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -17,8 +16,7 @@ from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER, temporary_name
 from indextables.process_cache import ProcessCache
 from indextables.storage.downloads import cache_folder
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Store
+from indextables.storage.store import Store, StoreSpec
 
 _proved: ProcessCache[str, bool] = ProcessCache()
 
@@ -33,16 +31,12 @@ class Probed(Protocol):
     def delete(self, path: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    is_atomic: bool
-    winners: tuple[int, ...]  # per round; each must be 1
+def probe(store: Probed) -> bool:
+    """Races many writers for one key, a few rounds: whether each round had one winner.
 
-
-def probe(store: Probed) -> Finding:
-    """Races many writers for one key, a few rounds. The objects have names that readers ignore, and are deleted afterwards."""
+    The objects have names that readers ignore, and are deleted afterwards.
+    """
     name = f"{LOG_FOLDER}/{temporary_name('probe-')}"
-    winners: list[int] = []
     with ThreadPoolExecutor(limits.PROBE_WRITERS) as pool:
         for number in range(limits.PROBE_ROUNDS):
             path = f"{name}-{number}"
@@ -53,21 +47,21 @@ def probe(store: Probed) -> Finding:
                 return store.create_unproved(path, f"{name} {writer}".encode())
 
             try:
-                winners.append(sum(pool.map(write, range(limits.PROBE_WRITERS))))
+                winners = sum(pool.map(write, range(limits.PROBE_WRITERS)))
             except StorageError:  # nothing was sent, so there is nothing to delete
                 raise
             except CommitUnknown:
                 _remove(store, path)
                 raise
             _remove(store, path)
-            if winners[-1] != 1:
-                break
-    return Finding(all(count == 1 for count in winners), tuple(winners))
+            if winners != 1:
+                return False
+    return True
 
 
 def creates_atomically(store: Store) -> bool:
     """Whether creation is atomic, tested by a race if the store needs proof; StorageError or CommitUnknown if the race cannot be run."""
-    return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store)).is_atomic
+    return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store))
 
 
 def _remove(store: Probed, path: str) -> None:
@@ -86,10 +80,10 @@ def _prove(store: Probed, record: Path) -> bool:
     if _is_recorded(record):
         return True
     try:
-        finding = probe(store)
+        is_atomic = probe(store)
     except CommitUnknown as error:
         raise StorageError(f"cannot find out whether {str(store.spec.root)!r} creates files atomically: {error}") from None
-    if not finding.is_atomic:
+    if not is_atomic:
         raise ConfigError(
             f"{str(store.spec.root)!r}: the server lets several writers create the same file (it ignores If-None-Match), so that they "
             "would overwrite each other; set storage.singleWriter=true if there is only one"

@@ -9,22 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from indextables import limits
-from indextables.errors import CommitUnknown, ConfigError, StorageError, StorageRefused
-from indextables.paths import TableRoot
+from indextables.errors import CommitUnknown, ConfigError, StorageRefused
 from indextables.storage.downloads import Downloads, cache_folder
-from indextables.storage.faults import Fault, FaultKind, fault_of
+from indextables.storage.faults import Deadline, Fault, FaultKind, attempt, retrying
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
-from indextables.storage.retry import OURS, Deadline, retrying
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Capabilities, Entry
+from indextables.storage.store import Capabilities, Entry, StoreSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +54,14 @@ class Backend(Protocol):
 class RemoteStore:
     def __init__(self, spec: StoreSpec, backend: Backend) -> None:
         self.spec = spec
+        self.root = spec.root
+        self.capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=not spec.single_writer)
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(
                 f"{str(spec.root)!r}: a {spec.root.scheme} store cannot create files atomically, so writers could overwrite each other; "
                 "set storage.singleWriter=true if there is only one"
             )
-
-    @property
-    def root(self) -> TableRoot:
-        return self.spec.root
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(has_latency=True, atomic_create_needs_proof=not self.spec.single_writer)
 
     def __repr__(self) -> str:
         return f"RemoteStore({str(self.root)!r})"
@@ -139,41 +130,42 @@ class RemoteStore:
     def create_unproved(self, path: str, data: bytes) -> bool:
         """`create` without a proof that it is atomic; the probe races this method."""
         deadline = Deadline(self.spec.timeout)
+        put = partial(self.backend.put, path, data, if_absent=self.backend.creates_atomically)
         is_sent = False
         while True:
-            fault = self._try_put(path, data, deadline)
-            if fault is None:
+            fault = attempt(deadline, put)
+            if not isinstance(fault, Fault):
                 return True
             is_sent = is_sent or fault.kind in (FaultKind.LOST, FaultKind.EXISTS)
             if not is_sent and not fault.is_retryable:
-                raise Fault(FaultKind.REFUSED, fault.sentence).error(self.root, path)
+                raise fault.error(self.root, path)
             if is_sent:
                 # Also if the store answers that the object exists: the connection may have sent our own request twice.
-                found = self._try_get(path, deadline)
+                found = attempt(deadline, partial(self.backend.get, path))
                 if isinstance(found, bytes):
                     return found == data
             if not deadline.pause():
-                raise _unknown(path, fault) if is_sent else fault.error(self.root, path, deadline.seconds)
+                if is_sent:
+                    raise CommitUnknown(f"{path!r} may have been written or not: {fault.sentence}; nothing was cleaned up")
+                raise fault.error(self.root, path, deadline.seconds)
 
     def replace(self, path: str, data: bytes) -> None:
         self._ready_to_write(path, len(data))
-        retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+        retrying(self.root, path, self.spec.timeout, partial(self.backend.put, path, data, if_absent=False))
 
     def upload(self, source: Path, path: str) -> int:
         self._ready_to_write(path, 0)
         if source.stat().st_size <= limits.PART_BYTES:
             data = source.read_bytes()
-            modified = retrying(self.root, path, self.spec.timeout, lambda seconds: self.backend.put(path, data, seconds, if_absent=False))
+            modified = retrying(self.root, path, self.spec.timeout, partial(self.backend.put, path, data, if_absent=False))
         else:
             modified = self.backend.upload_parts(source, path, self.spec.timeout)
         source.unlink()
         return modified
 
     def delete(self, path: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             retrying(self.root, path, self.spec.timeout, partial(self.backend.delete, path))
-        except FileNotFoundError:
-            return
 
     def _ready_to_write(self, path: str, size: int) -> None:
         if size > limits.OBJECT_BYTES:
@@ -187,24 +179,3 @@ class RemoteStore:
         except FileNotFoundError:
             return False
         return True
-
-    def _try_put(self, path: str, data: bytes, deadline: Deadline) -> Fault | None:
-        try:
-            self.backend.put(path, data, deadline.attempt(), if_absent=self.backend.creates_atomically)
-        except OURS:
-            raise
-        except Exception as error:
-            return fault_of(error)
-        return None
-
-    def _try_get(self, path: str, deadline: Deadline) -> bytes | Fault:
-        try:
-            return self.backend.get(path, deadline.attempt())
-        except OURS:
-            raise
-        except Exception as error:
-            return fault_of(error)
-
-
-def _unknown(path: str, fault: Fault) -> StorageError | CommitUnknown:
-    return CommitUnknown(f"{path!r} may have been written or not: {fault.sentence}; nothing was cleaned up")

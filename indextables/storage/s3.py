@@ -22,18 +22,16 @@ from indextables import limits
 from indextables.errors import StorageError, StorageRefused
 from indextables.logs import logger
 from indextables.process_cache import ProcessCache
-from indextables.storage.faults import fault_of, silence_loggers
+from indextables.storage.faults import fault_of, retrying, silence_loggers
 from indextables.storage.remote import Page
-from indextables.storage.retry import retrying
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Entry
+from indextables.storage.store import Entry, StoreSpec
 
 Result = TypeVar("Result")
 
 _S3_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z")
 _CONNECTIONS = 64
 _IDLE_SECONDS = 4  # servers and gateways close connections after 5 idle seconds or more: using such a connection wastes an attempt
-_clients: ProcessCache[tuple[str, str, float], Any] = ProcessCache()
+_clients: ProcessCache[tuple[str, str, float], Any] = ProcessCache()  # by server; all tables share its connections
 
 
 class S3Backend:
@@ -132,18 +130,14 @@ class S3Backend:
 
     def _run(self, request: Callable[[Any], Coroutine[Any, Any, Result]], seconds: float) -> Result:
         """Runs the request on s3fs' event loop; cancelled when the time is over."""
-        s3 = _client(self.spec.endpoint, self.spec.region, self.spec.timeout)
+        server = self.spec.endpoint, self.spec.region, self.spec.timeout
+        s3 = _clients.get_or_make(server, lambda: _connect(*server))
         future = asyncio.run_coroutine_threadsafe(_bounded(request, s3, seconds), s3.loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
-
-
-def _client(endpoint: str, region: str, timeout: float) -> Any:
-    """One client per server and process, whose connections all tables share."""
-    return _clients.get_or_make((endpoint, region, timeout), lambda: _connect(endpoint, region, timeout))
 
 
 def _connect(endpoint: str, region: str, timeout: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import gt
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from indextables.predicates import (
     Predicate,
     Ranges,
     Texts,
-    exceeds,
+    compared,
     has_keys,
     keys_of,
     mask_of,
@@ -148,7 +149,7 @@ def _differs_in_utf16(texts: pa.Array) -> Mask:
 
 def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
     """The range between the bounds; unbounded where they are NaN or in the wrong order, which only a faulty writer produces."""
-    wrong = exceeds(low, high, or_equal=False)
+    wrong = compared(gt, low, high)
     if pa.types.is_floating(kind) and not isinstance(low, Texts) and not isinstance(high, Texts):
         wrong = wrong | ((low.values == NAN) & low.known) | ((high.values == NAN) & high.known)
     return Ranges(kind, low.only(~wrong), high.only(~wrong)) if wrong.any() else Ranges(kind, low, high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ from indextables.operations.merge import commit as merge_commit
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.write import run as write
 from indextables.state.checkpoints.avro import state_files
-from indextables.storage.faults import FaultKind
+from indextables.storage.faults import Deadline, Fault, FaultKind, attempt
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import RemoteStore
-from indextables.storage.retry import Deadline
 from indextables.table import transaction
 from indextables.table.transaction import Draft, transact
 from tests.faults.test_storage_faults import FaultTester, inject_all_faults, tester
@@ -174,7 +174,8 @@ def own_commit_mistaken_for_a_conflict(patch: pytest.MonkeyPatch) -> None:
 
     def create(self: RemoteStore, path: str, data: bytes) -> bool:
         deadline = Deadline(self.spec.timeout)
-        while (fault := self._try_put(path, data, deadline)) is not None:
+        put = partial(self.backend.put, path, data, if_absent=True)
+        while isinstance(fault := attempt(deadline, put), Fault):
             if fault.kind is FaultKind.EXISTS:
                 return False
             if not fault.is_retryable or not deadline.pause():

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 import indextables as it
-from indextables.actions.manifest_set import Manifest
+from indextables.actions.layers import Manifest
 from indextables.errors import LogCorrupted
 from indextables.log import names
 from indextables.log.log import TransactionLog

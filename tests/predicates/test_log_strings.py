@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import ge, lt
 from typing import Any
 
 import pyarrow as pa
@@ -69,8 +70,8 @@ def test_repeated_strings_are_stored_once() -> None:
     assert seldom.codes is None
     assert len(often) == len(seldom) == 400
     assert often.rows().to_pylist() == ["b", "a", None, "b"] * 100
-    assert often.below("b").tolist() == [False, True, False, False] * 100
-    assert often.above("b", or_equal=True).tolist() == [True, False, False, True] * 100
+    assert often.compared(lt, "b").tolist() == [False, True, False, False] * 100
+    assert often.compared(ge, "b").tolist() == [True, False, False, True] * 100
 
 
 def test_dates_compare_with_timestamps_as_midnight() -> None:

@@ -14,7 +14,7 @@ import pytest
 from indextables.errors import InvalidPredicate
 from indextables.limits import PREDICATE_DEPTH
 from indextables.predicates import parse_predicate
-from indextables.predicates.expressions import And, Compare, Expr, Flag, In, Not, Or
+from indextables.predicates.expressions import And, Compare, Expr, In, Not, Or
 from tests.support.seeds import random_seed
 
 SCHEMA = pa.schema(
@@ -197,7 +197,7 @@ def test_strings_and_numbers_keep_their_value() -> None:
 
 
 def test_operator_precedence() -> None:
-    ok, one = Flag("ok"), Compare("=", "n", 1)
+    ok, one = Compare("=", "ok", True), Compare("=", "n", 1)
     assert bound("ok OR ok AND n = 1 OR NOT ok AND NOT NOT n = 1") == Or((ok, And((ok, one)), And((Not(ok), Not(Not(one))))))
     assert bound("(ok OR ok) AND (n = 1 AND ok)") == And((Or((ok, ok)), And((one, ok))))
     assert bound("ok\u3000aNd\x1cok") == And((ok, ok))

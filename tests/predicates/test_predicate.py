@@ -174,6 +174,12 @@ def test_tables_batches_and_other_types_of_the_same_values() -> None:
     assert predicate.mask(pa.table({"s": pa.chunked_array([], pa.string())})).to_pylist() == []
 
 
+def test_negative_zero_equals_zero_in_comparisons_and_in_later_lists() -> None:
+    zeros = pa.table({"x": pa.array([0.0, -0.0])})
+    for text in ("x = -0.0", "x IN (0, 2)", "x IN (-0.0, 2)", "x >= 0"):
+        assert parse_predicate(text, SCHEMA).mask(zeros).to_pylist() == [True, True]
+
+
 def test_missing_columns_of_a_row_are_null() -> None:
     assert parse_predicate("n IS NULL", SCHEMA).matches({})
     assert not parse_predicate("n = 1 OR NOT n = 1", SCHEMA).matches({})

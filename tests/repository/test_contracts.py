@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).with_name("lint-imports")
 PLANTED = {
-    "a lazy import": ("storage/spec.py", "\ndef planted() -> None:\n    from indextables.storage import local\n"),
+    "a lazy import": ("storage/store.py", "\ndef planted() -> None:\n    from indextables.storage import local\n"),
     "a type-only import": (
-        "storage/spec.py",
+        "storage/store.py",
         "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from indextables.storage import local\n",
     ),
     "an import between sub-packages": ("splits/format/stats.py", "\nfrom indextables.splits.query import tree\n"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,19 @@ def imports(source: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                yield node.lineno, node.module if node.module in PACKAGES and is_exported(node.module, alias.name) else whole
+                yield node.lineno, node.module if node.module in PACKAGES and alias.name in exports(node.module) else whole
 
 
-def is_exported(package: str, name: str) -> bool:
+@cache
+def exports(package: str) -> frozenset[str]:
+    """The names in `__all__` of a package; without `__all__`, the names that its `__init__.py` imports."""
+    imported: set[str] = set()
     for node in ast.parse(MODULES[package].read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
-            return name in ast.literal_eval(node.value)
-    return False
+            return frozenset(ast.literal_eval(node.value))
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{package}."):
+            imported |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(imported)
 
 
 def is_entry(package: str, child: str) -> bool:

@@ -71,7 +71,7 @@ def _cell(default: str) -> str:
 def _values(key: Key) -> str:
     """What an option accepts, in the words of its own error message."""
     try:
-        key.parse("\0")
+        key.kind.parse("\0")
     except ValueError as right:
         return str(right)
     raise AssertionError(f"{key.name} takes anything")

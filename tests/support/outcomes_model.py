@@ -18,24 +18,8 @@ import pyarrow.compute as pc
 
 from indextables.limits import STATS_CHARACTERS
 from indextables.predicates import Predicate
-from indextables.predicates.constants import typed_scalar
-from indextables.predicates.expressions import (
-    Always,
-    And,
-    Compare,
-    CompareColumns,
-    Constant,
-    Expr,
-    Flag,
-    In,
-    Is,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    order_key,
-)
+from indextables.predicates import expressions as exp
+from indextables.predicates.keys import typed_scalar
 from indextables.predicates.literals import midnight, single
 from indextables.values import decode_value
 
@@ -55,7 +39,7 @@ class Domain:
     @property
     def point(self) -> bool:
         """Whether only one non-null value is possible."""
-        return self.low is not None and self.high is not None and order_key(self.low) == order_key(self.high)
+        return self.low is not None and self.high is not None and exp.order_key(self.low) == exp.order_key(self.high)
 
     def outcomes(self, true: bool, false: bool) -> int:
         """The possible outcomes for values, and NULL for a null."""
@@ -71,36 +55,34 @@ def exactly(value: Any) -> Domain:
     return ONLY_NULL if value is None else Domain(value, value, may_be_null=False)
 
 
-def outcomes(expression: Expr, domain: Callable[[str], Domain]) -> int:
+def outcomes(expression: exp.Expr, domain: Callable[[str], Domain]) -> int:
     match expression:
-        case Constant(value):
+        case exp.Constant(value):
             return _OUTCOME[value]
-        case Flag(name):
-            return _compare("=", domain(name), exactly(True))
-        case Compare(operator, name, value):
+        case exp.Compare(operator, name, value):
             return _compare(operator, domain(name), exactly(value))
-        case CompareColumns(operator, left, right, common):
+        case exp.CompareColumns(operator, left, right, common):
             return _compare(operator, _lifted(domain(left), common), _lifted(domain(right), common))
-        case Always(name, value):
+        case exp.Always(name, value):
             return domain(name).outcomes(value, not value)
-        case In():
+        case exp.In():
             return _in(expression, domain(expression.column))
-        case Like():
+        case exp.Like():
             return _like(expression, domain(expression.column))
-        case IsNull(name):
+        case exp.IsNull(name):
             known = domain(name)
             return (TRUE if known.may_be_null else 0) | (FALSE if known.may_be_value else 0)
-        case Is(operand, value):
+        case exp.Is(operand, value):
             found = outcomes(operand, domain)
             return (TRUE if found & _OUTCOME[value] else 0) | (FALSE if found & ~_OUTCOME[value] else 0)
-        case Not(operand):
+        case exp.Not(operand):
             return _inverted(outcomes(operand, domain))
-        case And(operands):
+        case exp.And(operands):
             found = TRUE
             for operand in operands:
                 found = _both(found, outcomes(operand, domain))
             return found
-        case Or(operands):
+        case exp.Or(operands):
             found = TRUE
             for operand in operands:
                 found = _both(found, _inverted(outcomes(operand, domain)))
@@ -123,13 +105,13 @@ def _below(left: Any, right: Any, or_equal: bool) -> bool:
     """Whether `left` can be less than `right` (or equal). Unknown bounds can."""
     if left is None or right is None:
         return True
-    a, b = order_key(left), order_key(right)
+    a, b = exp.order_key(left), exp.order_key(right)
     return a <= b if or_equal else a < b
 
 
-def _compare(operator: Operator, left: Domain, right: Domain) -> int:
+def _compare(operator: exp.Operator, left: Domain, right: Domain) -> int:
     if operator in ("<>", ">", ">="):
-        opposite: dict[Operator, Operator] = {"<>": "=", ">": "<=", ">=": "<"}
+        opposite: dict[exp.Operator, exp.Operator] = {"<>": "=", ">": "<=", ">=": "<"}
         return _inverted(_compare(opposite[operator], left, right))
     if operator == "=":
         true = _below(left.low, right.high, or_equal=True) and _below(right.low, left.high, or_equal=True)
@@ -156,15 +138,15 @@ def _lift(value: Any, common: pa.DataType) -> Any:
     return value
 
 
-def _in(expression: In, known: Domain) -> int:
+def _in(expression: exp.In, known: Domain) -> int:
     values = expression.values
-    at = 0 if known.low is None else bisect_left(values, order_key(known.low), key=order_key)
+    at = 0 if known.low is None else bisect_left(values, exp.order_key(known.low), key=exp.order_key)
     true = at < len(values) and _below(values[at], known.high, or_equal=True)
     found = known.outcomes(true, not (true and known.point))
     return (found & ~FALSE) | NULL if expression.has_null and found & FALSE else found
 
 
-def _like(expression: Like, known: Domain) -> int:
+def _like(expression: exp.Like, known: Domain) -> int:
     prefix = expression.prefix
     low, high = known.low, known.high
     if known.point and not expression.only_prefix:
@@ -210,7 +192,7 @@ def may_match(predicate: Predicate, stats: Stats, schema: pa.Schema, partition_c
 def _range(low: Any, high: Any) -> Domain:
     if low != low or high != high:
         return UNKNOWN
-    if low is not None and high is not None and order_key(low) > order_key(high):
+    if low is not None and high is not None and exp.order_key(low) > exp.order_key(high):
         return UNKNOWN
     return Domain(low, high)
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import indextables as it
-from indextables.actions import Add, Bounds
+from indextables.actions import STRINGS, Add, Bounds
 from indextables.actions.live import LiveFiles
 from indextables.actions.segments import Part, Segment
 from indextables.predicates import parse_predicate
 from indextables.predicates.expressions import order_key
-from indextables.predicates.log_strings import bounds_of
 from indextables.splits.format.stats import truncated_maximum
+from indextables.state.checkpoints.avro.layout import bounds_of
 from indextables.table.pruning import may_match_bounds, prune
 from indextables.values import encode_value
 from tests.support import avro_tables
@@ -290,7 +290,6 @@ def test_columns_whose_type_has_no_order_prune_nothing(kind: pa.DataType) -> Non
     schema = pa.schema([("c", kind), ("l", pa.int64())])
     adds = [add_of(Stats({"c": "1"}, {"c": "5", "l": "5"}, {"c": "5", "l": "5"}), True)]
     assert prune(live(adds), parse_predicate("l = 5", schema), schema, ["c"]).remaining.tolist() == [True]
-    assert bounds_of(pa.array(["1", "2"]), kind) == (None, None)
 
 
 # ---- bounds of manifests -----------------------------------------------------------------------------------------------------------
@@ -300,6 +299,13 @@ def may_bounds(condition: str, bounds: dict[str, tuple[str | None, str | None]] 
     partitions = ["s", "y", "l", "d", "b", "day", "nt"]
     given = {name: Bounds(low, high, True, by_type) for name, (low, high) in (bounds or {}).items()}
     return may_match_bounds(parse_predicate(condition, SCHEMA), given, SCHEMA, partitions)
+
+
+def written_bounds(values: list[str | None], kind: pa.DataType) -> tuple[str | None, str | None]:
+    """The bounds that our writer gives to files with these values of a partition column."""
+    maps = pa.array([{} if value is None else {"c": value} for value in values], STRINGS)
+    found = bounds_of(pa.table({"partition_values": maps}), {"c": kind}).get("c")
+    return (None, None) if found is None else (found.min, found.max)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -314,7 +320,7 @@ def test_a_manifest_with_a_matching_file_is_never_pruned(seed: int, condition: B
         bounds: dict[str, tuple[str | None, str | None]] = {}
         for name in sorted(predicate.columns):
             kind = SCHEMA.field(name).type
-            low, high = bounds_of(pa.array([None if r[name] is None else encode_value(r[name], kind) for r in manifest], pa.string()), kind)
+            low, high = written_bounds([None if r[name] is None else encode_value(r[name], kind) for r in manifest], kind)
             bounds[name] = (None if name + "<" in dropped else low, None if name + ">" in dropped else high)
         given = {name: Bounds(*bounds[name], any(row[name] is None for row in manifest), True) for name in bounds}
         may = may_match_bounds(predicate, given, SCHEMA, SCHEMA.names)
@@ -366,9 +372,9 @@ def test_bounds_in_string_order_prune_only_if_the_type_has_that_order() -> None:
 
 
 def test_bounds_follow_the_order_of_the_type() -> None:
-    assert bounds_of(pa.array(["9", "10", None, "-1"]), pa.int8()) == ("-1", "10")
-    assert bounds_of(pa.array(["1e3", "99.5"]), pa.float64()) == ("99.5", "1e3")
-    assert bounds_of(pa.array(["b", "a", "\U0001d11e", "\ue000"]), pa.string()) == ("a", "\U0001d11e")
-    assert bounds_of(pa.array(["2024-01-02", str(date(2023, 12, 31))]), pa.date32()) == ("2023-12-31", "2024-01-02")
-    for nothing in (["1", "x"], ["1", "nan"], [None], []):
-        assert bounds_of(pa.array(nothing, pa.string()), pa.float64()) == (None, None)
+    assert written_bounds(["9", "10", None, "-1"], pa.int8()) == ("-1", "10")
+    assert written_bounds(["1e3", "99.5"], pa.float64()) == ("99.5", "1e3")
+    assert written_bounds(["b", "a", "\U0001d11e", "\ue000"], pa.string()) == ("a", "\U0001d11e")
+    assert written_bounds(["2024-01-02", str(date(2023, 12, 31))], pa.date32()) == ("2023-12-31", "2024-01-02")
+    for nothing in (["1", "x"], [None], []):
+        assert written_bounds(nothing, pa.float64()) == (None, None)

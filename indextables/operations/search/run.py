@@ -16,7 +16,6 @@ from indextables.operations.search.rows import SCORE, bind, bound_query, check_c
 from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
-from indextables.schema import is_nested
 from indextables.splits import GAP, DocMapping, Group, Highlighter, Hits, ParsedQuery, beginning, join_hits, parallel
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
@@ -198,7 +197,7 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
     if not isinstance(order_by, str):
         raise InvalidArgument(f"order_by {order_by!r} is not a column name")
     name, descending = _ordered_column(schema, order_by)
-    if is_nested(schema.field(name).type):
+    if pa.types.is_nested(schema.field(name).type):
         raise InvalidArgument(f"order_by {order_by!r} requires a sortable column, and {name!r} has type {schema.field(name).type}")
     return name, descending
 

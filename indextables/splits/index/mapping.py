@@ -65,7 +65,7 @@ class DocMapping:
     @classmethod
     def of_config(cls, config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> DocMapping:
         """The mapping with the indexing options of a configuration that includes the table's own; raises like `for_table`."""
-        return cls.for_table(schema, partition_columns, config.typemap(), config.tokenizers())
+        return cls.for_table(schema, partition_columns, config.of_columns(TYPEMAP_PREFIX), config.of_columns(TOKENIZER_PREFIX))
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
@@ -103,14 +103,14 @@ def without_misfits(config: Config, schema: pa.Schema, partition_columns: Sequen
     Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`
     refuses it.
     """
-    typemap, misfits = config.typemap(), {}
+    typemap, misfits = config.of_columns(TYPEMAP_PREFIX), {}
     for column, word in tuple(typemap.items()):
         try:
             _check_mode(schema, partition_columns, column, word)
         except ConfigError as error:
             misfits[TYPEMAP_PREFIX + column] = str(error)
             del typemap[column]
-    for column, word in config.tokenizers().items():
+    for column, word in config.of_columns(TOKENIZER_PREFIX).items():
         try:
             kinds = {field.name: typemap.get(column) or _kind(field, partition_columns) for field in schema if field.name == column}
             _check_tokenizer(kinds, column, word)

@@ -19,7 +19,7 @@ from indextables.actions.layers import EMPTY
 from indextables.actions.live import LiveFiles
 from indextables.api import open_table
 from indextables.clock import Clock
-from indextables.log.anchor import Anchor
+from indextables.log.cache import Anchor
 from indextables.operations import verbs
 from indextables.operations.merge import run as merge_splits
 from indextables.operations.merge.plan import MergeOptions, merge_options, plan_merge

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import Part, Segment, strings_of
+from indextables.actions import strings_of, take_rows
 from indextables.predicates import order_key
 from indextables.state.checkpoints.avro.state_files import PartitionBounds
 from indextables.values import decode_value
@@ -24,9 +24,8 @@ def slices(rows: pa.Table, kinds: Kinds, max_rows: int) -> Iterator[pa.Table]:
         yield from (rows.slice(start, max_rows) for start in range(0, rows.num_rows, max_rows))
         return
     order = np.lexsort([_ranks(rows, name, kind) for name, kind in reversed(kinds.items())])
-    part = Part(Segment(rows))
     for start in range(0, rows.num_rows, max_rows):
-        yield part.take(np.sort(order[start : start + max_rows]))
+        yield take_rows(rows, np.sort(order[start : start + max_rows]))
 
 
 def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64]:

@@ -132,9 +132,8 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
     """Decodes entry by entry, for manifests of any writer."""
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
-        nulls.remove(record)
         try:
-            add = msgspec.convert(record, Add)
+            add = msgspec.convert(nulls.removed(record), Add)
         except msgspec.MsgspecError as error:
             raise LogCorrupted(f"{source} is damaged: {error}") from error
         path = normalise(add.path)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from indextables import limits
-from indextables.actions import Bounds, Count, Int32, Int64, Metadata, Protocol, Skip, Txn, WireMetadata, nulls
+from indextables.actions import Bounds, Count, Int32, Int64, Metadata, Protocol, Skip, Txn, nulls
 from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
@@ -75,7 +75,7 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
 
 # Created at import, for the reason in splits/format/bundle.py.
-_STATE_METADATA = msgspec.json.Decoder(WireMetadata)
+_STATE_METADATA = msgspec.json.Decoder(Metadata)
 _STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
 
 
@@ -224,7 +224,7 @@ def state_metadata(state: StateManifest) -> Metadata | None:
     with decoding(f"state {state.state_version} has damaged metadata"):
         text = state.metadata.encode()
         wrapped = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text))).metadata()
+        return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text)))
 
 
 def state_protocol(state: StateManifest) -> Protocol | None:

@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from indextables.actions import Action, Add, CommitInfo, Normalise, Protocol, Replay, Skip, Txn, WireMetadata, decode_actions, nulls
+from indextables.actions import Action, Add, CommitInfo, Metadata, Normalise, Protocol, Replay, Skip, Txn, decode_actions, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.contents import Contents, Format, Written
@@ -27,7 +27,7 @@ _ADDS_START, _ADDS_END = b'"add":[\n', b"\n]"  # found without parsing, because 
 class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     version: int | None = None
     protocol: Protocol | None = None
-    meta_data: WireMetadata | None = None
+    meta_data: Metadata | None = None
     add: list[Add]
     txn: list[Txn] | None = None
     mergeskip: list[Skip] | None = None
@@ -104,7 +104,7 @@ def read_object(text: bytes, version: int, normalise: Normalise) -> Replay:
         raise LogCorrupted(f"{source} has no metaData")
     if (document.version is not None or has_seal(text)) and (document.version != version or not has_seal(text)):
         raise LogCorrupted(f"{source} is of another version, or has no digest")
-    replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data.metadata())
+    replay = Replay(normalise, protocol=document.protocol, metadata=document.meta_data)
     replay.put_all(document.add)
     for batch in adds:
         with decoding(f"{source} is damaged"):

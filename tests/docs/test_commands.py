@@ -20,8 +20,8 @@ import yaml
 from indextables.airflow.tables import load
 from indextables.cli.arguments import parse
 from indextables.cli.verbs import VERBS
-from indextables.spark.job import main as run_job
-from jobs import checkpoint, health, merge_splits, purge, write
+from indextables.spark.jobs import JOBS
+from indextables.spark.jobs import main as run_job
 from tests.support.command_server import terminal
 from tests.support.pages import PAGES, ROOT, Block, blocks_of, commands_of, says, without_blocks
 
@@ -122,7 +122,7 @@ def help_of(show: Callable[[], object]) -> str:
 def test_commands_and_flags_in_sentences_exist() -> None:
     """Such as `indextables health TABLE --json`, `verify --deep` and `--older-than`."""
     of_verbs = {verb.name: flags_in(help_of(lambda verb=verb: parse([verb.name, "--help"]))) for verb in VERBS}
-    of_jobs = [flags_in(help_of(lambda job=job: run_job(job.JOB, ["--help"]))) for job in (checkpoint, health, merge_splits, purge, write)]
+    of_jobs = [flags_in(help_of(lambda job=job: run_job(job, ["--help"]))) for job in JOBS]
     everywhere = set().union(*of_verbs.values(), *of_jobs)
     assert {"--older-than", "--json", "--report"} <= everywhere
     checked = 0

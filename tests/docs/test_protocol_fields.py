@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from indextables.actions import Add, CommitInfo, Protocol, Remove, Skip, WireMetadata
+from indextables.actions import Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.splits.format.bundle import Hotcache
 from indextables.state.checkpoints.avro.entry import FIELDS, FieldType
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest
@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "protocol.md").read_text("utf-8")
 IGNORED = {"tombstoneCount", "liveEntryCount"}  # fields of other programs
 TABLES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "protocol": ("### `protocol`", Protocol),
-    "metaData": ("### `metaData`", WireMetadata),
+    "metaData": ("### `metaData`", Metadata),
     "add": ("### `add`", Add),
     "remove": ("### `remove`", Remove),
     "mergeskip": ("### `mergeskip`", Skip),

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from indextables.operations import deletion
-from indextables.storage import Entry, retry
+from indextables.storage import Entry, faults
 from indextables.storage.memory import MemoryStore
 from indextables.storage.remote import Page
 from tests.support.intercepted_store import Call
@@ -145,5 +145,5 @@ def use_simulated_time(current_plan: Callable[[], FaultPlan], patch: pytest.Monk
         current_plan().now += seconds
 
     clock: Any = types.SimpleNamespace(monotonic=lambda: current_plan().now, sleep=sleep)
-    patch.setattr(retry, "time", clock)
+    patch.setattr(faults, "time", clock)
     patch.setattr(deletion, "time", clock)

@@ -1,4 +1,4 @@
-"""Null entries in maps of logs by other programs: `"partitionValues": {"day": null}` means the same as no entry."""
+"""Nulls in logs of other programs that mean the same as an absent entry or field: `"partitionValues": {"day": null}`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from indextables import limits
 
 T = TypeVar("T")
 _MAPS = frozenset({"partitionValues", "minValues", "maxValues", "configuration", "tags", "options"})
+_WITH_DEFAULTS = frozenset({"format", "remove", "commitInfo"})  # each has an optional field whose default is not null
+_WITHOUT_NULLS = _MAPS | _WITH_DEFAULTS
 _BYTES_PER_OBJECT = 10  # at least; an add of another program has 30 and more
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) -> T:
-    """Decodes a text, ignoring null entries of maps; raises what the decoder raises for the text as it is.
+    """Decodes a text, ignoring null entries of maps and null fields with a default; raises what the decoder raises for the text as it is.
 
     A text is decoded a second time only if the first attempt fails: our own writers leave nulls out.
     """
@@ -41,14 +43,14 @@ def _may_have_nulls(text: bytes | str | msgspec.Raw) -> bool:
 
 
 def remove(value: Any) -> bool:
-    """Removes null entries from the maps in a decoded JSON or Avro value, in place; returns whether there were any."""
+    """Removes such nulls from a decoded JSON or Avro value, in place; returns whether there were any."""
     found = False
     if isinstance(value, list):
         for item in value:
             found |= remove(item)
     elif isinstance(value, dict):
         for name, item in value.items():
-            if name in _MAPS and isinstance(item, dict):
+            if name in _WITHOUT_NULLS and isinstance(item, dict):
                 empty = [key for key, entry in item.items() if entry is None]
                 found |= bool(empty)
                 for key in empty:

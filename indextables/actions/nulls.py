@@ -1,4 +1,4 @@
-"""Null entries in logs of other programs: `"partitionValues": {"day": null}` means the same as no entry."""
+"""Nulls in logs of other programs that mean the same as an absent entry or field: `"partitionValues": {"day": null}`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) -> T:
-    """Decodes a text, ignoring null entries; raises what the decoder raises for the text as it is.
+    """Decodes a text, ignoring nulls; raises what the decoder raises for the text as it is.
 
     A text is decoded a second time only if the first attempt fails: our own writers leave nulls out.
     """

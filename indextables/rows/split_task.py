@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.actions import Add
 from indextables.errors import ReplaceWhereViolation, SchemaMismatch, UnsafePath
-from indextables.paths import partition_folder, split_path
+from indextables.paths import NULL_PARTITION, partition_folder, split_path
 from indextables.predicates import Predicate
 from indextables.rows.ingest import conform
 from indextables.rows.uncommitted_splits import uncommitted_splits_in_errors
@@ -213,4 +213,6 @@ def _partition_value(part: pa.RecordBatch, name: str) -> Scalar | None:
         raise SchemaMismatch(
             f"partition column {name!r} has {value.value} as {value.type}; the log supports only the years 1 to 9999"
         ) from None
+    if found == NULL_PARTITION:
+        raise SchemaMismatch(f"partition column {name!r} has the value {found!r}, which stands for null; write null instead")
     return found

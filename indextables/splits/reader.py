@@ -25,6 +25,7 @@ from indextables.splits.index import (
     DocMapping,
     IndexMeta,
     Numbers,
+    index_fields,
     numbers_of_hits,
     open_searcher,
     parse_meta,
@@ -108,7 +109,7 @@ class SplitReader:
         return numbers_of_hits(searcher, compiled.query, query.text, columns)
 
     def verify(self) -> None:
-        """Verifies the checksums of all files and that only zeros are between them; SplitCorrupted names the first that is damaged."""
+        """Verifies the checksums of all files, that only zeros are between them, and `index_meta`; SplitCorrupted says what is damaged."""
         if self._partial is not None:
             raise InvalidArgument(f"split {self.path} is only partially fetched and cannot be verified")
         position = 0
@@ -117,6 +118,7 @@ class SplitReader:
                 raise SplitCorrupted(f"split {self.path} is damaged: there are bytes before its file {name}")
             self._checked_file(name)
             position = where.end
+        self.index_meta()
         self._rows.verify()
 
     def decoded(self) -> tuple[int, dict[str, ColumnStatistics]]:
@@ -145,11 +147,13 @@ class SplitReader:
                 (folder / name).write_bytes(self._checked_file(name))
 
     def index_meta(self) -> IndexMeta:
-        """The verified `meta.json` of the index, which has one segment."""
+        """The verified `meta.json` of the index, which has one segment and the fields of the doc mapping."""
         with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index cannot be parsed"):
             meta = parse_meta(self._checked_file(INDEX_META))
         if [segment.max_doc for segment in meta.segments] != [self.num_records]:
             raise SplitCorrupted(f"split {self.path} is damaged: its index is not one segment of {self.num_records} documents")
+        if tuple((field.get("name"), field.get("type")) for field in meta.schema) != index_fields(self.mapping):
+            raise SplitCorrupted(f"split {self.path} is damaged: the fields of its index are not in the order and types of its doc mapping")
         return meta
 
     def _checked_file(self, name: str) -> memoryview:

@@ -15,7 +15,7 @@ from indextables.actions.codec import decode_actions, decode_version
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, TableRoot
-from tests.actions.test_hostile_lines import ACCEPTED, REFUSED
+from tests.actions.test_hostile_lines import ACCEPTED, OPTIONAL, REFUSED, REQUIRED
 from tests.support.seeds import random_seed
 
 Outcome = tuple[list[Action], int] | str
@@ -87,6 +87,15 @@ def test_hostile_lines_among_matching_adds(text: bytes, monkeypatch: pytest.Monk
         with_patterns(good.encode())
         data = log_lines(add(1), add(2)) + text + b"\n" + log_lines(add(3))
         assert with_patterns(data)[0] == without_patterns(data, monkeypatch)
+
+
+@pytest.mark.parametrize(("key", "name"), OPTIONAL)
+def test_null_in_an_optional_field_reads_as_absent_among_matching_adds(key: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_patterns(log_lines(add(1)))
+    data = log_lines({key: {**REQUIRED[key][1], name: None}}, add(2), add(3))
+    found, in_blocks = with_patterns(data)
+    assert (found, in_blocks) == (without_patterns(data, monkeypatch), 2)
+    assert not isinstance(found, str)
 
 
 VALUES = [b"null", b"-1", b"01", b"1.0", b"1e3", b"true", b'"', b'"x"', b"{}", b"[]", b"9" * 18, b"9" * 19, b"2147483648", b"", b" "]

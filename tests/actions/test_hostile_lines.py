@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct, structs
 
 from indextables import limits
-from indextables.actions import Add, CommitInfo, Metadata, Protocol, Remove, Skip, Txn
+from indextables.actions import Add, CommitInfo, FileFormat, Metadata, Protocol, Remove, Skip, Txn
 from indextables.actions.codec import decode_actions, encode_actions
 from indextables.errors import LogCorrupted
 
@@ -128,18 +129,41 @@ def test_an_unknown_action_next_to_a_null_is_counted(text: bytes) -> None:
     assert (decoded.actions, decoded.unknown) == ([], 1)
 
 
-def test_null_in_an_optional_field_reads_as_absent() -> None:
-    wire = {"add": "docMappingJson", "remove": "size", "mergeskip": "skipCount", "metaData": "configuration", "protocol": "readerFeatures"}
-    base: dict[str, dict[str, Any]] = {
-        "add": json.loads(GOOD)["add"],
-        "remove": {"path": "a"},
-        "mergeskip": {"path": "a", "skipTimestamp": 1, "reason": "r"},
-        "metaData": {"id": "a", "schemaString": "{}"},
-        "protocol": {"minReaderVersion": 1, "minWriterVersion": 1},
-    }
-    for key, optional in wire.items():
-        absent = decode_actions(json.dumps({key: base[key]}).encode(), "x").actions
-        assert decode_actions(json.dumps({key: {**base[key], optional: None}}).encode(), "x").actions == absent
+REQUIRED: dict[str, tuple[type[Struct], dict[str, Any]]] = {
+    "add": (Add, json.loads(GOOD)["add"]),
+    "remove": (Remove, {"path": "a"}),
+    "mergeskip": (Skip, {"path": "a", "skipTimestamp": 1, "reason": "r"}),
+    "metaData": (Metadata, {"id": "a", "schemaString": "{}"}),
+    "protocol": (Protocol, {"minReaderVersion": 1, "minWriterVersion": 1}),
+    "commitInfo": (CommitInfo, {}),
+    "txn": (Txn, {"appId": "a", "version": 1}),
+}
+OPTIONAL = [(key, field.encode_name) for key, (kind, _) in REQUIRED.items() for field in structs.fields(kind) if not field.required]
+
+
+@pytest.mark.parametrize(("key", "name"), OPTIONAL)
+def test_null_in_an_optional_field_reads_as_absent(key: str, name: str) -> None:
+    _, required = REQUIRED[key]
+    absent, null = (json.dumps({key: {**required, **more}}, separators=(",", ":")) + "\n" for more in ({}, {name: None}))
+    expected = decode_actions(absent.encode(), "x", 7).actions
+    assert len(expected) == 1
+    assert decode_actions(null.encode(), "x", 7).actions == expected
+
+
+@pytest.mark.parametrize("name", ["provider", "options"])
+def test_null_in_the_format_reads_as_absent(name: str) -> None:
+    given = {"provider": "p", "options": {"k": "v"}, name: None}
+    (found,) = decode_actions(json.dumps({"metaData": {"id": "a", "schemaString": "{}", "format": given}}).encode(), "x").actions
+    assert isinstance(found, Metadata)
+    assert found.format == (FileFormat(options={"k": "v"}) if name == "provider" else FileFormat("p"))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"remove":{"path":null}}', '{"metaData":{"id":"a","schemaString":null}}', '{"txn":{"appId":"a","version":null}}']
+)
+def test_null_in_a_required_field_is_refused(text: str) -> None:
+    with pytest.raises(LogCorrupted, match="is not an action"):
+        decode_actions(text.encode(), "x")
 
 
 def test_metadata_of_the_native_writer_with_nulls() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import indextables as it
 from tests.support.independent_reader import Table
-from tests.support.independent_writer import TableWriter
+from tests.support.independent_writer import INDEXED, TableWriter
 from tests.support.splits import reindexings
 from tests.support.tables import write_version
 
@@ -150,3 +150,35 @@ def test_a_table_written_from_the_page_is_read_searched_verified_and_merged(tmp_
     assert not fallbacks
     assert (table.files().num_rows, table.verify(deep=True)) == (1, [])
     assert {query: table.search(query, limit=5000).num_rows for query in expected} == expected
+
+
+OTHER_FIELDS = {
+    "another order": dict(reversed(INDEXED.items())),
+    "another type": {**INDEXED, "n": "f64"},
+    "one missing": {name: kind for name, kind in INDEXED.items() if name != "ip"},
+}
+
+
+@pytest.mark.parametrize("fields", OTHER_FIELDS.values(), ids=OTHER_FIELDS)
+def test_a_split_whose_index_does_not_fit_its_doc_mapping_is_damaged(fields: dict[str, str], tmp_path: Path) -> None:
+    """Queries refer to fields by number, so that its hits would be wrong. Its rows are intact."""
+    path = tmp_path / "table"
+    writer = TableWriter(path)
+    writer.append([{**dict.fromkeys(INDEXED), "day": "2026-01-05", "message": "paid", "code": "ABC"}])
+    sound = it.open(path).files()["path"].to_pylist()
+    writer.append([{**dict.fromkeys(INDEXED), "day": "2026-01-05", "message": "refused", "code": "XYZ"}], fields)
+
+    table = it.open(path)
+    (damaged,) = set(table.files()["path"].to_pylist()) - set(sound)
+    for query in ("paid", "code:xyz"):
+        with pytest.raises(it.SplitCorrupted, match=rf"{damaged} is damaged: the fields of its index") as raised:
+            table.search(query)
+        assert "\n" not in str(raised.value)
+    for deep in (False, True):
+        (finding,) = table.verify(deep=deep)
+        assert (finding.code, damaged in finding.message) == ("damaged-split", True)
+    assert table.scan(columns=["message"]).read_all()["message"].to_pylist() == ["paid", "refused"]
+    table.merge_splits("100M")
+    assert list(table.log.files_in_cooldown()) == [damaged]
+    with pytest.raises(it.SplitCorrupted, match=damaged):
+        table.aggregate({"n": ("sum", "n")}, query="code:xyz")

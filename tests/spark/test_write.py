@@ -17,6 +17,7 @@ from indextables.errors import InvalidArgument, ReplaceWhereViolation, SchemaMis
 from indextables.operations import Workload, in_threads, verbs
 from indextables.operations.merge.run import merge_splits
 from indextables.operations.write import prepare_write
+from indextables.paths import NULL_PARTITION
 from indextables.rows.split_task import SplitTask
 from indextables.spark import distributed, read, write
 from indextables.spark.session import SparkExecutor
@@ -92,6 +93,9 @@ def test_rows_that_do_not_fit_leave_the_table_unchanged(spark: Any, path: str) -
         SchemaMismatch, match="row 0, column 'id': 299 is not a value of type int8: Integer value 299 not in range"
     ):  # found by an executor, told with its own type
         write(spark.range(299, 301, 1, 1), path + "-narrow")
+    with pytest.raises(SchemaMismatch, match=f"partition column 'level' has the value '{NULL_PARTITION}', which stands for null"):
+        write(frame(spark, 0, 3).selectExpr("id", f"'{NULL_PARTITION}' AS level", "message"), path + "-new", partition_by=["level"])
+    assert not Path(path + "-new").exists()
     assert (it.open(path).version, splits_on_disk(path)) == (1, before)
     assert (it.open(path + "-narrow").version, splits_on_disk(path + "-narrow")) == (0, set())
 

@@ -70,10 +70,11 @@ class TableWriter:
         features = {"readerFeatures": FEATURES, "writerFeatures": FEATURES}
         self._commit({"protocol": {"minReaderVersion": 4, "minWriterVersion": 4, **features}}, {"metaData": self.metadata})
 
-    def append(self, rows: list[Row]) -> None:
+    def append(self, rows: list[Row], fields: Mapping[str, str] = INDEXED) -> None:
+        """`fields` are those of the index: only in the order of INDEXED do they fit the doc mapping."""
         day = rows[0][PARTITION]
         path = f"{PARTITION}={day}/splits/split-{uuid.uuid4()}.split"
-        split, add = split_of(rows)
+        split, add = split_of(rows, fields)
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_bytes(split)
         key = f"{MAPPING}{add['docMappingRef']}"
@@ -92,11 +93,11 @@ class TableWriter:
             file.writelines(compact(action) + "\n" for action in actions)
 
 
-def split_of(rows: list[Row]) -> tuple[bytes, dict[str, Any]]:
+def split_of(rows: list[Row], fields: Mapping[str, str]) -> tuple[bytes, dict[str, Any]]:
     """The bytes of a split, and the fields of its `add` that describe them."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        first = write_index(folder, rows)
+        first = write_index(folder, rows, fields)
         ends = write_rows(folder / "rows.arrow", rows)
         files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
     data, places = b"", {}
@@ -200,10 +201,10 @@ def write_rows(path: Path, rows: list[Row]) -> list[int]:
         return [*ends, sink.tell()]
 
 
-def write_index(folder: Path, rows: list[Row]) -> int:
+def write_index(folder: Path, rows: list[Row], fields: Mapping[str, str]) -> int:
     """Writes the index and returns the `_row` of the first document."""
     builder = tantivy.SchemaBuilder()
-    exact, kinds = {"stored": False, "tokenizer_name": "raw", "index_option": "basic"}, {**INDEXED, "_null": "string", "_row": "i64"}
+    exact, kinds = {"stored": False, "tokenizer_name": "raw", "index_option": "basic"}, {**fields, "_null": "string", "_row": "i64"}
     for name, kind in kinds.items():  # queries refer to fields by number, so that the order matters
         if kind == "string":
             builder.add_text_field(name, **exact)

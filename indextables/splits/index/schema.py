@@ -66,9 +66,18 @@ def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
 @lru_cache(maxsize=64)
 def index_schema(mapping: DocMapping) -> Any:
     """The tantivy schema for a mapping, built from JSON because the schema builder does not cover all options."""
+    return tantivy.Schema._internal_from_pythonized({"inner": _fields(mapping)})
+
+
+@lru_cache(maxsize=64)
+def index_fields(mapping: DocMapping) -> tuple[tuple[str, str], ...]:
+    """Name and tantivy type of each field, in order: a query refers to a field by its number."""
+    return tuple((field["name"], field["type"]) for field in _fields(mapping))
+
+
+def _fields(mapping: DocMapping) -> list[dict[str, Any]]:
     fields = [_field(name, kind, mapping.tokenizer(name)) for name, kind in mapping.fields if kind != kinds.STORED]
-    hidden = [_field(NULLS, kinds.STRING), _field(ROW, kinds.INTEGER)]
-    return tantivy.Schema._internal_from_pythonized({"inner": fields + hidden})
+    return [*fields, _field(NULLS, kinds.STRING), _field(ROW, kinds.INTEGER)]
 
 
 def _field(name: str, kind: str, tokenizer: str = kinds.DEFAULT) -> dict[str, Any]:

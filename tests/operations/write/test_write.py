@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -17,7 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import indextables as it
+from indextables.cli.main import main
+from indextables.paths import NULL_PARTITION
 from indextables.splits import open_split
+from tests.support.independent_writer import INDEXED, TableWriter
 from tests.support.tables import SCHEMA, ids, make, rows, tree, version_file
 
 
@@ -283,6 +287,37 @@ def test_partition_values_that_make_no_path_change_nothing(tmp_path: Path, colum
     with pytest.raises(it.SchemaMismatch, match=named):
         table.append(pa.table({"id": [1, 2], "p": column}))
     assert tree(tmp_path) == before
+
+
+def test_the_text_that_stands_for_null_is_no_partition_value(tmp_path: Path) -> None:
+    table = it.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_by=["p"])
+    table.append([{"id": 0, "p": None}, {"id": 1, "p": ""}])
+    before = tree(tmp_path / "t")
+    bad = [{"id": 2, "p": "fine"}, {"id": 3, "p": NULL_PARTITION}]
+    (tmp_path / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bad))
+    named = rf"partition column 'p' has the value '{NULL_PARTITION}', which stands for null; write null instead"
+    for data in (bad, pa.Table.from_pylist(bad), tmp_path / "bad.jsonl"):
+        for write in (table.append, table.overwrite, partial(table.overwrite, where="p IS NULL OR p = 'fine'")):
+            with pytest.raises(it.SchemaMismatch, match=named):
+                write(data)
+    assert main(["append", str(tmp_path / "t"), str(tmp_path / "bad.jsonl")]) == 1
+    assert tree(tmp_path / "t") == before
+    unpartitioned = it.create(tmp_path / "u", table.schema)
+    unpartitioned.append(bad)
+    assert unpartitioned.count(f"p = '{NULL_PARTITION}'") == 1
+
+
+def test_a_table_that_has_the_text_for_null_as_a_partition_value_still_opens(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path / "t")
+    for day in (NULL_PARTITION, "2026-01-05"):
+        for number in range(2):
+            writer.append([{**dict.fromkeys(INDEXED), "day": day, "n": number}])
+    table = it.open(tmp_path / "t")
+    assert sorted(table.scan(columns=["day"]).read_all()["day"].to_pylist()) == ["2026-01-05"] * 2 + [NULL_PARTITION] * 2
+    assert (table.count(), table.count("day IS NULL"), table.verify()) == (4, 2, [])
+    assert table.merge_splits("100M").metrics["files_added"] == 2
+    table.drop_partitions("day IS NULL")
+    assert (table.count(), table.verify(deep=True)) == (2, [])
 
 
 def test_strings_that_are_not_utf8_are_refused(tmp_path: Path) -> None:

@@ -29,11 +29,13 @@ class _Declaring(msgspec.Struct):
 _DECLARING = msgspec.json.Decoder(_Declaring)
 
 
-def refuse_unsupported(log: TransactionLog, listing: LogListing, version: int | None) -> None:
-    """Raises ProtocolUnsupported if this program does not support the newest protocol at or before `version` (None: of the whole log)."""
+def refuse_unsupported(
+    log: TransactionLog, listing: LogListing, version: int | None = None, check: Callable[[Protocol], None] = check_readable
+) -> None:
+    """Raises ProtocolUnsupported if the newest protocol at or before `version` (None: of the whole log) does not pass the check."""
     protocol = next(_declared(log, listing, version), None)
     if protocol is not None:
-        check_readable(protocol)
+        check(protocol)
 
 
 def _declared(log: TransactionLog, listing: LogListing, version: int | None) -> Iterator[Protocol]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from indextables import limits
 from indextables.clock import HOUR_MS
 from indextables.config import Config, parse_duration
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, TableNotFound
 from indextables.operations.deletion import Deleted, delete, still_unreferenced
 from indextables.operations.executor import Executor
 from indextables.operations.expire.purge_facts import complete_purge_facts, gather_purge_facts
@@ -67,6 +67,8 @@ def metrics_of(deleted: Deleted) -> dict[str, int]:
 
 def purge(request: Purge, context: TableContext, executor: Executor = Purge.workload.threads) -> Report:
     """Plans a purge and runs it. A dry run returns the plan and changes nothing."""
+    if context.log.listing().is_empty:  # before the folder is listed, which may be a whole bucket
+        raise TableNotFound.without_log(context.root)
     facts = gather_purge_facts(context)
     check_owned(facts.snapshot.protocol)
     bound = context.for_table(facts.snapshot)

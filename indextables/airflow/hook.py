@@ -1,4 +1,4 @@
-"""Starts spark-submit in an environment without Airflow's own settings."""
+"""Starts spark-submit with a command that may be logged, in an environment without Airflow's own settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from indextables.airflow.command import job_environment
+from indextables.airflow.command import job_environment, plain_text, refuse_secret_settings
 
 
 class JobSubmitHook(SparkSubmitHook):
-    """The provider's hook, except that the process does not inherit Airflow's keys, database address, connections and variables.
+    """The provider's hook, except that it refuses a command with a credential in an address, which may come from any argument of the
+    operator, and that the process does not inherit Airflow's keys, database address, connections and variables.
 
     Variables that the operator sets (`env_vars`) are passed, whatever their names.
     """
@@ -35,4 +36,8 @@ class JobSubmitHook(SparkSubmitHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         self._env = None  # if set, the provider would replace our `env` by the whole environment of the task
+        if self._is_yarn or self._is_kubernetes:  # then the provider passes the variables as Spark settings
+            refuse_secret_settings(self._env_vars or {})
+        for word in command:
+            plain_text("the spark-submit command", word)
         return command

@@ -90,6 +90,8 @@ class IndexTablesJobOperator(SparkSubmitOperator):
                 super().execute(context)
             except FileNotFoundError as error:
                 raise AirflowFailException(f"{self.job}: {error.filename!r} was not found on the PATH") from None
+            except IndexTablesError as error:  # the command contains a credential
+                raise AirflowFailException(f"{self.job}: {error}") from None
             except AirflowException as error:
                 raise self._failure(error) from None
             finally:

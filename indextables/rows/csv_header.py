@@ -59,7 +59,8 @@ def check_header(head: str, source: str, columns: Sequence[str] | None) -> None:
             raise SourceUnreadable(f"{source!r} cannot be read: its first line is not a header: {why}; {_ADVICE} ({_OTHERWISE})")
         if not any(_kind(cell) for row in rows for cell in row):
             names = ", ".join(header)
-            logger.warning("the first line of %r, %.80r, was taken as column names; a file with only text may have no header", source, names)
+            found = f"the first line of {source!r}, {names[:80]!r}, was taken as column names"
+            logger.warning("%s; a file with only text may have no header", found)
     elif not set(header) & set(columns):
         raise SourceUnreadable(
             f"{source!r} cannot be read: its first line, {_shown(head)}, has none of the table's columns ({', '.join(columns)}); {_ADVICE}"

@@ -98,7 +98,7 @@ def _first_lines(session: Any, source: str) -> str:
 
 
 def _refuse_other_encodings(session: Any, source: str) -> None:
-    """SourceUnreadable if a line is not UTF-8: Spark's CSV reader would replace its characters. Reads the file once more, without parsing."""
+    """SourceUnreadable if a line is not UTF-8: Spark's CSV reader would replace its characters. Reads the file once more."""
     for row in session.read.text(source).where("NOT is_valid_utf8(value)").selectExpr("make_valid_utf8(value)").take(1):
         raise SourceUnreadable(f"{source!r} cannot be read: the line {row[0][:80]!r} is not UTF-8")
 

@@ -113,7 +113,7 @@ def test_a_csv_file_without_a_header_or_with_another_delimiter_is_refused(
 @pytest.mark.spark
 def test_a_csv_file_in_another_encoding_is_refused(spark: Any, tmp_path: Path) -> None:
     """Spark's reader would replace the characters; the terminal refuses such a file, too."""
-    (tmp_path / "a.csv").write_bytes("id,text\n1,plain\n".encode())
+    (tmp_path / "a.csv").write_bytes(b"id,text\n1,plain\n")
     (tmp_path / "b.csv").write_bytes("id,text\n2,gr\xf6\xdfe\n".encode("latin-1"))
     for table in (None, TABLE):
         with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), readable(str(tmp_path)):

@@ -33,10 +33,10 @@ class NoSpark:
     """A session that may only be asked for a DataFrame of the result."""
 
     @property
-    def sparkContext(self) -> Any:
+    def sparkContext(self) -> Any:  # noqa: N802
         raise SparkStarted
 
-    def createDataFrame(self, rows: pa.Table) -> pa.Table:
+    def createDataFrame(self, rows: pa.Table) -> pa.Table:  # noqa: N802
         return rows
 
 

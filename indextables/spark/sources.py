@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import IndexTablesError, SchemaMismatch, SourceUnreadable
+from indextables.paths import check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.spark.failures import source_error
 
@@ -34,9 +35,13 @@ def format_of(source: str, given: str | None) -> str:
 
 
 def check_source(source: str) -> str:
-    """The source as passed to Spark; SourceUnreadable if a local path does not exist or may not be read."""
+    """The source as passed to Spark; SourceUnreadable if a local path does not exist or may not be read.
+
+    ConfigError if an address contains a user or a password, since errors and Spark's logs name the source.
+    """
     scheme = _SCHEME.match(source)
     if scheme is not None and scheme[1].lower() != "file":
+        check_no_user(source)
         return source
     path = os.path.abspath(os.path.expanduser(source if scheme is None else "/" + source[5:].lstrip("/")))
     if not source or (not os.path.exists(path) and not glob.glob(path)):

@@ -20,6 +20,7 @@ from indextables.logs import logger
 
 HEAD_BYTES = 1 << 16  # of a file that are checked
 HEAD_LINES = 100
+_VALUE_CHARACTERS = 1000  # of a number, time or address
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DATA = {
     "a time": r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}( .*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?",
@@ -110,8 +111,9 @@ def _not_names(header: list[str], rows: list[list[str]]) -> str | None:
 
 
 def _kind(cell: str) -> str | None:
-    """What a cell is if it is a value, such as a number, rather than text."""
-    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(cell.strip())), None)
+    """What a cell is if it is a value, such as a number, rather than text. Long cells are text: to match one could take minutes."""
+    text = cell.strip()
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(text)), None) if len(text) <= _VALUE_CHARACTERS else None
 
 
 def _shown(head: str) -> str:

@@ -124,6 +124,14 @@ def test_a_header_above_other_values_is_read_without_a_warning(text: str, caplog
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("cell", ["a@" + "." * 60_000 + " x", "a@" + ".b" * 30_000 + "@"])
+def test_a_long_cell_is_text(cell: str) -> None:
+    """To compare one of these with the pattern of an address takes half a minute."""
+    check_header(f"name,id\n{cell},1\n", "x.csv", None)
+    with pytest.raises(it.SourceUnreadable, match="a number"):
+        check_header(f"{cell},1\n", "x.csv", None)
+
+
 @pytest.mark.parametrize("text", ["1,2\n3,4\n", "alice,paris\n"])
 def test_a_first_line_without_a_column_of_the_table_is_refused(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

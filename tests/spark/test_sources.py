@@ -73,6 +73,7 @@ def test_files_of_one_folder_may_differ_without_losing_columns(spark: Any, tmp_p
             "bad.csv' cannot be read: malformed records",
         ),
         ("bad.json", b'{"id": "x1"}\n', SourceUnreadable, "bad.json' cannot be read: cannot parse the field name 'id'"),
+        ("twice.json", b'{"id": 1, "id": 2}\n', SourceUnreadable, "twice.json' cannot be read: the column `id` already exists"),
         ("cut.json", b'{"id": 1', SourceUnreadable, "cut.json' cannot be read: "),
         ("more.csv", b"id,text,day,at,more\n1,a,,,x\n", SchemaMismatch, "the data has a column 'more', which the table does not have"),
         ("more.json", b'{"id": 1}\n{"id": 2, "more": 1}\n', SchemaMismatch, "the data has a column 'more', which the table does not have"),

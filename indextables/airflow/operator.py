@@ -17,7 +17,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from indextables.airflow.command import Value, job_arguments, job_environment, job_name, refuse_secret_settings
+from indextables.airflow.command import Value, job_arguments, job_environment, job_name, plain_text, refuse_secret_settings
 from indextables.airflow.tables import resolved
 from indextables.environment import spark_environment
 from indextables.errors import IndexTablesError
@@ -32,7 +32,8 @@ _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.
 
 
 class JobSubmitHook(SparkSubmitHook):
-    """The provider's hook, except that the process does not inherit Airflow's keys, database address, connections and variables.
+    """The provider's hook, except that it refuses a command with a credential in an address, which may come from any argument of the
+    operator, and that the process does not inherit Airflow's keys, database address, connections and variables.
 
     Variables that the operator sets (`env_vars`) are passed, whatever their names.
     """
@@ -56,6 +57,10 @@ class JobSubmitHook(SparkSubmitHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         self._env = None  # if set, the provider would replace our `env` by the whole environment of the task
+        if self._is_yarn or self._is_kubernetes:  # then the provider passes the variables as Spark settings
+            refuse_secret_settings(self._env_vars or {})
+        for word in command:
+            plain_text("the spark-submit command", word)
         return command
 
 
@@ -118,6 +123,8 @@ class IndexTablesJobOperator(SparkSubmitOperator):
                 super().execute(context)
             except FileNotFoundError as error:
                 raise AirflowFailException(f"{self.job}: {error.filename!r} was not found on the PATH") from None
+            except IndexTablesError as error:  # the command contains a credential
+                raise AirflowFailException(f"{self.job}: {error}") from None
             except AirflowException as error:
                 raise self._failure(error) from None
             finally:

@@ -59,7 +59,7 @@ def _create(arguments: argparse.Namespace) -> None:
 
 
 def _write(arguments: argparse.Namespace, mode: str) -> int:
-    from indextables.operations.write import prepare_write, write_rows
+    from indextables.operations.write import commit_write, prepare_write, write_rows
     from indextables.rows import open_source
 
     request, context = _request(requests.Write, arguments, mode=mode), _context(arguments)
@@ -71,6 +71,10 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
         raise TableNotFound(f"{error}; --create makes a table there" if is_missing else str(error)) from None
     if known is None and not context.log.listing().is_empty:
         known = context.snapshot()
+    if known is not None:  # checks the options and the table before the source, like the job
+        prepared = prepare_write(request, context, known=known)
+        if prepared.is_done:
+            return _report(commit_write(prepared, [])[0], arguments.json)
     reader = open_source(source, request.format, known.schema if known else None)
     prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
     text = f"{mode} {os.path.basename(source)}"  # short, so that the count fits on the line

@@ -21,7 +21,7 @@ from indextables.operations.verbs import Repair
 from indextables.paths import LOG_FOLDER, TableRoot
 from indextables.state import FileLoader, is_intact
 from indextables.storage import Store, StoreSpec, open_store
-from indextables.table import CURRENT, TableContext, check_readable, newest_base
+from indextables.table import CURRENT, TableContext, check_writable, newest_base, refuse_unsupported
 
 
 def repair(
@@ -29,7 +29,8 @@ def repair(
 ) -> Report:
     """Writes version 0 (protocol and metadata) and version 1 (an add for every valid split) into the log folder `destination`.
 
-    `source` is a table or its log folder. `destination` is missing or empty; the user replaces the old log with it.
+    `source` is a table or its log folder. `destination` is missing or empty; the user replaces the old log with it. An unsupported protocol
+    is refused even if it is declared in a damaged file: the files of such a table may only look damaged to this program.
     """
     context = TableContext.at(os.fspath(source).rstrip("/").removesuffix(f"/{LOG_FOLDER}"), options, clock)
     report = reporter("repair", str(context.root), clock)
@@ -42,7 +43,7 @@ def repair(
     if replay.metadata is None:
         raise LogCorrupted(f"the log of {context.root} has no valid file with metadata; the table cannot be repaired")
     protocol = replay.protocol or CURRENT
-    check_readable(protocol)
+    check_writable(protocol)
     adds = list(FileLoader(context.log).load(replay.files()).adds())
     task = VerifyTask(context.store.spec, deep=False)
     problems = {add.path: found for add in adds if (found := task(add))}
@@ -62,6 +63,7 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
     listing = context.log.listing()
     if listing.is_empty:
         raise TableNotFound.without_log(context.root)
+    refuse_unsupported(context.log, listing, check=check_writable)
     whole = tuple(version for version in listing.states if is_intact(context.log, version))
     broken = [f"the state of version {version} was ignored: it is incomplete" for version in listing.states if version not in whole]
     base = newest_base(context.log, replace(listing, states=whole), None)

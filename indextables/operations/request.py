@@ -53,6 +53,11 @@ def _check_names(name: str, value: Any) -> None:
         raise InvalidArgument(f"{name} {value!r} is not a list of column names")
 
 
+def _check_not_empty(name: str, value: Any) -> None:
+    if value == "":
+        raise InvalidArgument(f"{name} is empty")
+
+
 def integer(minimum: int, maximum: int | None = 2**31 - 1) -> ValueType:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
@@ -85,8 +90,8 @@ PREDICATE = ValueType("PREDICATE", form={"type": "string", "maxLength": limits.P
 QUERY = ValueType("QUERY")
 COLUMN = ValueType("COLUMN")
 COLUMNS = ValueType("A,B", _check_names, from_text=split_names)
-TEXT = ValueType("NAME")
-PATH = ValueType("FILE", form={"type": "string", "maxLength": limits.PATH_CHARACTERS})
+TEXT = ValueType("NAME", _check_not_empty)
+PATH = ValueType("FILE", _check_not_empty, form={"type": "string", "maxLength": limits.PATH_CHARACTERS})
 FOLDER = ValueType("FOLDER")
 
 

@@ -3,7 +3,8 @@
 If the table exists, a first line that contains only its columns is a header. Otherwise the first line must look like names: no cell may be
 empty, a number, a time, a truth value or an address; occur twice, or again further down in its column, as `INFO` would; or look like a log
 line, which contains a time or an address, or begins a JSON object. A line without a comma is a header only if it is one word, because the
-columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names.
+columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names, with a warning if the values
+below them are strings, too: only then could a row be mistaken for a header.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Sequence
 from itertools import islice
 
 from indextables.errors import SourceUnreadable
+from indextables.logs import logger
 
 HEAD_BYTES = 1 << 16  # of a file that are checked
 HEAD_LINES = 100
+_VALUE_CHARACTERS = 1000  # of a number, time or address
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DATA = {
     "a time": r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}( .*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?",
@@ -55,6 +58,10 @@ def check_header(head: str, source: str, columns: Sequence[str] | None) -> None:
         why = _not_names(header, rows)
         if why is not None:
             raise SourceUnreadable(f"{source!r} cannot be read: its first line is not a header: {why}; {_ADVICE} ({_OTHERWISE})")
+        if not any(_kind(cell) for row in rows for cell in row):
+            names = ", ".join(header)
+            found = f"the first line of {source!r}, {names[:80]!r}, was taken as column names"
+            logger.warning("%s; a file with only text may have no header", found)
     elif not set(header) & set(columns):
         raise SourceUnreadable(
             f"{source!r} cannot be read: its first line, {_shown(head)}, has none of the table's columns ({', '.join(columns)}); {_ADVICE}"
@@ -88,9 +95,9 @@ def _not_names(header: list[str], rows: list[list[str]]) -> str | None:
         cell = given.strip()
         if not cell:
             return f"column {at + 1} has no name"
-        for kind, pattern in _KINDS:
-            if pattern.fullmatch(cell):
-                return f"column {at + 1} is {cell[:80]!r}, {kind}"
+        kind = _kind(cell)
+        if kind is not None:
+            return f"column {at + 1} is {cell[:80]!r}, {kind}"
         for what, pattern in _INSIDE:
             if pattern.search(cell):
                 return f"column {at + 1} is {cell[:80]!r}, which {what}"
@@ -101,6 +108,12 @@ def _not_names(header: list[str], rows: list[list[str]]) -> str | None:
     if len(header) == 1 and not _ONE_WORD.fullmatch(header[0].strip()):
         return f"{header[0].strip()[:80]!r} has no comma and is not one word"
     return None
+
+
+def _kind(cell: str) -> str | None:
+    """What a cell is if it is a value, such as a number, rather than text. Long cells are text: to match one could take minutes."""
+    text = cell.strip()
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(text)), None) if len(text) <= _VALUE_CHARACTERS else None
 
 
 def _shown(head: str) -> str:

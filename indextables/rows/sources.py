@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
 from indextables.file_formats import FORMATS
+from indextables.paths import check_no_user
 from indextables.rows.csv_header import HEAD_BYTES, check_header
 from indextables.rows.jsonl import check_lines, read_jsonl
 from indextables.rows.offending_rows import cast_column, from_hex
@@ -32,6 +33,8 @@ BLOCK = 16 << 20  # maximum size of a row; Arrow's default is 1 MiB
 
 def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """The rows of a file, or of standard input (`-`), as a stream; text formats are read with the types of `schema`."""
+    if "://" in source:
+        check_no_user(source)  # errors name the source
     if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = _Stdin.open() if source == "-" else None

@@ -15,7 +15,7 @@ from indextables.errors import IndexTablesError, SourceUnreadable
 _OUR_ERROR = re.compile(r"indextables\.errors\.([A-Za-z]+): ([^\r\n]*)")
 # Spark error classes that mean: the files to read are missing, or not in the expected format.
 _SOURCE_ERROR = re.compile(
-    r"\[(?:PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|MALFORMED_\w+|CANNOT_MERGE_\w+|CONFLICTING_\w+"
+    r"\[(?:PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA|COLUMN_ALREADY_EXISTS|CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|MALFORMED_\w+|CANNOT_MERGE_\w+|CONFLICTING_\w+"
     r"|CANNOT_PARSE_\w+|UNSUPPORTED_FEATURE\.QUERY_ONLY_CORRUPT_RECORD_COLUMN|INVALID_PARTITION\w*|PARQUET_\w+)\b[^\]]*\]"
 )
 _HEADER = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\s+Schema: (.*)\s+Expected.*\s+CSV file: (.*)")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import interrupts, logs
 from indextables.clock import SYSTEM_CLOCK, iso_ms
-from indextables.errors import IndexTablesError, InvalidArgument, PointedError
+from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
 from indextables.operations.request import Interface, Request
 from indextables.spark.session import LazySession, under_spark_submit
 from indextables.startup import INTERRUPTED
@@ -157,11 +157,13 @@ def _explained(error: BaseException) -> tuple[str, int, str | None]:
 
 
 def _table_name(given: str | None) -> str:
-    """The table as the report of a successful job would name it."""
+    """The table as the report of a successful job would name it; only the scheme of an address that contains a credential."""
     from indextables.paths import TableRoot
 
     try:
         return str(TableRoot.parse(given or ""))
+    except ConfigError:
+        return f"{(given or '').partition(':')[0]}:…"
     except IndexTablesError:
         return given or ""
 

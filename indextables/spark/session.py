@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from indextables import interrupts
 from indextables.environment import spark_environment
 from indextables.operations import Workload
 from indextables.spark.failures import translated
@@ -60,7 +61,8 @@ def _start(name: str) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    SparkContext._ensure_initialized()
+    with interrupts.defer_interrupts():  # a JVM that is left before it is connected never ends
+        SparkContext._ensure_initialized()
     conf = SparkConf()
     for key, value in DEFAULTS.items():
         conf.setIfMissing(key, value)

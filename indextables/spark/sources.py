@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaMismatch, SourceUnreadable
+from indextables.paths import check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.spark.failures import translated
 
@@ -32,9 +33,13 @@ def format_of(source: str, given: str | None) -> str:
 
 
 def check_source(source: str) -> str:
-    """The source as passed to Spark; SourceUnreadable if a local path does not exist or may not be read."""
+    """The source as passed to Spark; SourceUnreadable if a local path does not exist or may not be read.
+
+    ConfigError if an address contains a user or a password, since errors and Spark's logs name the source.
+    """
     scheme = _SCHEME.match(source)
     if scheme is not None and scheme[1].lower() != "file":
+        check_no_user(source)
         return source
     path = os.path.abspath(os.path.expanduser(source if scheme is None else "/" + source[5:].lstrip("/")))
     if not source or (not os.path.exists(path) and not glob.glob(path)):
@@ -59,14 +64,16 @@ def _parquet(session: Any, source: str, table: pa.Schema | None) -> Any:
 
 
 def _csv(session: Any, source: str, table: pa.Schema | None) -> Any:
-    """CSV with a header; quotes are doubled inside quotes (RFC 4180); an empty field is null unless quoted."""
+    """CSV in UTF-8 with a header; quotes are doubled inside quotes (RFC 4180); an empty field is null unless quoted."""
     reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NULL_MARKER)
     if table is None:
         check_header(_first_lines(session, source), source, None)
+        _refuse_other_encodings(session, source)
         return reader.schema(_integers_as_longs(reader.option("inferSchema", True).csv(source).schema)).csv(source)
     names = reader.csv(source).columns
     if not set(names) <= set(table.names):
         check_header(_first_lines(session, source), source, table.names)
+    _refuse_other_encodings(session, source)
     return reader.schema(_selected(names, table)).csv(source)
 
 
@@ -74,8 +81,15 @@ def _first_lines(session: Any, source: str) -> str:
     """The first lines of the file from which Spark takes the header, found in the way Spark does."""
     from pyspark.sql import functions
 
-    lines = session.read.text(source).where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES))
-    return "".join(f"{row[0]}\n" for row in lines.take(HEAD_LINES)).removeprefix("\ufeff")
+    lines = session.read.text(source).where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES), "_metadata.file_path")
+    rows = lines.take(HEAD_LINES)
+    return "".join(f"{row[0]}\n" for row in rows if row[1] == rows[0][1]).removeprefix("\ufeff")
+
+
+def _refuse_other_encodings(session: Any, source: str) -> None:
+    """SourceUnreadable if a line is not UTF-8: Spark's CSV reader would replace its characters. Reads the file once more."""
+    for row in session.read.text(source).where("NOT is_valid_utf8(value)").selectExpr("make_valid_utf8(value)").take(1):
+        raise SourceUnreadable(f"{source!r} cannot be read: the line {row[0][:80]!r} is not UTF-8")
 
 
 def _integers_as_longs(inferred: Any) -> Any:

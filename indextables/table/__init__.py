@@ -7,6 +7,7 @@ from indextables.table.base import newest_base
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
 from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
+from indextables.table.declared import refuse_unsupported
 from indextables.table.explanation import Explain, explain
 from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions
 from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
@@ -66,6 +67,7 @@ __all__ = [
     "public_table",
     "read_changes",
     "read_history",
+    "refuse_unsupported",
     "rows_of_partitions",
     "taken_over",
     "transact",

@@ -6,6 +6,8 @@ as damaged only if this program supports its protocol.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from indextables.actions import Protocol
@@ -24,8 +26,10 @@ class _Declaring(msgspec.Struct):
 _DECLARING = msgspec.json.Decoder(_Declaring)
 
 
-def refuse_unsupported(log: TransactionLog, listing: LogListing, version: int | None) -> None:
-    """Raises ProtocolUnsupported if this program does not support the newest protocol at or before `version` (None: of the whole log)."""
+def refuse_unsupported(
+    log: TransactionLog, listing: LogListing, version: int | None = None, check: Callable[[Protocol], None] = check_readable
+) -> None:
+    """Raises ProtocolUnsupported if the newest protocol at or before `version` (None: of the whole log) does not pass the check."""
     kinds = [  # for the same version, the last of these that exists is read first
         (listing.parquets, names.parquet_metadata_path),
         (listing.checkpoints, names.checkpoint_path),
@@ -43,7 +47,7 @@ def refuse_unsupported(log: TransactionLog, listing: LogListing, version: int | 
         except (LogCorrupted, FileNotFoundError):
             continue
         if protocol is not None:
-            check_readable(protocol)
+            check(protocol)
             break
 
 

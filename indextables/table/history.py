@@ -12,6 +12,7 @@ from indextables.errors import LogCorrupted, TableNotFound, VersionNotFound
 from indextables.log import LogListing, TransactionLog, VersionFile, names
 from indextables.paths import LOG_FOLDER
 from indextables.state import read_state_manifest
+from indextables.table.declared import refuse_unsupported
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # ms
 
@@ -39,7 +40,11 @@ def read_history(log: TransactionLog, listing: LogListing | None = None) -> list
     base, (tail, _) = _tail(listing)
     versions = [*(version for version in listing.versions if version <= base), *tail]
     modified = {entry.path: entry.modified_ms for entry in log.store.list(LOG_FOLDER)}
-    entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
+    try:
+        entries = [_entry(file, modified.get(names.version_path(file.version), 0)) for file in log.read_present(versions)]
+    except LogCorrupted:
+        refuse_unsupported(log, listing)
+        raise
     states = [entry for version in listing.states if version not in listing.versions for entry in _state_entry(log, version)]
     return sorted([*entries, *states], key=lambda entry: entry.version)
 

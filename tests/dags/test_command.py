@@ -85,7 +85,7 @@ SECRET_KEYS = [
     "s3.secretKey", "fs.s3a.access.key", "PASSWORD", "sessionToken", "azure.account.key", "credentials", "session_key", "private.key",
     "azure.connection.string", "fs.sas", "gs.serviceAccount", "fs.gs.auth.service.account.json.keyfile", "aws.oauth", "request.signature",
     "spark.hadoop.fs.s3a.access.key", "spark.hadoop.fs.azure.sas.container.account", "spark.ssl.keyPassword", "spark.authenticate.secret",
-    "azure.sig", "s3.key", "encryption.key", "gcs.creds", "http.bearer", "sftp.pass",
+    "azure.sig", "s3.key", "encryption.key", "gcs.creds", "http.bearer", "sftp.pass", "fernetKey", "azure.storageKey", "ssl.masterKey",
 ]  # fmt: skip
 PUBLIC_KEYS = [
     "merge.targetSize", "spark.indextables.s3.endpoint", "indexing.tokenizer.message", "indexing.typemap.password_hash",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +151,39 @@ def test_bad_values_are_refused_before_spark_starts(make: Callable[..., Any], sp
     assert "cluster mode" in refusal(make(conn_id="spark_cluster"))
     with pytest.raises(InvalidArgument, match=r"job '\.\./x'"):
         make(job="../x")
+    assert spark.calls == []
+
+
+def test_variables_that_are_on_the_command_line_hold_no_credentials(
+    make: Callable[..., Any], spark: StubSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With YARN, the provider passes variables as Spark settings, which Airflow logs."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "yarn"}')
+    message = refusal(make(env_vars={"AWS_SECRET_ACCESS_KEY": "hunter2"}))
+    assert "'AWS_SECRET_ACCESS_KEY' looks like a credential" in message
+    assert "hunter2" not in message
+    assert spark.calls == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"repositories": "https://me:hunter2@repository.example"},
+        {"jars": "s3://bucket/x.jar?X-Amz-Signature=hunter2"},
+        {"conf": {"spark.hadoop.fs.sas.token": "hunter2"}},
+        {"conf": {"spark.hadoop.x": "AccountName=a;AccountKey=hunter2"}},
+        {"options": {"s3.masterKey": "hunter2"}},
+        {"options": {"s3.endpoint": "https://me:hunter2@host"}},
+        {"arguments": {"where": "s3://me:hunter2@bucket"}},
+        {"table": "s3://me:hunter2@bucket/t"},
+    ],
+)
+def test_no_argument_brings_a_credential_onto_the_logged_command(
+    make: Callable[..., Any], spark: StubSpark, caplog: pytest.LogCaptureFixture, values: dict[str, Any]
+) -> None:
+    message = refusal(make(**values))
+    assert re.search("looks like a credential|user or password in its address|credential in its address", message)
+    assert "hunter2" not in message + caplog.text
     assert spark.calls == []
 
 

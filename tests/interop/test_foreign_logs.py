@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,11 +201,50 @@ def bad_gap(log: Path) -> None:
 def test_an_unsupported_protocol_is_reported_before_any_damage(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     table = make(tmp_path / "t", appends=1)
     harm(tmp_path / "t" / LOG)
-    for call in (lambda: it.open(tmp_path / "t"), table.refresh, lambda: table.append(rows(100, 1)), table.doctor):
+    calls = (
+        lambda: it.open(tmp_path / "t"),
+        table.refresh,
+        lambda: table.append(rows(100, 1)),
+        table.doctor,
+        lambda: it.repair(tmp_path / "t", tmp_path / "new"),
+    )
+    for call in calls:
         with pytest.raises(ProtocolUnsupported, match="timeTravelled"):
             call()
+    assert not (tmp_path / "new").exists()
+    # The history needs no protocol unless a version cannot be read.
+    for by_time in (table.history, lambda: it.open(tmp_path / "t", timestamp=4_102_444_800_000)):
+        with suppress(ProtocolUnsupported):
+            by_time()
     if harm not in (no_metadata, other_checkpoint):
         assert it.open(tmp_path / "t", 1).count() == 10  # the version before is still readable
+
+
+def test_an_unsupported_writer_feature_is_reported_before_anything_else_by_every_verb_that_writes(tmp_path: Path) -> None:
+    """The table is not partitioned, the predicate is malformed and the source is missing: all that is judged later."""
+    table = make(tmp_path / "t", appends=1, partition_by=[])
+    write_version(tmp_path / "t", 2, {"protocol": {**PROTOCOL, "minWriterVersion": 3, "writerFeatures": ["timeTravelled"]}})
+    calls = (
+        lambda: table.append([{"unknown": 1}]),
+        lambda: table.overwrite(rows(0, 1), where="no predicate ("),
+        lambda: table.drop_partitions("no predicate ("),
+        lambda: table.merge_splits(where="no predicate ("),
+        table.checkpoint,
+        table.purge,
+        table.truncate_history,
+        lambda: it.repair(tmp_path / "t", tmp_path / "new"),
+    )
+    for call in calls:
+        with pytest.raises(ProtocolUnsupported, match="timeTravelled"):
+            call()
+    for verb in ("append", "overwrite"):
+        assert main([verb, str(tmp_path / "t"), str(tmp_path / "missing.csv")]) == 78
+    write_version(tmp_path / "t", 3, {"add": None})
+    with pytest.raises(ProtocolUnsupported, match="timeTravelled"):
+        it.repair(tmp_path / "t", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "t" / LOG / f"{3:020d}.json").unlink()
+    assert it.open(tmp_path / "t").count() == 10
 
 
 def test_damage_of_a_supported_table_is_reported(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.cli.main import main as terminal
 from indextables.spark import session as sessions
 from indextables.spark.jobs import JOBS, main
 from tests.support.spark import ROOT, python
@@ -109,6 +110,24 @@ def test_a_report_is_written_even_without_the_table_argument(tmp_path: Path, cap
     code, report, _ = run("purge", capsys, "--report", tmp_path / "report.json", "--dry-run")
     assert (code, report["table"], report["status"]) == (2, "", "failed")
     assert json.loads((tmp_path / "report.json").read_text("utf-8")) == report
+
+
+@pytest.mark.parametrize("address", ["s3://canary:hunter2@bucket/t", "https://x.blob.core.windows.net/c/t?sig=hunter2"])
+@pytest.mark.parametrize("job", JOBS)
+def test_no_report_repeats_a_credential_in_an_address(job: str, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """R19: the table of the report is only the scheme then."""
+    source = ["--source", tmp_path / "x.csv"] if job == "write" else []
+    code, report, stderr = run(job, capsys, "--table", address, *source)
+    assert (code, report["table"]) == (78, f"{address.partition(':')[0]}:…")
+    assert "hunter2" not in f"{report}{stderr}"
+
+
+def test_a_credential_in_the_address_of_a_source_is_refused(table: it.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "s3://canary:hunter2@bucket/x.csv"
+    code, report, stderr = run("write", capsys, "--table", table.path, "--source", source)
+    assert (code, report["error"]) == (78, "the s3 address carries credentials; they come from the environment, a profile or the instance")
+    assert terminal(["append", table.path, source]) == 78
+    assert "hunter2" not in f"{report}{stderr}{capsys.readouterr().err}"
 
 
 def test_nothing_to_do_ends_without_spark(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:

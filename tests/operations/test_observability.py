@@ -143,6 +143,18 @@ def test_plain_log_lines_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == "WARNING: shown\n"
 
 
+def test_the_trace_of_an_interrupt_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py4j logs it; the programs print one line instead."""
+    monkeypatch.delenv(logs.FORMAT, raising=False)
+    with configured(verbose=False) as stream:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            logging.exception("KeyboardInterrupt while sending command.")
+        logging.getLogger("indextables").warning("kept", exc_info=False)
+    assert stream.getvalue() == "WARNING: kept\n"
+
+
 def test_the_terminal_can_log_json(tmp_path: Path) -> None:
     make(tmp_path / "t").append(rows(0, 3))
     command = [sys.executable, "-m", "indextables", "checkpoint", str(tmp_path / "t"), "--json", "--verbose"]

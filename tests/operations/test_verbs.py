@@ -159,6 +159,9 @@ def test_help_texts_are_sentences(request_type: type[Request]) -> None:
         (verbs.Write, {"mode": "replace"}),
         (verbs.Write, {"where": "a = 1"}),
         (verbs.Write, {"txn_app": "a"}),
+        (verbs.Write, {"txn_version": 1, "txn_app": ""}),
+        (verbs.Write, {"source": ""}),
+        (verbs.Create, {"like": ""}),
         (verbs.Write, {"partition_by": "day"}),
     ],
 )

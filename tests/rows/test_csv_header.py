@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,33 @@ def test_another_delimiter_is_refused(
 @pytest.mark.parametrize("text", GOOD)
 def test_a_header_is_recognized(text: str) -> None:
     check_header(text, "x.csv", None)
+
+
+@pytest.mark.parametrize("text", ["alice,paris\nbob,rome\n", "alice,paris\n", "alice\nbob\n", '"name","city"\n"eve",\n'])
+def test_a_header_of_a_file_with_only_text_is_named_in_a_warning(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such a file may have no header, and its first row would be lost."""
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    names = ", ".join(cell.strip('"') for cell in text.splitlines()[0].split(","))
+    warning = f"WARNING: the first line of {str(tmp_path / 'x.csv')!r}, {names!r}, was taken as column names; "
+    for number, words in enumerate((["append", "{t}", "{x}", "--create"], ["create", "{t}", "--like", "{x}"])):
+        command = [word.format(t=tmp_path / str(number), x=tmp_path / "x.csv") for word in words]
+        done = subprocess.run([sys.executable, "-m", "indextables", *command, "--json"], capture_output=True, text=True, check=True)
+        assert done.stderr == f"{warning}a file with only text may have no header\n"
+        json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("text", ["name,age\nalice,3\n", "name,born\nalice,2001-02-03\n", "name,ok\nalice,\nbob,true\n"])
+def test_a_header_above_other_values_is_read_without_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    check_header(text, "x.csv", None)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("cell", ["a@" + "." * 60_000 + " x", "a@" + ".b" * 30_000 + "@"])
+def test_a_long_cell_is_text(cell: str) -> None:
+    """To compare one of these with the pattern of an address takes half a minute."""
+    check_header(f"name,id\n{cell},1\n", "x.csv", None)
+    with pytest.raises(it.SourceUnreadable, match="a number"):
+        check_header(f"{cell},1\n", "x.csv", None)
 
 
 @pytest.mark.parametrize("text", ["1,2\n3,4\n", "alice,paris\n"])

@@ -73,6 +73,7 @@ def test_files_of_one_folder_may_differ_without_losing_columns(spark: Any, tmp_p
             "bad.csv' cannot be read: malformed records",
         ),
         ("bad.json", b'{"id": "x1"}\n', SourceUnreadable, "bad.json' cannot be read: cannot parse the field name 'id'"),
+        ("twice.json", b'{"id": 1, "id": 2}\n', SourceUnreadable, "twice.json' cannot be read: the column `id` already exists"),
         ("cut.json", b'{"id": 1', SourceUnreadable, "cut.json' cannot be read: "),
         ("more.csv", b"id,text,day,at,more\n1,a,,,x\n", SchemaMismatch, "the data has a column 'more', which the table does not have"),
         ("more.json", b'{"id": 1}\n{"id": 2, "more": 1}\n', SchemaMismatch, "the data has a column 'more', which the table does not have"),
@@ -108,6 +109,32 @@ def test_a_csv_file_without_a_header_or_with_another_delimiter_is_refused(
     for source in (tmp_path / "x.csv", tmp_path):  # a file, and a folder of files
         with pytest.raises(SourceUnreadable, match=re.escape(message)):
             open_frame(spark, str(source), "csv", table)
+
+
+@pytest.mark.spark
+def test_a_csv_file_in_another_encoding_is_refused(spark: Any, tmp_path: Path) -> None:
+    """Spark's reader would replace the characters; the terminal refuses such a file, too."""
+    (tmp_path / "a.csv").write_bytes(b"id,text\n1,plain\n")
+    (tmp_path / "b.csv").write_bytes("id,text\n2,gr\xf6\xdfe\n".encode("latin-1"))
+    for table in (None, TABLE):
+        with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), translated(str(tmp_path)):
+            open_frame(spark, str(tmp_path), "csv", table)
+
+
+@pytest.mark.spark
+def test_a_csv_file_with_only_text_is_read_with_a_warning(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "x.csv").write_text("alice,paris\nbob,rome\n", "utf-8")
+    assert open_frame(spark, str(tmp_path / "x.csv"), "csv", None).columns == ["alice", "paris"]
+    assert "'alice, paris', was taken as column names; a file with only text may have no header" in caplog.text
+
+
+@pytest.mark.spark
+def test_a_folder_of_csv_files_with_the_same_header_creates_a_table(spark: Any, tmp_path: Path) -> None:
+    """The header of the second file is no value of the first."""
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text(f"id,text\n{number},x\n", "utf-8")
+    frame = open_frame(spark, str(tmp_path), "csv", None)
+    assert sorted(tuple(row) for row in frame.collect()) == [(0, "x"), (1, "x"), (2, "x")]
 
 
 @pytest.mark.spark

@@ -8,7 +8,7 @@ from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import DropPartitions
 from indextables.predicates import parse_predicate
-from indextables.table import Draft, Snapshot, TableContext, check_owned, rows_of_partitions, transact
+from indextables.table import Draft, Snapshot, TableContext, check_owned, check_writable, rows_of_partitions, transact
 
 
 def drop_partitions(request: DropPartitions, context: TableContext, known: Snapshot) -> tuple[Report, Snapshot]:
@@ -18,6 +18,7 @@ def drop_partitions(request: DropPartitions, context: TableContext, known: Snaps
     if not isinstance(where, str) or not where.strip():
         raise InvalidArgument(f"drop_partitions requires a predicate on partition columns, not {where!r}")
     base = context.newest(known)
+    check_writable(base.protocol)
     if not base.partition_columns:
         raise InvalidArgument(f"the table {context.root} is not partitioned")
     predicate = parse_predicate(where, base.schema, allowed=base.partition_columns, purpose="drop_partitions (partition columns only)")

@@ -14,7 +14,7 @@ from indextables import limits
 from indextables.actions import Add, AddBlock, CommitInfo, Remove
 from indextables.clock import HOUR_MS
 from indextables.config import Config, parse_duration
-from indextables.errors import InvalidArgument, LogCorrupted, UnsafePath
+from indextables.errors import InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
 from indextables.log import LogListing, TransactionLog, VersionFile, names
 from indextables.operations.checkpoint import is_incomplete_state, is_self_contained, referenced_manifests, with_checked_bases
 from indextables.operations.deletion import Deleted, delete, of_kinds, still_unreferenced
@@ -32,6 +32,8 @@ _AT_A_TIME = 64  # version files read at the same time
 
 def purge(request: Purge, context: TableContext, executor: Executor = Purge.workload.threads) -> Report:
     """Plans a purge and runs it. A dry run returns the plan and changes nothing."""
+    if context.log.listing().is_empty:  # before the folder is listed, which may be a whole bucket
+        raise TableNotFound.without_log(context.root)
     facts = gather_purge_facts(context)
     check_owned(facts.snapshot.protocol)
     bound = context.for_table(facts.snapshot)

@@ -25,7 +25,7 @@ from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import uncommitted_splits_in_errors, upstream_table
-from indextables.table import Snapshot, TableContext, check_owned, log_new_skips, transact
+from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_new_skips, transact
 
 
 def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
@@ -163,6 +163,8 @@ def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
     """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit."""
+    if not request.dry_run:
+        check_writable(snapshot.protocol)
     options = merge_options(request, context.config, snapshot)
     merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
     if not request.dry_run:

@@ -17,7 +17,17 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
 from indextables.schema import from_spark_json
-from indextables.splits.format import INDEX_META, ROW_STORE, ColumnStatistics, Footer, RowStore, StatsCollector, read_footer, scratch_folder
+from indextables.splits.format import (
+    INDEX_META,
+    ROW_STORE,
+    ColumnStatistics,
+    Footer,
+    RowStore,
+    StatsCollector,
+    map_split,
+    read_footer,
+    scratch_folder,
+)
 from indextables.splits.index import (
     FLOAT,
     INTEGER,
@@ -49,7 +59,7 @@ class SplitReader:
         path = where if isinstance(where, Path) else where.local
         self.path = path
         self._partial = None if isinstance(where, Path) else PartialSplit(where)
-        self._data = _map(path) if self._partial is None else self._partial.data
+        self._data = map_split(path) if self._partial is None else self._partial.data
         self.footer: Footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
         hotcache = self.footer.hotcache
         try:
@@ -188,14 +198,3 @@ class SplitReader:
         if searcher.num_segments != 1 or searcher.num_docs != self.num_records:
             raise SplitCorrupted(f"split {self.path} is damaged: its index has {searcher.num_docs} documents, not {self.num_records}")
         return searcher
-
-
-def _map(path: Path) -> pa.Buffer:
-    try:
-        if path.stat().st_size == 0:
-            raise SplitCorrupted(f"split {path} is damaged: it is empty")
-        return pa.memory_map(str(path)).read_buffer()
-    except FileNotFoundError as cause:
-        raise SplitCorrupted(f"split {path} is missing") from cause
-    except OSError as cause:
-        raise StorageError(f"split {path} cannot be read: {cause}") from cause

@@ -23,6 +23,7 @@ from indextables.splits.format import (
     RowStoreSections,
     RowStoreWriter,
     StatsCollector,
+    map_split,
     read_footer,
     remove,
     write_bundle,
@@ -184,8 +185,7 @@ def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: 
     """Writes the split from a one-segment index and its row store; the result is read back from disk."""
     files = [(path.name, path) for path in index_files(index)]
     write_bundle([*files, (ROW_STORE, row_store)], hotcache, destination)
-    data = memoryview(pa.memory_map(str(destination)).read_buffer())
-    return split_info(read_footer(data, destination))
+    return split_info(read_footer(memoryview(map_split(destination)), destination))
 
 
 def _describe(schema: pa.Schema) -> str:

@@ -18,9 +18,9 @@ import msgspec
 import pyarrow as pa
 
 from indextables import limits
-from indextables.errors import SplitCorrupted, StorageError
+from indextables.errors import SplitCorrupted
 from indextables.splits.foreign.worker import Job, decode
-from indextables.splits.format import INDEX_META, Range, check_body, has_our_hotcache, parts_of, read_files
+from indextables.splits.format import INDEX_META, Range, check_body, check_ranges, has_our_hotcache, map_split, read_files
 from indextables.splits.index import DocMapping, IndexMeta, parse_meta
 
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
@@ -40,7 +40,7 @@ class UpstreamTable:
 
 def is_upstream_split(path: Path) -> bool:
     """Whether the file is a split without our hotcache, damaged or not; SplitCorrupted if it is not a split at all."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     if has_our_hotcache(data, path):
         return False
     refuse_our_files(data, path)
@@ -49,15 +49,14 @@ def is_upstream_split(path: Path) -> bool:
 
 def refuse_our_files(data: memoryview, path: Path) -> None:
     """SplitCorrupted if a split without our hotcache has files that upstream does not write, e.g. ours with a damaged hotcache."""
-    bundle_start, hot_start, _ = parts_of(data, path)
-    odd = [name for name in read_files(data[bundle_start : hot_start - 4], path) if not _FILE_NAME.fullmatch(name)]
+    odd = [name for name in read_files(data, path)[0] if not _FILE_NAME.fullmatch(name)]
     if odd:
         raise SplitCorrupted(f"split {path} is damaged: it contains a file named {odd[0][:80]!r}, but its footer is not ours")
 
 
 def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
     """Rewrites an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     files = _files(data, path)
     meta = _checked_meta(data, files, path)
     _check_fields(meta, table, path)
@@ -79,33 +78,17 @@ def translate(path: Path, target: Path, table: UpstreamTable, partition_values: 
 
 def verified_rows(path: Path) -> int:
     """The number of rows of an upstream split, after verifying its envelope and checksums; SplitCorrupted says what is wrong."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     meta = _checked_meta(data, _files(data, path), path)
     return sum(segment.max_doc - (segment.deletes.num_deleted_docs if segment.deletes else 0) for segment in meta.segments)
 
 
-def _mapped(path: Path) -> memoryview:
-    try:
-        if path.stat().st_size == 0:
-            raise SplitCorrupted(f"split {path} is damaged: it is empty")
-        return memoryview(pa.memory_map(str(path)).read_buffer())
-    except FileNotFoundError as cause:
-        raise SplitCorrupted(f"split {path} is missing") from cause
-    except OSError as cause:
-        raise StorageError(f"split {path} cannot be read: {cause}") from cause
-
-
 def _files(data: memoryview, path: Path) -> dict[str, Range]:
     """The verified ranges of the files: names match the pattern (they become paths), ranges do not overlap, checksums match."""
-    bundle_start, hot_start, _ = parts_of(data, path)
-    files = read_files(data[bundle_start : hot_start - 4], path)
-    position = 0
-    for name, span in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
-        if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
-        if not position <= span.start <= span.end <= bundle_start:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
-        position = span.end
+    files, end = read_files(data, path)
+    in_order = sorted(files.items(), key=lambda item: (item[1].start, item[1].end))
+    check_ranges(in_order, _FILE_NAME, end, path)
+    for name, span in in_order:
         if name not in _UNCHECKED:
             try:
                 check_body(data[span.start : span.end])

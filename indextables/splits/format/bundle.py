@@ -45,8 +45,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import pyarrow as pa
 
-from indextables.errors import SplitCorrupted
+from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.format.file_footers import opening_tail
 from indextables.storage import sync_folder
 
@@ -186,19 +187,30 @@ def _tail(name: str, path: Path, row_store: RowStoreSections) -> bytes:
             return opening_tail(name, view)
 
 
+def map_split(path: Path) -> pa.Buffer:
+    """The bytes of a split, mapped into memory."""
+    try:
+        if path.stat().st_size == 0:
+            raise SplitCorrupted(f"split {path} is damaged: it is empty")
+        return pa.memory_map(str(path)).read_buffer()
+    except FileNotFoundError as cause:
+        raise SplitCorrupted(f"split {path} is missing") from cause
+    except OSError as cause:
+        raise StorageError(f"split {path} cannot be read: {cause}") from cause
+
+
 def read_footer(data: memoryview, path: Path) -> Footer:
     """The footer of a complete split, with its checksums and layout verified; SplitCorrupted says what is wrong."""
-    bundle_start, hot_start, hot_end = parts_of(data, path)
+    bundle_start, hot_start, hot_end = _parts(data, path)
     hotcache = _read_hotcache(data[hot_start:hot_end], path)
-    bundle = data[bundle_start : hot_start - 4]
-    if zlib.crc32(bundle) != hotcache.bundle_crc32:
+    if zlib.crc32(data[bundle_start : hot_start - 4]) != hotcache.bundle_crc32:
         raise SplitCorrupted(f"split {path} is damaged: the checksum of its file list does not match")
-    files = read_files(bundle, path)
+    files, _ = read_files(data, path)
     _check_layout(files, hotcache, bundle_start, path)
     return Footer(files, hotcache, bundle_start, len(data), hot_start, hot_end - hot_start)
 
 
-def parts_of(data: memoryview, path: Path) -> tuple[int, int, int]:
+def _parts(data: memoryview, path: Path) -> tuple[int, int, int]:
     """The offsets of the start of the bundle part and of the start and end of the hotcache."""
     hot_end = len(data) - 4
     hot_start = hot_end - _u32(data, hot_end, path)
@@ -211,7 +223,7 @@ def parts_of(data: memoryview, path: Path) -> tuple[int, int, int]:
 
 def has_our_hotcache(data: memoryview, path: Path) -> bool:
     """Whether the hotcache starts like one of IndexTables, valid or not."""
-    _, hot_start, hot_end = parts_of(data, path)
+    _, hot_start, hot_end = _parts(data, path)
     return bytes(data[hot_start:hot_end][:_OPENING_FIXED]) == _OPENING[:_OPENING_FIXED]
 
 
@@ -234,26 +246,32 @@ def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
     return hotcache
 
 
-def read_files(bundle: memoryview, path: Path) -> dict[str, Range]:
-    """The ranges of the files according to the bundle part, not validated."""
+def read_files(data: memoryview, path: Path) -> tuple[dict[str, Range], int]:
+    """The ranges of the files according to the bundle part, not validated, and the offset at which they end."""
+    start, hot_start, _ = _parts(data, path)
+    bundle = data[start : hot_start - 4]
     if bytes(bundle[:8]) != struct.pack("<II", MAGIC, VERSION):
         raise SplitCorrupted(f"split {path} is damaged: its file list does not start with the magic number and version")
     try:
-        return _FILES.decode(bundle[8:]).files
+        return _FILES.decode(bundle[8:]).files, start
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: its file list cannot be parsed: {cause}") from cause
 
 
-def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
-    """Checks that names match the pattern (they become paths) and that ranges follow each other within the file."""
+def check_ranges(files: Iterable[tuple[str, Range]], names: re.Pattern[str], end: int, path: Path) -> int:
+    """Checks that names match the pattern (they become paths) and that ranges follow each other; returns the end of the last."""
     position = 0
-    for name, span in files.items():
-        if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name!r}")
+    for name, span in files:
+        if not names.fullmatch(name):
+            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
         if not position <= span.start <= span.end <= end:
             raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
         position = span.end
-    if position != end:
+    return position
+
+
+def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
+    if check_ranges(files.items(), _FILE_NAME, end, path) != end:
         raise SplitCorrupted(f"split {path} is damaged: there are bytes between its files and its footer")
     if files.keys() != hotcache.files.keys() or not {ROW_STORE, INDEX_META} <= files.keys():
         raise SplitCorrupted(f"split {path} is damaged: its files are {', '.join(files) or 'none'}")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header
-from indextables.rows.foreign_splits import is_upstream, upstream_table
+from indextables.rows.foreign_splits import is_upstream, split_settings
 from indextables.rows.ingest import batches_of, check_columns
 from indextables.rows.live_split import LiveRows, LiveSplit
 from indextables.rows.live_view import LiveView, open_live_view
@@ -34,7 +34,7 @@ __all__ = [
     "open_source",
     "publish_split",
     "schema_file",
+    "split_settings",
     "uncommitted_splits_in_errors",
-    "upstream_table",
     "write_batches",
 ]

@@ -30,7 +30,7 @@ from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
 from indextables.rows.foreign_splits import is_upstream, path_in_our_format
-from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, UpstreamTable, is_upstream_split, open_split, translate
+from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, SplitSettings, is_upstream_split, open_split, translate
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
 
@@ -93,7 +93,7 @@ class LiveSplit:
             raise self.missing(context) from None
         return path_in_our_format(context, self.version, add, path)
 
-    def source_file(self, store: Store, table: UpstreamTable, target: Path) -> Path:
+    def source_file(self, store: Store, settings: SplitSettings, target: Path) -> Path:
         """The complete split as a file in our format: the table's own file, or a file at or next to `target` that the caller deletes.
 
         SplitCorrupted if it is missing: a merge reads the newest version, whose splits must exist.
@@ -106,7 +106,7 @@ class LiveSplit:
             path = _linked(path, target.with_suffix(".fetched"))
         if not is_upstream(self.add) or not is_upstream_split(path):
             return path
-        translate(path, target, table, self.add.partition_values)
+        translate(path, target, settings, self.add.partition_values)
         return target
 
     def missing(self, context: TableContext) -> SplitCorrupted | VersionNotFound:

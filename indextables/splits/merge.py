@@ -32,7 +32,7 @@ from indextables.splits.index import (
     translated,
 )
 from indextables.splits.reader import SplitReader
-from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
+from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index to compare with their rows
 _NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
@@ -161,14 +161,8 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
 def _reindex(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
     logger.info("Re-indexing the rows of %s splits: their indexes cannot be merged", len(parts), extra={"event": "rows_reindexed"})
     first = parts[0].hotcache
-    writer = SplitWriter(
-        parts[0].schema,
-        DocMapping.from_json(first.doc_mapping),
-        folder,
-        stats_length=first.stats_characters,
-        partition_columns=first.partition_columns,
-        compression=compression,
-    )
+    mapping, partition_columns = DocMapping.from_json(first.doc_mapping), tuple(first.partition_columns)
+    writer = SplitWriter(SplitSettings(parts[0].schema, mapping, partition_columns, first.stats_characters, compression), folder)
     for batch in _rows(parts):
         writer.write(batch)
     return writer.finish(destination, _statistics(parts))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import limits
+from indextables.config import Config
 from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
 from indextables.schema import from_spark_json, to_spark_json
 from indextables.splits.format import (
@@ -32,18 +33,36 @@ from indextables.splits.index import DocMapping, all_rows, build_index, index_fi
 
 
 @dataclass(frozen=True, slots=True)
+class SplitSettings:
+    """How the splits of a table are written. Picklable."""
+
+    schema: pa.Schema
+    mapping: DocMapping
+    partition_columns: tuple[str, ...] = ()
+    stats_length: int = limits.STATS_CHARACTERS
+    compression: str = "lz4"  # of the row store
+
+    @classmethod
+    def of_config(cls, config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> SplitSettings:
+        """The settings of a configuration that includes the table's own; raises like `DocMapping.for_table`."""
+        mapping = DocMapping.of_config(config, schema, partition_columns)
+        length, compression = config.get("stats.truncation.maxLength"), config.get("split.rowStore.compression")
+        return cls(schema, mapping, tuple(partition_columns), int(length), str(compression))
+
+
+@dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """The metadata of a split for the log's `add` action, read back from the written file."""
+    """The fields of the log's `add` action that describe the file, read back from the written file."""
 
     num_records: int
     size: int
     min_values: dict[str, str]  # in the log's notation; columns without bounds are missing
     max_values: dict[str, str]
-    footer_start: int
-    footer_end: int
-    hotcache_start: int
+    footer_start_offset: int
+    footer_end_offset: int
+    hotcache_start_offset: int
     hotcache_length: int
-    uncompressed_size: int  # bytes of the files before the footer
+    uncompressed_size_bytes: int  # of the files before the footer
     time_range_start: str | None  # of the first timestamp column, if it has bounds; in the log's notation
     time_range_end: str | None
     doc_mapping_json: str
@@ -57,11 +76,11 @@ def split_info(footer: Footer) -> SplitInfo:
         size=footer.footer_end,
         min_values={name: column.min for name, column in statistics.items() if column.min is not None},
         max_values={name: column.max for name, column in statistics.items() if column.max is not None},
-        footer_start=footer.footer_start,
-        footer_end=footer.footer_end,
-        hotcache_start=footer.hotcache_start,
+        footer_start_offset=footer.footer_start,
+        footer_end_offset=footer.footer_end,
+        hotcache_start_offset=footer.hotcache_start,
         hotcache_length=footer.hotcache_length,
-        uncompressed_size=footer.footer_start,
+        uncompressed_size_bytes=footer.footer_start,
         time_range_start=times.min,
         time_range_end=times.max,
         doc_mapping_json=footer.hotcache.doc_mapping,
@@ -77,24 +96,12 @@ def _times(hotcache: Hotcache) -> ColumnStatistics:
 class SplitWriter:
     """Writes one split. The destination appears when `finish` succeeds; `finish` and `discard` leave nothing in `work_dir`."""
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        mapping: DocMapping,
-        work_dir: Path,
-        *,
-        stats_length: int = limits.STATS_CHARACTERS,
-        partition_columns: Sequence[str] = (),
-        compression: str = "lz4",
-    ) -> None:
-        self._schema = schema
-        self._mapping = mapping
+    def __init__(self, settings: SplitSettings, work_dir: Path) -> None:
+        self._settings = settings
+        self._schema = settings.schema
         self._folder = work_dir / f"split-{uuid.uuid4().hex}"
-        self._compression = compression
-        self._store = RowStoreWriter(self._folder / ROW_STORE, schema, compression)
-        self._stats = StatsCollector(schema, stats_length, partition_columns)
-        self._stats_length = stats_length
-        self._partition_columns = list(partition_columns)
+        self._store = RowStoreWriter(self._folder / ROW_STORE, settings.schema, settings.compression)
+        self._stats = StatsCollector(settings.schema, settings.stats_length, settings.partition_columns)
         self._data_bytes = 0
 
     @property
@@ -123,7 +130,7 @@ class SplitWriter:
             if self.num_rows == 0:
                 raise InvalidArgument(f"split {destination} would have no rows")
             sections = self._store.finish()
-            first_row = build_index(self._index, self._mapping, self._rows(sections).batches(), self._data_bytes)
+            first_row = build_index(self._index, self._settings.mapping, self._rows(sections).batches(), self._data_bytes)
             last_row = first_row + self.num_rows - 1
             index = self._index
             if len(load_meta(index).segments) > 1:
@@ -134,9 +141,9 @@ class SplitWriter:
                 first_row=first_row,
                 last_row=last_row,
                 schema=to_spark_json(self._schema),
-                doc_mapping=self._mapping.to_json(),
-                stats_characters=self._stats_length,
-                partition_columns=self._partition_columns,
+                doc_mapping=self._settings.mapping.to_json(),
+                stats_characters=self._settings.stats_length,
+                partition_columns=list(self._settings.partition_columns),
                 statistics=self._stats.result() if statistics is None else statistics,
                 row_store=sections,
             )
@@ -167,7 +174,7 @@ class SplitWriter:
             numbers = all_rows(open_searcher(self._index)) - first_row
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
             raise StorageError(f"the merged index in {self._index} does not contain each of the {self.num_rows} rows exactly once")
-        store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._compression)
+        store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._settings.compression)
         for batch in _in_order(self._rows(sections), numbers):
             store.write(batch)
         ordered = store.finish()

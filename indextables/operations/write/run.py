@@ -22,7 +22,7 @@ from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import SplitTask, batches_of, check_columns, describe_uncommitted, uncommitted_splits_in_errors
 from indextables.schema import from_spark_json
-from indextables.splits import DocMapping
+from indextables.splits import SplitSettings
 from indextables.table import (
     Draft,
     Outcome,
@@ -84,19 +84,15 @@ def prepare_write(
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
     config.check()
-    mapping = DocMapping.of_config(config, schema, metadata.partition_columns)
+    settings = SplitSettings.of_config(config, schema, metadata.partition_columns)
     if base is not None:
         _check_indexing_options(context, base)
     predicate = _partition_predicate(request.where, schema, metadata) if request.where is not None else None
     task = SplitTask(
         context.store.spec,
-        schema,
-        tuple(metadata.partition_columns),
-        mapping,
-        stats_length=int(config.get("stats.truncation.maxLength")),
+        settings,
         split_bytes=int(config.get("write.targetSplitSize")),
         split_rows=int(config.get("write.targetSplitRows")),
-        compression=str(config.get("split.rowStore.compression")),
         within=predicate,
         mark=uuid.uuid4().hex[:8],
     )
@@ -108,7 +104,7 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
     report = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
         return commit_write(prepared, [], report)  # commits nothing: reports no_action with the version of the first attempt
-    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.schema)), report)
+    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.settings.schema)), report)
 
 
 def commit_write(
@@ -178,9 +174,9 @@ class _Build:
 
     def _partition(self, add: Add) -> tuple[Scalar | None, ...]:
         """The partition of a split as typed values, since other writers may encode the same value differently."""
-        task = self.prepared.task
-        values = partition_row(add.partition_values, task.schema)
-        return tuple(values.get(name) for name in task.partition_columns)
+        settings = self.prepared.task.settings
+        values = partition_row(add.partition_values, settings.schema)
+        return tuple(values.get(name) for name in settings.partition_columns)
 
 
 def _draft(removes: Sequence[Remove], adds: Sequence[Add]) -> Draft:

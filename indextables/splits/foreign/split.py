@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,11 @@ from indextables import limits
 from indextables.errors import SplitCorrupted
 from indextables.splits.foreign.worker import Job, decode
 from indextables.splits.format import INDEX_META, Range, check_body, check_ranges, has_our_hotcache, map_split, read_files
-from indextables.splits.index import DocMapping, IndexMeta, parse_meta
+from indextables.splits.index import IndexMeta, parse_meta
+from indextables.splits.writer import SplitSettings
 
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
 _UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # files without a tantivy footer
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamTable:
-    """The parts of a table's metadata that are needed to rewrite its splits; picklable."""
-
-    schema: pa.Schema
-    partition_columns: tuple[str, ...]
-    mapping: DocMapping
-    stats_length: int = limits.STATS_CHARACTERS
-    compression: str = "lz4"
 
 
 def is_upstream_split(path: Path) -> bool:
@@ -54,26 +43,14 @@ def refuse_our_files(data: memoryview, path: Path) -> None:
         raise SplitCorrupted(f"split {path} is damaged: it contains a file named {odd[0][:80]!r}, but its footer is not ours")
 
 
-def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
+def translate(path: Path, target: Path, settings: SplitSettings, partition_values: Mapping[str, str]) -> None:
     """Rewrites an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
     data = memoryview(map_split(path))
     files = _files(data, path)
     meta = _checked_meta(data, files, path)
-    _check_fields(meta, table, path)
-    job = Job(
-        source=str(path),
-        files={name: (span.start, span.end) for name, span in files.items()},
-        documents=[(segment.stem, segment.max_doc, segment.deletes.opstamp if segment.deletes else None) for segment in meta.segments],
-        target=str(target),
-        schema=table.schema.serialize().to_pybytes(),
-        mapping=table.mapping.to_json(),
-        partition_columns=list(table.partition_columns),
-        partition_values=dict(partition_values),
-        stats_length=table.stats_length,
-        compression=table.compression,
-    )
+    _check_fields(meta, settings, path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    decode(job)
+    decode(Job(path, files, meta.segments, target, settings, dict(partition_values)))
 
 
 def verified_rows(path: Path) -> int:
@@ -112,11 +89,11 @@ def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> I
     return meta
 
 
-def _check_fields(meta: IndexMeta, table: UpstreamTable, path: Path) -> None:
+def _check_fields(meta: IndexMeta, settings: SplitSettings, path: Path) -> None:
     """Checks that each column has a field of the type that upstream uses; otherwise it would read as null or as another value."""
     found = {str(field.get("name")): str(field.get("type")) for field in meta.schema}
-    for field in table.schema:
-        if field.name not in table.partition_columns and found.get(field.name) not in stored_types(field.type):
+    for field in settings.schema:
+        if field.name not in settings.partition_columns and found.get(field.name) not in stored_types(field.type):
             has = found.get(field.name, "none")
             raise SplitCorrupted(f"split {path} is damaged: the field of column {field.name!r} ({field.type}) has the type {has[:40]!r}")
 
@@ -138,7 +115,7 @@ def stored_types(kind: pa.DataType) -> Sequence[str]:
     return ("f64", "text") if pa.types.is_decimal(kind) else ("json_object",)
 
 
-def fingerprint(table: UpstreamTable, partition_values: Mapping[str, str]) -> bytes:
+def fingerprint(settings: SplitSettings, partition_values: Mapping[str, str]) -> bytes:
     """Identifies everything besides the file that the rewritten split depends on."""
-    values: list[Any] = [table.schema.to_string(), table.mapping.to_json(), sorted(partition_values.items()), table.stats_length]
-    return msgspec.json.encode([limits.UPSTREAM_FORM, *values, table.partition_columns])
+    values: list[Any] = [settings.schema.to_string(), settings.mapping.to_json(), sorted(partition_values.items()), settings.stats_length]
+    return msgspec.json.encode([limits.UPSTREAM_FORM, *values, settings.partition_columns])

@@ -1,4 +1,4 @@
-"""Splits: immutable files that hold rows and their full-text index. `format/bundle.py` describes the file."""
+"""Splits: immutable files that hold rows and their full-text index."""
 
 from __future__ import annotations
 

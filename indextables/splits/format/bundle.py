@@ -1,34 +1,8 @@
-"""The split file: an envelope around the files of a tantivy index and an Arrow row store.
+"""The split file: an envelope around the files of a tantivy index and an Arrow row store. docs/protocol.md specifies it.
 
-All integers are little-endian; all checksums are CRC-32 as in zlib. A split is::
-
-    file 0, file 1, …           each starts at a multiple of 4,096, padded with zeros
-    bundle  u32 403881646, u32 1, JSON {"files": {name: {"start": n, "end": n}}}     <- footerStartOffset
-    u32     length of the bundle part (its 8 bytes and its JSON)
-    hotcache                                                                         <- hotcacheStartOffset
-    u32     length of the hotcache (hotcacheLength)                                  <- ends at footerEndOffset = file size
-
-This is Quickwit's layout. `uncompressedSizeBytes` is footerStartOffset. The files, in the order of their offsets and without gaps other
-than the padding, are
-
-- those of one tantivy index of format 7 with one segment, no stored fields and no deletions: `<segment, 32 hex>.<extension>` for the
-  extensions `fast`, `fieldnorm`, `idx`, `pos`, `store`, `term`, and `meta.json`. The term dictionary is tantivy's (FST), not Quickwit's.
-  The index has a field for each column of the doc mapping that is not `stored` (index/schema.py describes how values are indexed), `_null`
-  with the names of the columns that are null in a document, and the fast i64 `_row`, which is unique in practice: `firstRow` and `lastRow`
-  are its values in the first and the last document;
-- `rows.arrow`, an Arrow IPC file (format V5; buffers compressed as lz4 frames or zstd; no dictionaries) with all columns of the schema; all
-  batches but the last have `batchRows` rows. Document n of the index is row n. Timestamps are microseconds, dates days, decimals
-  128 bits; `schema` gives the schema (indextables/schema.py maps Spark's types to Arrow's).
-
-The hotcache is specific to IndexTables: exactly the bytes `{"crc32":"hhhhhhhh","content":`, the content, and `}`, where hhhhhhhh is the
-checksum (lowercase hex) of the content's bytes. The content is a JSON object with the keys of `Hotcache` below in camel case; bytes are
-base64. Together they are one JSON document. A checksum covers every byte that a reader uses: the content has its own, `bundleCrc32` covers
-the bundle part, and `files` covers each file. Data that is read in ranges is also covered in ranges: `blocks` for the files of the index,
-sections for the row store. `tails` holds the ends of the files, so that the index and the row store open without another read
-(file_footers.py computes where each tail starts); it holds all of `meta.json`.
-
-A reader refuses any other `formatVersion`, names other than those above, and data that does not match its checksum; it ignores unknown
-keys of the hotcache. Splits of Quickwit and of upstream have the same envelope and a different hotcache: splits/foreign reads their rows.
+A checksum covers every byte that a reader uses: the content of the hotcache has its own, `bundleCrc32` covers the bundle part, and `files`
+covers each file. Data that is read in ranges is also covered in ranges: `blocks` for the files of the index, sections for the row store.
+Splits of Quickwit and of upstream have the same envelope and a different hotcache: splits/foreign reads their rows.
 """
 
 from __future__ import annotations

@@ -13,24 +13,14 @@ from indextables.splits.reader import SplitPlace, SplitReader
 SplitKey = tuple[str, int, int, int]  # path, inode, size, mtime: a file that replaces another has a different key
 
 
-class _SharedReader(SplitReader):
-    """A reader with several users: it is freed when the last reference goes."""
-
-    def close(self) -> None:
-        pass
-
-
-_readers: ProcessCache[SplitKey, _SharedReader] = ProcessCache(lambda: (limits.OPEN_SPLITS,))
+_readers: ProcessCache[SplitKey, SplitReader] = ProcessCache(lambda: (limits.OPEN_SPLITS,))
 
 
 def open_split(path: SplitPlace) -> SplitReader:
-    """A reader from the cache of the OPEN_SPLITS most recently used. Closing it does nothing.
-
-    FileNotFoundError names a partial file that the store does not have.
-    """
+    """A reader from the cache of the OPEN_SPLITS used last. FileNotFoundError names a partial file that the store does not have."""
     key = split_key(path)
     reader = _readers.get(key)
-    return _readers.put(key, _SharedReader(path)) if reader is None else reader
+    return _readers.put(key, SplitReader(path)) if reader is None else reader
 
 
 def split_key(path: SplitPlace) -> SplitKey:

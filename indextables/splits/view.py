@@ -36,15 +36,15 @@ from indextables.splits.reader import SplitPlace, SplitReader
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Numbers = npt.NDArray[np.int64]
+_Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Matching rows, best first; ties by split, then by row."""
 
-    splits: Numbers  # indices into the splits of the view
-    rows: Numbers
+    splits: _Integers  # indices into the splits of the view
+    rows: _Integers
     scores: npt.NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -215,9 +215,9 @@ def _open_slot() -> threading.BoundedSemaphore:
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
     """The view of these splits, from the cache if it is open."""
-    if (known := cached_view(paths)) is not None:
-        return known
     key = tuple(map(split_key, paths))
+    if (known := _views.get(key)) is not None:
+        return known
     return _views.put(key, View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths))))
 
 

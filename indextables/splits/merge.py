@@ -16,11 +16,6 @@ from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, 
 from indextables.logs import logger
 from indextables.splits.format import ROW_STORE, Hotcache, RowStore, RowStoreWriter, merge_statistics, remove
 from indextables.splits.index import (
-    DATE,
-    DECIMAL,
-    DEFAULT,
-    FLOAT,
-    INTEGER,
     DocMapping,
     IndexMeta,
     combine_metas,
@@ -31,11 +26,12 @@ from indextables.splits.index import (
     row_at,
     translated,
 )
+from indextables.splits.index import mapping as kinds
 from indextables.splits.reader import SplitReader
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index to compare with their rows
-_NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
+_NUMERIC = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE)
 
 
 class BrokenSource(SplitCorrupted):
@@ -138,8 +134,7 @@ def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: 
         statistics=_statistics(parts),
         row_store=store.finish(),
     )
-    rows = RowStore(pa.memory_map(str(store.path)).read_buffer(), parts[0].schema, merged.row_store, merged.num_records, store.path)
-    if not _sample_agrees(index, rows, merged):
+    if not _sample_agrees(index, store.rows(merged.row_store), merged):
         return None
     return bundle_split(index, store.path, merged, destination)
 
@@ -153,7 +148,7 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
         searcher = open_searcher(index)
         return all(
             [repr(value) for value in numbers_at(searcher, name, picked)]  # repr, so that NaN equals NaN
-            == [repr(value) for value in prepare_column(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
+            == [repr(value) for value in prepare_column(sample.column(name).combine_chunks(), kind, kinds.DEFAULT)[1]]
             for name, kind in numeric
         )
 

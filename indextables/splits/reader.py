@@ -29,8 +29,6 @@ from indextables.splits.format import (
     scratch_folder,
 )
 from indextables.splits.index import (
-    FLOAT,
-    INTEGER,
     ROW,
     DocMapping,
     IndexMeta,
@@ -41,6 +39,7 @@ from indextables.splits.index import (
     top_hits,
     translated,
 )
+from indextables.splits.index import mapping as kinds
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
@@ -110,8 +109,8 @@ class SplitReader:
 
     def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
         """The number of matching rows and the statistics of these columns over them; None if a column is not indexed as a number."""
-        kinds = dict(self.mapping.fields)
-        if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
+        fields = dict(self.mapping.fields)
+        if any(fields.get(name) not in (kinds.INTEGER, kinds.FLOAT) or not name.isidentifier() for name in columns):
             return None
         compiled = query.compile(self.schema, self.mapping)
         searcher = self._searcher(compiled.parts | {IndexPart(name, FAST) for name in (ROW, *columns)})

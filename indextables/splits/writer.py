@@ -100,6 +100,7 @@ class SplitWriter:
         self._settings = settings
         self._schema = settings.schema
         self._folder = work_dir / f"split-{uuid.uuid4().hex}"
+        self._index = self._folder / "index"
         self._store = RowStoreWriter(self._folder / ROW_STORE, settings.schema, settings.compression)
         self._stats = StatsCollector(settings.schema, settings.stats_length, settings.partition_columns)
         self._data_bytes = 0
@@ -130,11 +131,10 @@ class SplitWriter:
             if self.num_rows == 0:
                 raise InvalidArgument(f"split {destination} would have no rows")
             sections = self._store.finish()
-            first_row = build_index(self._index, self._settings.mapping, self._rows(sections).batches(), self._data_bytes)
+            first_row = build_index(self._index, self._settings.mapping, self._store.rows(sections).batches(), self._data_bytes)
             last_row = first_row + self.num_rows - 1
-            index = self._index
-            if len(load_meta(index).segments) > 1:
-                index, sections, first_row, last_row = self._one_segment(sections, first_row)
+            if len(load_meta(self._index).segments) > 1:
+                sections, first_row, last_row = self._one_segment(sections, first_row)
             hotcache = Hotcache(
                 format_version=FORMAT_VERSION,
                 num_records=self.num_rows,
@@ -147,7 +147,7 @@ class SplitWriter:
                 statistics=self._stats.result() if statistics is None else statistics,
                 row_store=sections,
             )
-            return bundle_split(index, self._store.path, hotcache, destination)
+            return bundle_split(self._index, self._store.path, hotcache, destination)
         except OSError as cause:
             raise StorageError(f"split {destination} could not be written: {cause}") from cause
         finally:
@@ -158,15 +158,7 @@ class SplitWriter:
         self._store.discard()
         remove(self._folder)
 
-    @property
-    def _index(self) -> Path:
-        return self._folder / "index"
-
-    def _rows(self, sections: RowStoreSections) -> RowStore:
-        data = pa.memory_map(str(self._store.path)).read_buffer()
-        return RowStore(data, self._schema, sections, self.num_rows, self._store.path)
-
-    def _one_segment(self, sections: RowStoreSections, first_row: int) -> tuple[Path, RowStoreSections, int, int]:
+    def _one_segment(self, sections: RowStoreSections, first_row: int) -> tuple[RowStoreSections, int, int]:
         """Merges the segments of an index that exceeded the heap, and rewrites the rows in the order of the merged documents."""
         if not merge_segments(self._index, load_meta(self._index)):
             raise StorageError(f"the index segments in {self._index} could not be merged")
@@ -175,12 +167,12 @@ class SplitWriter:
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
             raise StorageError(f"the merged index in {self._index} does not contain each of the {self.num_rows} rows exactly once")
         store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._settings.compression)
-        for batch in _in_order(self._rows(sections), numbers):
+        for batch in _in_order(self._store.rows(sections), numbers):
             store.write(batch)
         ordered = store.finish()
         self._store.discard()
         self._store = store
-        return self._index, ordered, first_row + int(numbers[0]), first_row + int(numbers[-1])
+        return ordered, first_row + int(numbers[0]), first_row + int(numbers[-1])
 
 
 def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:

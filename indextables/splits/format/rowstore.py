@@ -69,6 +69,10 @@ class RowStoreWriter:
         sums = [zlib.crc32(data[start:end]) for start, end in zip(starts, self._ends, strict=True)]
         return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
 
+    def rows(self, sections: RowStoreSections) -> RowStore:
+        """The rows of the completed file."""
+        return RowStore(pa.memory_map(str(self.path)).read_buffer(), self._schema, sections, self.num_rows, self.path)
+
     def discard(self) -> None:
         """Closes and removes the file. Idempotent."""
         self._pending.clear()

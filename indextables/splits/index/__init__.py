@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.splits.index import mapping
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping, without_misfits
+from indextables.splits.index.mapping import MODES, TOKENIZERS, DocMapping, without_misfits
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
@@ -23,12 +23,7 @@ from indextables.splits.index.schema import (
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta
 
 __all__ = [
-    "DATE",
-    "DECIMAL",
-    "DEFAULT",
-    "FLOAT",
     "GRAM",
-    "INTEGER",
     "MODES",
     "NULLS",
     "ROW",

@@ -21,7 +21,6 @@ from indextables.errors import InvalidQuery
 from indextables.splits.query.scanner import ENDS_WORD, SPACE, Scanner
 from indextables.splits.query.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 
-_COMPARISON = re.compile(r"[<>]=?")
 _IN = re.compile(rf"IN[{SPACE}]*\[")
 _FUZZY = re.compile(r"~[0-9.]*$")
 _MAX_SLOP = 1000
@@ -140,29 +139,37 @@ class _Parser(Scanner):
     def primary(self, column: Column | None) -> Node:
         """One operand without its sign; `column` is that of the enclosing parentheses."""
         start = self.at
-        character = self.peek()
-        if character == "(":
-            return self.boosted(self.group(column))
-        if character in ('"', "'"):
-            return self.boosted(self.phrase(column))
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
-            self.at += 1
-            return self.boosted(Everything() if column is None else Exists(column))
-        self.no_regex()
-        word, prefix = self.word(in_value=False)
-        if self.peek() == ":" and not prefix:
-            self.at += 1
-            self.skip_space()
-            return self.boosted(self.value(Column(word, start)))
-        return self.boosted(self.plain(column, word, prefix, start))
+        node = self.marked(column)
+        if node is None:
+            word, prefix = self.word(in_value=False)
+            if self.peek() == ":" and not prefix:
+                self.at += 1
+                self.skip_space()
+                node = self.value(Column(word, start))
+            else:
+                node = self.plain(column, word, prefix, start)
+        return self.boosted(node)
 
-    def value(self, column: Column) -> Node:
-        """The part after `column:`."""
+    def marked(self, column: Column | None) -> Node | None:
+        """What its first character identifies, with and without a column: a list in parentheses, a phrase, or `*`."""
         character = self.peek()
         if character == "(":
             return self.group(column)
         if character in ('"', "'"):
             return self.phrase(column)
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
+            self.at += 1
+            return Everything() if column is None else Exists(column)
+        if character == "/":
+            self.fail("regular expressions are not supported (quote a word that starts with '/')")
+        return None
+
+    def value(self, column: Column) -> Node:
+        """The part after `column:`."""
+        node = self.marked(column)
+        if node is not None:
+            return node
+        character = self.peek()
         if character in ("[", "{"):
             return self.range(column)
         if character in ("<", ">"):
@@ -170,19 +177,11 @@ class _Parser(Scanner):
         if opening := _IN.match(self.text, self.at):
             self.at = opening.end()
             return self.one_of(column)
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
-            self.at += 1
-            return Exists(column)
         start = self.at
         if not character or character in ENDS_WORD:
             self.fail(f"column {column.name!r} has no value after it")
-        self.no_regex()
         word, prefix = self.word(in_value=True)
         return self.plain(column, word, prefix, start)
-
-    def no_regex(self) -> None:
-        if self.peek() == "/":
-            self.fail("regular expressions are not supported (quote a word that starts with '/')")
 
     def group(self, column: Column | None) -> Node:
         opened = self.at
@@ -250,14 +249,12 @@ class _Parser(Scanner):
         return word
 
     def comparison(self, column: Column) -> Node:
-        sign = _COMPARISON.match(self.text, self.at)
-        assert sign is not None  # the caller saw < or >
         start = self.at
-        self.at = sign.end()
+        include = self.text[start + 1 : start + 2] == "="
+        self.at += 1 + include
         self.skip_space()
         bound = self.item(f"the comparison with column {column.name!r} lacks a value")
-        include = sign.group().endswith("=")
-        if sign.group().startswith(">"):
+        if self.text[start] == ">":
             return Range(column, start, lower=bound, include_lower=include)
         return Range(column, start, upper=bound, include_upper=include)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.rows.foreign_splits import is_upstream, split_settings
 from indextables.rows.ingest import batches_of, check_columns
-from indextables.rows.live_split import LiveRows, LiveSplit
+from indextables.rows.live_split import LiveRows, LiveSplit, batch_groups
 from indextables.rows.live_view import LiveView, open_live_view
 from indextables.rows.sinks import atomic_file, write_batches
 from indextables.rows.sources import open_source, schema_file
@@ -24,6 +24,7 @@ __all__ = [
     "SplitTask",
     "add_to_error",
     "atomic_file",
+    "batch_groups",
     "batches_of",
     "check_columns",
     "check_header",

@@ -1,21 +1,13 @@
 """`LiveSplit`: the only reader of the rows of a split. Scan, count, search, aggregate, merge and Spark's tasks read rows through it.
 
-Four decisions are made here, each in one function:
-
-- locating the file, completely or partially, in our format: `LiveSplit.find` for reading, `LiveSplit.source_file` for a merge;
-- comparing the number of rows with the log: `LiveSplit.rows_of`;
-- selecting rows: `_selection`, and `LiveSplit.known_rows` for their number. Currently every row of a live split is selected unless the
-  reader passes a predicate, because the log removes only whole splits;
-- converting a split to the schema of the snapshot: `LiveRows._in_snapshot_schema`. Currently both schemas have the same columns.
-
-`fully_matching_files` returns the splits whose rows are all selected according to the log; searches and aggregations use it to avoid
-reading rows.
+docs/architecture.md lists the decisions made here, each in one function. Searches and aggregations read no rows of `fully_matching_files`,
+the splits whose rows are all selected according to the log.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -157,8 +149,9 @@ class LiveRows:
     def chunks(self, columns: Sequence[str], predicate: Predicate | None = None) -> Iterator[pa.Table]:
         """Like `batches`, in tables of many batches; a table may be empty."""
         needed = _needed(columns, predicate)
-        for piece in _collected(self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed)):
-            yield _selected(piece, predicate)[0].select(columns)
+        batches = (self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed))
+        for group in batch_groups(batches, CHUNK_ROWS, _CHUNK_BYTES):
+            yield _selected(pa.Table.from_batches(group), predicate)[0].select(columns)
 
     def count(self, predicate: Predicate) -> int:
         """The number of rows that match. Reads only the predicate's columns."""
@@ -218,15 +211,16 @@ def _needed(columns: Sequence[str], predicate: Predicate | None) -> list[str]:
     return list(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
 
 
-def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
+def batch_groups(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """Consecutive batches in groups that end with the batch that reaches either bound."""
+    group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        waiting.append(batch)
+        group.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        if rows >= max_rows or size >= max_bytes:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -39,6 +39,7 @@ _PLAIN = msgspec.json.Decoder(dict[str, Any])
 _EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=_exact)
 
 Convert = Callable[[Any], Any]
+_Value = TypeVar("_Value")
 
 
 def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -120,7 +121,7 @@ def _converter(kind: pa.DataType) -> Convert | None:
     """A conversion from JSON values to the values a column is built from; None if none is needed."""
     if pa.types.is_decimal(kind):
         return _decimal_text
-    return _text if pa.types.is_temporal(kind) else _inner(kind)
+    return (lambda value: _checked(value, str)) if pa.types.is_temporal(kind) else _inner(kind)
 
 
 def _inner(kind: pa.DataType) -> Convert | None:
@@ -130,12 +131,12 @@ def _inner(kind: pa.DataType) -> Convert | None:
     if pa.types.is_decimal(kind):
         return lambda value: Decimal(_decimal_text(value))
     if pa.types.is_temporal(kind):
-        return lambda value: pa.scalar(_text(value)).cast(kind).as_py()
+        return lambda value: pa.scalar(_checked(value, str)).cast(kind).as_py()
     if pa.types.is_binary(kind):
         return bytes.fromhex
     if pa.types.is_list(kind):
         element = _inner(kind.value_type)
-        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _list(value)]
+        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _checked(value, list)]
     if pa.types.is_struct(kind):
         fields = {field.name: _inner(field.type) for field in kind}
         return lambda value: {name: _convert_unless_null(fields.get(name), item) for name, item in value.items()}
@@ -161,14 +162,8 @@ def _decimal_text(value: Any) -> str:
     return value if isinstance(value, str) else str(Decimal(value))
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+def _checked(value: Any, kind: type[_Value]) -> _Value:
+    if not isinstance(value, kind):
         raise TypeError(value)
     return value
 

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -34,14 +33,17 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
     """The rows of a file, or of standard input (`-`), as a stream; text formats are read with the types of `schema`."""
     if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
-    stdin = _Stdin.open() if source == "-" else None
-    kind = ("jsonl" if form == "json" else form) or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
+    stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)) if source == "-" else None
+    kind = ("jsonl" if form == "json" else form) or (_detected(stdin) if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; give its format with --format")
     if source != "-" and not os.path.isfile(source):
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
-        return _READERS[kind](stdin.stream(whole=schema is None or kind == "parquet") if stdin else source, schema)
+        if stdin is None:
+            return _READERS[kind](source, schema)
+        read_twice = schema is None or kind == "parquet"  # or from its end
+        return _READERS[kind](io.BytesIO(stdin.read()) if read_twice else stdin, schema)
 
 
 def schema_file(path: str) -> pa.Schema:
@@ -68,25 +70,13 @@ def readable(source: str) -> Iterator[None]:
         raise SourceUnreadable(f"{source!r} cannot be read: {first[0]}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Stdin:
-    file: io.BufferedReader
-
-    @classmethod
-    def open(cls) -> _Stdin:
-        return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))
-
-    def kind(self) -> str:
-        """The format, detected from the first bytes. An array of objects counts as jsonl, which refuses it with a helpful message."""
-        head = self.file.peek(64)
-        if not head:
-            raise SourceUnreadable("standard input is empty")
-        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-        return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
-
-    def stream(self, whole: bool) -> IO[bytes]:
-        """The stream; `whole` reads it into memory, which is needed to read it twice or from its end."""
-        return io.BytesIO(self.file.read()) if whole else self.file
+def _detected(stdin: io.BufferedReader[Any]) -> str:
+    """The format according to the first bytes. An array of objects counts as jsonl, which refuses it with a helpful message."""
+    head = stdin.peek(64)
+    if not head:
+        raise SourceUnreadable("standard input is empty")
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
 
 
 def _guarded(schema: pa.Schema, batches: Iterator[pa.RecordBatch], source: Any) -> pa.RecordBatchReader:
@@ -125,7 +115,10 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     check_header(head, _name(source), None if schema is None else schema.names)
     with _csv_errors_as_ours(source):
         reader = csv.open_csv(source, blocks, parse, convert)
-    names = _header(reader, source)
+    try:
+        names = list(reader.schema.names)
+    except UnicodeDecodeError as error:
+        raise SourceUnreadable(f"{_name(source)!r} cannot be read: the names of its columns are not UTF-8") from error
     if schema is None:
         first = next(iter(reader), None)
         # A column without values becomes a string; one that Arrow infers as binary is not UTF-8 and is refused as a string.
@@ -172,13 +165,6 @@ class _Resumed(io.RawIOBase):
         self._head = self._head[len(some) :]
         buffer[: len(some)] = some
         return len(some)
-
-
-def _header(reader: Any, source: IO[bytes] | str) -> list[str]:
-    try:
-        return list(reader.schema.names)
-    except UnicodeDecodeError as error:
-        raise SourceUnreadable(f"{_name(source)!r} cannot be read: the names of its columns are not UTF-8") from error
 
 
 def _name(source: IO[bytes] | str) -> str:

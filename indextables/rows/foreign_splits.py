@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from indextables.actions import Add
@@ -44,7 +45,7 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
     folder = cache_folder() / "upstream"
 
     def make(file: Path) -> None:
-        _warn(str(context.root), folder)
+        _warn_once(str(context.root), folder)
         translate(path, file, settings, add.partition_values)
 
     try:
@@ -53,16 +54,12 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 
 
-def _warn(root: str, folder: Path) -> None:
+@cache
+def _warn_once(root: str, folder: Path) -> None:
     """Warns once for each table, which may have thousands of such splits."""
-    if root not in _warned:
-        _warned.add(root)
-        logger.warning(
-            "the table at %s has splits of another program, which are translated into the cache %s; "
-            "merge_splits with storage.takeOver=true replaces them in the table",
-            root,
-            folder,
-        )
-
-
-_warned: set[str] = set()
+    logger.warning(
+        "the table at %s has splits of another program, which are translated into the cache %s; "
+        "merge_splits with storage.takeOver=true replaces them in the table",
+        root,
+        folder,
+    )

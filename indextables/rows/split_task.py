@@ -69,10 +69,13 @@ class SplitTask:
 
     def _check_places(self, router: _Router) -> None:
         """Refuses partitions that have no valid folder name or may not be written to, before anything is published."""
+        names = self.settings.partition_columns
         for key in dict.fromkeys(key for key, _, _ in router.finished):
             values = self.partition_values(key)
-            self._refuse_outside(key, values)
-            folders = [partition_folder(name, values.get(name)) for name in self.settings.partition_columns]
+            if self.within is not None and not self.within.matches(dict(zip(names, key, strict=True))):
+                shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in names)
+                raise ReplaceWhereViolation(f"a row with {shown} does not match {self.within.text!r}; the table is unchanged")
+            folders = [partition_folder(name, values.get(name)) for name in names]
             try:
                 split_path(folders, "0")
             except UnsafePath:
@@ -80,12 +83,6 @@ class SplitTask:
             long = [folder for folder in folders if len(folder.encode()) > limits.FOLDER_BYTES]
             if long:
                 raise SchemaMismatch(f"the folder name of partition {long[0][:40]!r} … exceeds {limits.FOLDER_BYTES} bytes")
-
-    def _refuse_outside(self, key: PartitionKey, values: dict[str, str]) -> None:
-        names = self.settings.partition_columns
-        if self.within is not None and not self.within.matches(dict(zip(names, key, strict=True))):
-            shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in names)
-            raise ReplaceWhereViolation(f"a row with {shown} does not match {self.within.text!r}; the table is unchanged")
 
     def partition_values(self, key: PartitionKey) -> dict[str, str]:
         """The partition values in the log's string form; a null has no entry."""
@@ -128,18 +125,16 @@ class _Router:
     finished: list[tuple[PartitionKey, Path, SplitInfo]] = field(default_factory=list)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for key, rows in _by_partition(batch, self.task.settings.partition_columns):
-            self._write(key, rows)
-
-    def _write(self, key: PartitionKey, rows: pa.RecordBatch) -> None:
         """Writes in steps, so that no split exceeds its row limit, or its byte limit by much, however large the batch."""
-        while rows.num_rows:
-            writer = self._writer(key)
-            step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
-            writer.write(rows.slice(0, step))
-            rows = rows.slice(step)
-            if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
-                self._finish(key)
+        for key, part in _by_partition(batch, self.task.settings.partition_columns):
+            rows = part
+            while rows.num_rows:
+                writer = self._writer(key)
+                step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
+                writer.write(rows.slice(0, step))
+                rows = rows.slice(step)
+                if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
+                    self._finish(key)
 
     def finish_all(self) -> None:
         for key in list(self.open):

@@ -21,24 +21,13 @@ from indextables.splits.format import (
     INDEX_META,
     ROW_STORE,
     ColumnStatistics,
-    Footer,
     RowStore,
     StatsCollector,
     map_split,
     read_footer,
     scratch_folder,
 )
-from indextables.splits.index import (
-    ROW,
-    DocMapping,
-    IndexMeta,
-    Numbers,
-    numbers_of_hits,
-    open_searcher,
-    parse_meta,
-    top_hits,
-    translated,
-)
+from indextables.splits.index import ROW, DocMapping, IndexMeta, Numbers, numbers_of_hits, open_searcher, parse_meta, top_hits, translated
 from indextables.splits.index import mapping as kinds
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
@@ -59,7 +48,7 @@ class SplitReader:
         self.path = path
         self._partial = None if isinstance(where, Path) else PartialSplit(where)
         self._data = map_split(path) if self._partial is None else self._partial.data
-        self.footer: Footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
+        self.footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
         hotcache = self.footer.hotcache
         try:
             self.schema: pa.Schema = from_spark_json(hotcache.schema)

@@ -20,7 +20,7 @@ import tantivy
 from indextables import limits
 from indextables.errors import IndexTablesError, SplitCorrupted
 from indextables.splits.foreign.worker import Answer, Job
-from indextables.splits.format import scratch_folder
+from indextables.splits.format import map_split, scratch_folder
 from indextables.splits.index import Segment, translated
 from indextables.splits.writer import SplitWriter
 from indextables.values import decode_value
@@ -64,12 +64,9 @@ def _translate(job: Job, folder: Path) -> None:
 
 
 def _extract(job: Job, folder: Path) -> None:
-    with open(job.source, "rb") as source:
-        for name, span in job.files.items():
-            source.seek(span.start)
-            with (folder / name).open("wb") as file:
-                for place in range(span.start, span.end, limits.MIB):
-                    file.write(source.read(min(limits.MIB, span.end - place)))
+    data = memoryview(map_split(job.source))
+    for name, span in job.files.items():
+        (folder / name).write_bytes(data[span.start : span.end])
 
 
 def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str, Any]]]:

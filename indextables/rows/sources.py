@@ -33,7 +33,7 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
     """The rows of a file, or of standard input (`-`), as a stream; text formats are read with the types of `schema`."""
     if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
-    stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)) if source == "-" else None
+    stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer), HEAD_BYTES) if source == "-" else None
     kind = ("jsonl" if form == "json" else form) or (_detected(stdin) if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; give its format with --format")
@@ -111,8 +111,7 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     # An empty unquoted cell is null, as in Spark; Arrow's default would also treat words such as NA, nan and null as null.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
-    head, source = _head(source)
-    check_header(head, _name(source), None if schema is None else schema.names)
+    check_header(_head(source), _name(source), None if schema is None else schema.names)
     with _csv_errors_as_ours(source):
         reader = csv.open_csv(source, blocks, parse, convert)
     try:
@@ -139,32 +138,15 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     return _guarded(known, batches(), source)
 
 
-def _head(source: IO[bytes] | str) -> tuple[str, IO[bytes] | str]:
-    """The beginning of a csv file, and the source to read from its beginning."""
+def _head(source: IO[bytes] | str) -> str:
+    """The beginning of a csv file, which remains to be read."""
     if isinstance(source, str):
         with pa.input_stream(source) as file:  # decompresses like the reader
             head = file.read(HEAD_BYTES)
     else:
-        head = source.read(HEAD_BYTES)
-        source = _rewound(source) if isinstance(source, io.BytesIO) else cast("IO[bytes]", io.BufferedReader(_Resumed(head, source)))
+        head = source.getvalue()[:HEAD_BYTES] if isinstance(source, io.BytesIO) else cast("Any", source).peek()
     whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == HEAD_BYTES else b""
-    return (whole_lines or head).decode("utf-8-sig", "replace"), source
-
-
-class _Resumed(io.RawIOBase):
-    """A stream that replays its beginning, which has already been read."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        some = self._head[: len(buffer)] or self._rest.read(len(buffer))
-        self._head = self._head[len(some) :]
-        buffer[: len(some)] = some
-        return len(some)
+    return (whole_lines or head).decode("utf-8-sig", "replace")
 
 
 def _name(source: IO[bytes] | str) -> str:

@@ -3,8 +3,6 @@
 `SplitTask` writes rows into splits on any machine. `LiveSplit` is the only reader of the rows of a split.
 """
 
-from __future__ import annotations
-
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.rows.foreign_splits import is_upstream, split_settings
 from indextables.rows.ingest import batches_of, check_columns

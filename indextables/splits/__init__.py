@@ -1,7 +1,5 @@
 """Splits: immutable files that hold rows and their full-text index."""
 
-from __future__ import annotations
-
 from indextables.splits.cache import open_split
 from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
 from indextables.splits.format import ColumnStatistics

@@ -1,7 +1,5 @@
 """The split file: the bundle, its row store, its column statistics, and the footers of the tantivy files in it."""
 
-from __future__ import annotations
-
 from indextables.splits.format.bundle import (
     FORMAT_VERSION,
     INDEX_META,

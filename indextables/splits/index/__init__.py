@@ -1,7 +1,5 @@
 """The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged."""
 
-from __future__ import annotations
-
 from indextables.splits.index import mapping
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable

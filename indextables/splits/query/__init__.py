@@ -1,7 +1,5 @@
 """The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of the matching text (`snippets`)."""
 
-from __future__ import annotations
-
 from indextables.splits.query.compile import ParsedQuery, parse_query
 from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, covers, joined
 from indextables.splits.query.snippets import GAP, Highlighter, beginning

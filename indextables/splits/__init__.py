@@ -1,12 +1,11 @@
 """Splits: immutable files that hold rows and their full-text index."""
 
-from indextables.splits.cache import open_split
 from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
 from indextables.splits.format import ColumnStatistics
 from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable, without_misfits
 from indextables.splits.merge import BrokenSource, merge_splits
 from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
-from indextables.splits.reader import SplitPlace, SplitReader
+from indextables.splits.reader import SplitPlace, SplitReader, open_split
 from indextables.splits.view import Group, Hits, View, cached_view, join_hits, open_view, parallel
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter
 

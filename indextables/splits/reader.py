@@ -5,7 +5,7 @@ For a split in a remote store the mapped file is sparse, and bytes are fetched b
 
 from __future__ import annotations
 
-import threading
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from indextables import limits
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.process_cache import ProcessCache
 from indextables.schema import from_spark_json
 from indextables.splits.format import (
     INDEX_META,
@@ -29,7 +31,7 @@ from indextables.splits.format import (
 )
 from indextables.splits.index import ROW, DocMapping, IndexMeta, Numbers, numbers_of_hits, open_searcher, parse_meta, top_hits, translated
 from indextables.splits.index import mapping as kinds
-from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
+from indextables.splits.query import FAST, IndexPart, ParsedQuery, Searchable
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
 from indextables.storage import PartialFile
@@ -37,13 +39,14 @@ from indextables.storage import PartialFile
 SplitPlace = Path | PartialFile
 
 
-class SplitReader:
+class SplitReader(Searchable):
     """A split whose envelope and footer are verified. All other data is verified against its checksum before use.
 
     Thread-safe. The first search opens the index. `close`, or leaving the `with` block, frees it.
     """
 
     def __init__(self, where: SplitPlace) -> None:
+        super().__init__()
         path = where if isinstance(where, Path) else where.local
         self.path = path
         self._partial = None if isinstance(where, Path) else PartialSplit(where)
@@ -61,9 +64,6 @@ class SplitReader:
         rows = self._data.slice(place.start, place.end - place.start)
         provide = self._provide_rows if self._partial is not None else None
         self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path, provide)
-        self._lock = threading.Lock()
-        self._open_searcher: Any = None
-        self._searchable: frozenset[IndexPart] = frozenset()
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +129,6 @@ class SplitReader:
 
     @property
     def is_partial(self) -> bool:
-        """Whether only the bytes that are used are fetched, so that an open index covers only some queries."""
         return self._partial is not None
 
     def extract(self, folder: Path, parts: frozenset[IndexPart] = frozenset()) -> None:
@@ -165,14 +164,6 @@ class SplitReader:
         ends = [0, *store.ends]
         self._partial.provide(Piece(start + ends[n], start + ends[n + 1], store.crc32[n]) for n in sections)
 
-    def _searcher(self, parts: frozenset[IndexPart]) -> Any:
-        with self._lock:
-            if self._open_searcher is None or (self.is_partial and not covers(self._searchable, parts)):
-                combined = joined(self._searchable, parts)
-                self._open_searcher = self._open_index(combined)
-                self._searchable = combined
-            return self._open_searcher
-
     def _open_index(self, parts: frozenset[IndexPart]) -> Any:
         """A searcher on copies of the index files, which are unlinked once tantivy has mapped them: no process leaves any behind."""
         self.index_meta()
@@ -186,3 +177,25 @@ class SplitReader:
         if searcher.num_segments != 1 or searcher.num_docs != self.num_records:
             raise SplitCorrupted(f"split {self.path} is damaged: its index has {searcher.num_docs} documents, not {self.num_records}")
         return searcher
+
+
+SplitKey = tuple[str, int, int, int]  # path, inode, size, mtime: a file that replaces another has a different key
+# Open splits, shared within the process, because opening one copies its index and starts a tantivy thread.
+_readers: ProcessCache[SplitKey, SplitReader] = ProcessCache(lambda: (limits.OPEN_SPLITS,))
+
+
+def open_split(path: SplitPlace) -> SplitReader:
+    """A reader from the cache of the OPEN_SPLITS used last. FileNotFoundError names a partial file that the store does not have."""
+    key = split_key(path)
+    reader = _readers.get(key)
+    return _readers.put(key, SplitReader(path)) if reader is None else reader
+
+
+def split_key(path: SplitPlace) -> SplitKey:
+    if not isinstance(path, Path):  # no mtime, which changes with every fetch
+        return str(path.local), path.inode, path.size, 0
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as cause:
+        raise SplitCorrupted(f"split {path} is missing") from cause
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns

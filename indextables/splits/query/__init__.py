@@ -1,7 +1,7 @@
 """The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of the matching text (`snippets`)."""
 
 from indextables.splits.query.compile import ParsedQuery, parse_query
-from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, covers, joined
+from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, Searchable
 from indextables.splits.query.snippets import GAP, Highlighter, beginning
 
-__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "beginning", "covers", "joined", "parse_query"]
+__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "Searchable", "beginning", "parse_query"]

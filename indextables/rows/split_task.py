@@ -55,17 +55,15 @@ class SplitTask:
                 self._check_places(router)
             finally:
                 router.discard()
-            return self._published(router)
-
-    def _published(self, router: _Router) -> list[Add]:
-        store = open_store(self.store)
-        adds: list[Add] = []
-        paths: list[str] = []
-        with uncommitted_splits_in_errors(paths):
-            for key, file, info in router.finished:
-                adds.append(publish_split(store, self.settings.partition_columns, self.partition_values(key), file, info, mark=self.mark))
-                paths.append(adds[-1].path)
-        return adds
+            store = open_store(self.store)
+            adds: list[Add] = []
+            paths: list[str] = []
+            with uncommitted_splits_in_errors(paths):
+                for key, file, info in router.finished:
+                    values = self.partition_values(key)
+                    adds.append(publish_split(store, self.settings.partition_columns, values, file, info, mark=self.mark))
+                    paths.append(adds[-1].path)
+            return adds
 
     def _check_places(self, router: _Router) -> None:
         """Refuses partitions that have no valid folder name or may not be written to, before anything is published."""

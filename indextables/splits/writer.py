@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from indextables.splits.format import (
     ColumnStatistics,
     Footer,
     Hotcache,
-    RowStore,
     RowStoreSections,
     RowStoreWriter,
     StatsCollector,
@@ -167,17 +166,14 @@ class SplitWriter:
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
             raise StorageError(f"the merged index in {self._index} does not contain each of the {self.num_rows} rows exactly once")
         store = RowStoreWriter(self._folder / f"ordered-{ROW_STORE}", self._schema, self._settings.compression)
-        for batch in _in_order(self._store.rows(sections), numbers):
-            store.write(batch)
+        rows = self._store.rows(sections)
+        for start in range(0, len(numbers), limits.ROW_BATCH):
+            for batch in rows.take(numbers[start : start + limits.ROW_BATCH]).to_batches():
+                store.write(batch)
         ordered = store.finish()
         self._store.discard()
         self._store = store
         return ordered, first_row + int(numbers[0]), first_row + int(numbers[-1])
-
-
-def _in_order(rows: RowStore, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(numbers), limits.ROW_BATCH):
-        yield from rows.take(numbers[start : start + limits.ROW_BATCH]).combine_chunks().to_batches()
 
 
 def bundle_split(index: Path, row_store: Path, hotcache: Hotcache, destination: Path) -> SplitInfo:

@@ -45,7 +45,8 @@ _Value = TypeVar("_Value")
 def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """SchemaMismatch names a value that does not have its column's type, SourceUnreadable a line that is not an object."""
     decoder = _EXACT if any(_has_decimals(field.type) for field in schema) else _PLAIN
-    parse_schema = pa.schema([pa.field(field.name, _parse_type(field.type)) for field in schema])
+    is_text = [pa.types.is_temporal(field.type) or pa.types.is_decimal(field.type) for field in schema]  # Arrow then casts them
+    parse_schema = pa.schema([(field.name, pa.string() if text else field.type) for field, text in zip(schema, is_text, strict=True)])
     converters = {field.name: convert for field in schema if (convert := _converter(field.type)) is not None}
     row = 0
     for lines in _chunks(file, source):
@@ -104,11 +105,6 @@ def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.
 
 
 # --- types
-
-
-def _parse_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which a column is built: strings for times and decimals, which Arrow then casts."""
-    return pa.string() if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) else kind
 
 
 def _has_decimals(kind: pa.DataType) -> bool:

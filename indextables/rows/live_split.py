@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,8 +95,10 @@ class LiveSplit:
             path = store.local_path(self.add.path, self.add.size)
         except FileNotFoundError:
             raise SplitCorrupted(f"split {self.add.path!r} is missing from the table") from None
-        if not store.root.is_local:
-            path = _linked(path, target.with_suffix(".fetched"))
+        if not store.root.is_local:  # linked, because the cache may evict it before the merge ends
+            with suppress(OSError):  # raised if the cache is on another file system
+                os.link(path, fetched := target.with_suffix(".fetched"))
+                path = fetched
         if not is_upstream(self.add) or not is_upstream_split(path):
             return path
         translate(path, target, settings, self.add.partition_values)
@@ -110,15 +113,6 @@ class LiveSplit:
         return VersionNotFound(
             f"version {self.version} can no longer be read in full: split {self.add.path!r} was removed {since}, and purged"
         )
-
-
-def _linked(path: Path, target: Path) -> Path:
-    """A hard link to the file, because the cache may evict it before the merge ends; the file itself if it is on another file system."""
-    try:
-        os.link(path, target)
-    except OSError:
-        return path
-    return target
 
 
 @dataclass(frozen=True, slots=True)

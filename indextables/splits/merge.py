@@ -19,6 +19,7 @@ from indextables.splits.index import (
     DocMapping,
     IndexMeta,
     combine_metas,
+    kinds,
     merge_segments,
     numbers_at,
     open_searcher,
@@ -26,7 +27,6 @@ from indextables.splits.index import (
     row_at,
     translated,
 )
-from indextables.splits.index import mapping as kinds
 from indextables.splits.reader import SplitReader
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter, bundle_split
 
@@ -64,7 +64,9 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
     try:
         index.mkdir(parents=True)
         parts = [_verified(path, index) for path in sources]
-        _check_schemas(parts)
+        for part in parts:
+            if not part.schema.equals(parts[0].schema):
+                raise SchemaMismatch(f"splits {parts[0].path} and {part.path} have different columns and cannot be merged")
         ordered = _merge_indexes(index, parts)
         merged = None if ordered is None else _assemble(index, ordered, destination, folder, compression)
         return _reindex(parts, destination, folder, compression) if merged is None else merged
@@ -83,12 +85,6 @@ def _verified(path: Path, index: Path) -> _Source:
             return _Source(path, reader.schema, reader.footer.hotcache, reader.index_meta())
     except SplitCorrupted as error:
         raise BrokenSource(str(error), path) from error
-
-
-def _check_schemas(parts: Sequence[_Source]) -> None:
-    for part in parts:
-        if not part.schema.equals(parts[0].schema):
-            raise SchemaMismatch(f"splits {parts[0].path} and {part.path} have different columns and cannot be merged")
 
 
 def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:

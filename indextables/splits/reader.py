@@ -29,8 +29,18 @@ from indextables.splits.format import (
     read_footer,
     scratch_folder,
 )
-from indextables.splits.index import ROW, DocMapping, IndexMeta, Numbers, numbers_of_hits, open_searcher, parse_meta, top_hits, translated
-from indextables.splits.index import mapping as kinds
+from indextables.splits.index import (
+    ROW,
+    DocMapping,
+    IndexMeta,
+    Numbers,
+    kinds,
+    numbers_of_hits,
+    open_searcher,
+    parse_meta,
+    top_hits,
+    translated,
+)
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, Searchable
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.process_cache import ProcessCache, Sizes
+from indextables.process_cache import ProcessCache
 from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
 from indextables.splits.index import IndexMeta, Segment, open_searcher, top_hits, translated
 from indextables.splits.query import IndexPart, ParsedQuery, Searchable
@@ -187,12 +187,8 @@ def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool 
         return list(pool.map(work, items))
 
 
-def _sizes(view: View) -> Sizes:
-    return 1, len(view.readers), view.index_bytes
-
-
 _views: ProcessCache[tuple[SplitKey, ...], View] = ProcessCache(
-    lambda: (limits.OPEN_VIEWS, limits.MAPPED_SPLITS, limits.VIEW_BYTES), _sizes
+    lambda: (limits.OPEN_VIEWS, limits.MAPPED_SPLITS, limits.VIEW_BYTES), lambda view: (1, len(view.readers), view.index_bytes)
 )
 _semaphores: ProcessCache[str, threading.BoundedSemaphore] = ProcessCache()
 

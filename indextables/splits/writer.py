@@ -69,7 +69,8 @@ class SplitInfo:
 
 def split_info(footer: Footer) -> SplitInfo:
     statistics = footer.hotcache.statistics
-    times = _times(footer.hotcache)
+    timestamps = [field.name for field in from_spark_json(footer.hotcache.schema) if pa.types.is_timestamp(field.type)]
+    times = statistics.get(timestamps[0], ColumnStatistics(0)) if timestamps else ColumnStatistics(0)
     return SplitInfo(
         num_records=footer.hotcache.num_records,
         size=footer.footer_end,
@@ -84,12 +85,6 @@ def split_info(footer: Footer) -> SplitInfo:
         time_range_end=times.max,
         doc_mapping_json=footer.hotcache.doc_mapping,
     )
-
-
-def _times(hotcache: Hotcache) -> ColumnStatistics:
-    """Statistics of the first timestamp column."""
-    names = [field.name for field in from_spark_json(hotcache.schema) if pa.types.is_timestamp(field.type)]
-    return hotcache.statistics.get(names[0], ColumnStatistics(0)) if names else ColumnStatistics(0)
 
 
 class SplitWriter:

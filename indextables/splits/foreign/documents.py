@@ -52,7 +52,9 @@ def _bound_memory(size: int) -> None:
 def _translate(job: Job, folder: Path) -> None:
     index = folder / "index"
     index.mkdir()
-    _extract(job, index)
+    data = memoryview(map_split(job.source))
+    for name, span in job.files.items():
+        (index / name).write_bytes(data[span.start : span.end])
     writer = SplitWriter(job.settings, folder)
     with translated(SplitCorrupted, "its documents cannot be decoded"):
         searcher = tantivy.Index.open(str(index)).searcher()
@@ -61,12 +63,6 @@ def _translate(job: Job, folder: Path) -> None:
     if writer.num_rows == 0:
         raise SplitCorrupted("it has no documents")
     writer.finish(job.target)
-
-
-def _extract(job: Job, folder: Path) -> None:
-    data = memoryview(map_split(job.source))
-    for name, span in job.files.items():
-        (folder / name).write_bytes(data[span.start : span.end])
 
 
 def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str, Any]]]:

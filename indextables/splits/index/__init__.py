@@ -1,6 +1,6 @@
 """The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged."""
 
-from indextables.splits.index import mapping
+from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
 from indextables.splits.index.mapping import MODES, TOKENIZERS, DocMapping, without_misfits
@@ -37,8 +37,8 @@ __all__ = [
     "grams",
     "index_files",
     "index_schema",
+    "kinds",
     "load_meta",
-    "mapping",
     "merge_segments",
     "numbers_at",
     "numbers_of_hits",

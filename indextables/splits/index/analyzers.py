@@ -45,8 +45,3 @@ def gram_tokens(text: str) -> Any:
     lowered = text.lower()
     tokens = [tantivy.Token(gram, at, at, at + GRAM) for at, gram in enumerate(grams(text))]
     return tantivy.PreTokenizedString(lowered, tokens)
-
-
-def register(index: Any, tokenizers: set[str]) -> None:
-    for tokenizer in tokenizers - {kinds.RAW}:
-        index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))

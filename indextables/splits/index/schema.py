@@ -23,7 +23,7 @@ import tantivy
 from indextables import limits
 from indextables.errors import IndexTablesError, InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits.index import mapping as kinds
-from indextables.splits.index.analyzers import analyzer_name, register
+from indextables.splits.index.analyzers import analyzer, analyzer_name
 from indextables.splits.index.documents import prepare_column
 from indextables.splits.index.mapping import DocMapping
 
@@ -80,7 +80,8 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     folder.mkdir(parents=True)
     with translated(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
-        register(index, {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)})
+        for tokenizer in {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)} - {kinds.RAW}:
+            index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))
         # Each thread would create a segment, so there is one. Not used in a `with` statement, which would swallow a failed commit.
         writer = index.writer(heap_size=heap, num_threads=1)
         row = first_row

@@ -18,8 +18,7 @@ from tantivy import Query as TantivyQuery
 
 from indextables import limits
 from indextables.errors import InvalidQuery
-from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, translated
-from indextables.splits.index import mapping as kinds
+from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, translated
 from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart
 from indextables.splits.query.scanner import refusal
 from indextables.splits.query.syntax import MAX_BOOST, parse

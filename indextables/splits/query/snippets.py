@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from indextables.splits.index import DocMapping, analyzer
-from indextables.splits.index import mapping as kinds
+from indextables.splits.index import DocMapping, analyzer, kinds
 from indextables.splits.query.compile import ParsedQuery
 from indextables.splits.query.tree import Boost, Clause, Node, Words
 

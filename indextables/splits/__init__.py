@@ -2,17 +2,14 @@
 
 from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
 from indextables.splits.format import ColumnStatistics
-from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable, without_misfits
+from indextables.splits.index import DocMapping, Numbers, refuse_unindexable, without_misfits
 from indextables.splits.merge import BrokenSource, merge_splits
-from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
+from indextables.splits.query import Highlighter, ParsedQuery, best_snippet, parse_query
 from indextables.splits.reader import SplitPlace, SplitReader, open_split
-from indextables.splits.view import Group, Hits, View, cached_view, join_hits, open_view, parallel
+from indextables.splits.view import Group, Hits, View, cached_view, open_view, parallel
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter
 
 __all__ = [
-    "GAP",
-    "MODES",
-    "TOKENIZERS",
     "BrokenSource",
     "ColumnStatistics",
     "DocMapping",
@@ -27,11 +24,10 @@ __all__ = [
     "SplitSettings",
     "SplitWriter",
     "View",
-    "beginning",
+    "best_snippet",
     "cached_view",
     "fingerprint",
     "is_upstream_split",
-    "join_hits",
     "merge_splits",
     "open_split",
     "open_view",

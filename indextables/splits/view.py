@@ -52,14 +52,14 @@ class Hits:
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
         return Hits(self.splits[chosen], self.rows[chosen], self.scores[chosen])
 
-
-def join_hits(parts: Sequence[Hits]) -> Hits:
-    """The hits of several groups as one list, best first."""
-    if len(parts) == 1:
-        return parts[0]
-    splits, rows = (np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)]) for name in ("splits", "rows"))
-    scores = np.concatenate([np.empty(0, np.float64), *(part.scores for part in parts)])
-    return Hits(splits, rows, scores).take(np.lexsort((rows, splits, -scores)))
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        """The hits of several groups as one list, best first."""
+        if len(parts) == 1:
+            return parts[0]
+        splits, rows = (np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)]) for name in ("splits", "rows"))
+        scores = np.concatenate([np.empty(0, np.float64), *(part.scores for part in parts)])
+        return cls(splits, rows, scores).take(np.lexsort((rows, splits, -scores)))
 
 
 class Group(Searchable):
@@ -155,7 +155,7 @@ class View:
 
     def search(self, query: ParsedQuery, limit: int) -> Hits:
         """The best `limit` rows of all splits."""
-        best = join_hits(parallel(lambda group: group.search(query, limit), self.groups))
+        best = Hits.joined(parallel(lambda group: group.search(query, limit), self.groups))
         return best.take(np.arange(min(limit, len(best))))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.splits import DocMapping, SplitReader, View, join_hits, open_view, parse_query, view
+from indextables.splits import DocMapping, Hits, SplitReader, View, open_view, parse_query, view
 from tests.support.seeds import random_seed
 from tests.support.splits import batch_of, write_split
 
@@ -122,7 +122,7 @@ def test_splits_with_different_mappings_are_searched_separately(tmp_path: Path) 
     hits = both.search(parse_query("m:cat", SCHEMA, MAPPING), 10)
     assert sorted(zip(hits.splits.tolist(), hits.rows.tolist(), strict=True)) == [(0, 0), (1, 0)]
     assert len(View([]).search(parse_query("m:cat", SCHEMA, MAPPING), 10)) == 0
-    assert len(join_hits([])) == 0
+    assert len(Hits.joined([])) == 0
 
 
 def test_a_copy_of_a_split_is_searched_too(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import MODES, TOKENIZERS, DocMapping, without_misfits
+from indextables.splits.index.mapping import DocMapping, without_misfits
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
@@ -22,10 +22,8 @@ from indextables.splits.index.segments import IndexMeta, Segment, combine_metas,
 
 __all__ = [
     "GRAM",
-    "MODES",
     "NULLS",
     "ROW",
-    "TOKENIZERS",
     "DocMapping",
     "IndexMeta",
     "Numbers",

@@ -25,14 +25,12 @@ BOOLEAN = "bool"
 DATE = "date"  # dates and timestamps
 STORED = "stored"  # not indexed, except whether the value is null
 KINDS = (TEXT, STRING, JSON, IP, INTEGER, FLOAT, DECIMAL, BOOLEAN, DATE, STORED)
-MODES = COLUMN_WORDS[TYPEMAP_PREFIX]
 
 DEFAULT = "default"  # runs of letters and digits, lowercased
 RAW = "raw"  # the whole value as one word
 EN_STEM = "en_stem"  # as default, with English words reduced to their stems
 WHITESPACE = "whitespace"  # separated by whitespace, lowercased
 NGRAM = "ngram"  # every three consecutive characters, lowercased: finds substrings
-TOKENIZERS = COLUMN_WORDS[TOKENIZER_PREFIX]
 
 DECIMAL_DIGITS = 18  # as many digits fit in an i64 at any scale
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -76,7 +74,7 @@ class DocMapping:
             ]
         except (TypeError, KeyError, AttributeError, RecursionError) as cause:
             raise ValueError(f"not a doc mapping: {text[:80]!r}") from cause
-        if any(kind not in KINDS or tokenizer not in TOKENIZERS for _, kind, tokenizer in entries):
+        if any(kind not in KINDS or tokenizer not in COLUMN_WORDS[TOKENIZER_PREFIX] for _, kind, tokenizer in entries):
             raise ValueError(f"a doc mapping with an unknown type: {text[:80]!r}")
         chosen = tuple((name, tokenizer) for name, _, tokenizer in entries if tokenizer != DEFAULT)
         return cls(tuple((name, kind) for name, kind, _ in entries), chosen)
@@ -128,8 +126,7 @@ def _check_mode(schema: pa.Schema, partition_columns: Sequence[str], column: str
     key = f"indexing.typemap.{column}"
     if column not in schema.names:
         raise ConfigError(f"{key} names a column that the table does not have: {column!r}")
-    if word not in MODES:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(MODES)}")
+    _check_word(key, word, TYPEMAP_PREFIX)
     if column in partition_columns and word != STRING:
         raise ConfigError(f"{key} is {word!r}, but {column!r} is a partition column, which is always indexed as string")
     kind = schema.field(column).type
@@ -146,10 +143,14 @@ def _check_tokenizer(kinds: Mapping[str, str], column: str, word: str) -> None:
     key = f"indexing.tokenizer.{column}"
     if column not in kinds:
         raise ConfigError(f"{key} names a column that the table does not have: {column!r}")
-    if word not in TOKENIZERS:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(TOKENIZERS)}")
+    _check_word(key, word, TOKENIZER_PREFIX)
     if kinds[column] != TEXT:
         raise ConfigError(f"{key} requires a column indexed as text, but {column!r} is indexed as {kinds[column]}")
+
+
+def _check_word(key: str, word: str, prefix: str) -> None:
+    if word not in COLUMN_WORDS[prefix]:
+        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(COLUMN_WORDS[prefix])}")
 
 
 def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:

@@ -81,6 +81,13 @@ class Highlighter:
         return next((prefix for prefix in sorted(self._prefixes) if word.startswith(prefix)), None)
 
 
+def best_snippet(highlighters: Sequence[Highlighter], texts: Sequence[str | None]) -> str | None:
+    """The best snippet of each column of a row that has matches; without any, the beginning of the first column that is not null."""
+    known = [(highlighter, text) for highlighter, text in zip(highlighters, texts, strict=True) if text is not None]
+    pieces = [piece for highlighter, text in known if (piece := highlighter.snippet(text)) is not None]
+    return f" {GAP} ".join(pieces) if pieces else beginning(known[0][1]) if known else None
+
+
 def beginning(text: str) -> str:
     """The snippet of a text without matches."""
     start, end = _bounds(text, 0, 0)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from ipaddress import ip_address
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 from tantivy import FieldType, Occur
@@ -18,7 +15,7 @@ from tantivy import Query as TantivyQuery
 
 from indextables import limits
 from indextables.errors import InvalidQuery
-from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, translated
+from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, prepare_column, translated
 from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart
 from indextables.splits.query.scanner import refusal
 from indextables.splits.query.syntax import MAX_BOOST, parse
@@ -29,8 +26,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
 _EXPENSIVE = 16  # clauses that a prefix, a phrase or a range counts as
 _ORDERED = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE, kinds.IP)
-_DOUBLE = pa.float64()
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,22 +277,19 @@ class _Compiler:
         arrow = self.schema.field(column).type
         expected = f"a value of column {column!r}, which has type {arrow}"
         try:
-            match kind:
-                case kinds.BOOLEAN:
-                    expected = f"true or false, but column {column!r} is boolean"
-                    return _boolean(text)
-                case kinds.IP:
-                    expected = f"an IP address, but column {column!r} holds addresses"
-                    return str(ip_address(text))
-                case kinds.INTEGER:
-                    return _integer(text)
-                case kinds.DECIMAL:
-                    return _unscaled(text, arrow)
-                case kinds.FLOAT:
-                    return _float(text, arrow)
-                case _:
-                    return _temporal(text, arrow)
-        except (ValueError, OverflowError, struct.error):
+            if kind == kinds.BOOLEAN:
+                expected = f"true or false, but column {column!r} is boolean"
+                return _boolean(text)
+            if kind == kinds.IP:
+                expected = f"an IP address, but column {column!r} holds addresses"
+                return str(ip_address(text))
+            if kind != kinds.DATE and not _FLOAT.fullmatch(text):
+                raise ValueError(text)
+            # An integer may be beyond the column's type: as a bound it is still meaningful.
+            column_of_one = pa.array([decode_value(text, arrow)], pa.int64() if kind == kinds.INTEGER else arrow)
+            _, (value,) = prepare_column(column_of_one, kind, kinds.DEFAULT)
+            return _finite(value)
+        except (ValueError, OverflowError):
             self.fail(f"{text!r} is not {expected}", position)
 
 
@@ -334,30 +327,13 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _unscaled(text: str, arrow: pa.DataType) -> int:
-    """The unscaled value of a decimal, as in the index."""
-    if not _FLOAT.fullmatch(text) or abs(Decimal(text)) >= Decimal(10) ** (arrow.precision - arrow.scale):
-        raise ValueError(text)
-    whole, rest = divmod(Decimal(text).scaleb(arrow.scale), 1)
-    if rest:  # more fractional digits than the column's scale
-        raise ValueError(text)
-    return int(whole)
-
-
-def _float(text: str, arrow: pa.DataType = _DOUBLE) -> float:
+def _float(text: str) -> float:
     if not _FLOAT.fullmatch(text):
         raise ValueError(text)
-    value = float(text) + 0.0  # -0.0 becomes 0.0, as in the index
-    if pa.types.is_float32(arrow):
-        (value,) = struct.unpack("<f", struct.pack("<f", value))
+    return _finite(float(text) + 0.0)  # -0.0 becomes 0.0, as in the index
+
+
+def _finite(value: _Number) -> _Number:
     if value in (float("inf"), float("-inf")):
-        raise OverflowError(text)
+        raise OverflowError
     return value
-
-
-def _temporal(text: str, arrow: pa.DataType) -> int:
-    value = decode_value(text, arrow)
-    if isinstance(value, datetime):
-        return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-    assert isinstance(value, date)  # decode_value returns a date for a date column
-    return (value - date(1970, 1, 1)).days

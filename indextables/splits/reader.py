@@ -153,8 +153,7 @@ class SplitReader(Searchable):
 
     def index_meta(self) -> IndexMeta:
         """The verified `meta.json` of the index, which has one segment."""
-        with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index cannot be parsed"):
-            meta = parse_meta(self._checked_file(INDEX_META))
+        meta = parse_meta(self._checked_file(INDEX_META), self.path)
         if [segment.max_doc for segment in meta.segments] != [self.num_records]:
             raise SplitCorrupted(f"split {self.path} is damaged: its index is not one segment of {self.num_records} documents")
         return meta

@@ -106,25 +106,26 @@ def _batch(documents: list[dict[str, Any]], job: Job) -> pa.RecordBatch:
 
 
 def _stored(values: list[Any] | None, convert: Callable[[Any], Any]) -> Any:
-    if not values:
-        return None
-    if len(values) > 1:
+    if values and len(values) > 1:
         raise SplitCorrupted(f"a document has {len(values)} values for one column")
-    return None if values[0] is None else convert(values[0])
+    return convert(values[0]) if values else None
 
 
 def _converter(kind: pa.DataType, outermost: bool = False) -> Callable[[Any], Any]:
     """A function that converts tantivy's values to what Arrow accepts. Values inside JSON lost their type, which it restores."""
-    if pa.types.is_list(kind):
-        element = _nullable(_converter(kind.value_type))
-        return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
+    convert = _nested(kind, outermost) if pa.types.is_nested(kind) else _scalar(kind)
+    return lambda value: None if value is None else convert(value)
+
+
+def _nested(kind: pa.DataType, outermost: bool) -> Callable[[Any], Any]:
     if pa.types.is_struct(kind):
-        fields = {field.name: _nullable(_converter(field.type)) for field in kind}
+        fields = {field.name: _converter(field.type) for field in kind}
         return lambda value: {name: convert(value.get(name)) for name, convert in fields.items()}
     if pa.types.is_map(kind):
-        key, item = _converter(kind.key_type), _nullable(_converter(kind.item_type))
+        key, item = _converter(kind.key_type), _converter(kind.item_type)
         return lambda value: [(key(name), item(found)) for name, found in value.items()]
-    return _scalar(kind)
+    element = _converter(kind.value_type)
+    return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
 
 
 def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
@@ -143,10 +144,6 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return lambda value: _temporal(value, kind)
     return lambda value: value
-
-
-def _nullable(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
 
 
 def _text(value: Any) -> str:

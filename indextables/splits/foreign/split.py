@@ -77,11 +77,7 @@ def _files(data: memoryview, path: Path) -> dict[str, Range]:
 
 
 def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> IndexMeta:
-    span = files[INDEX_META]
-    try:
-        meta = parse_meta(data[span.start : span.end])
-    except (ValueError, RecursionError) as cause:
-        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
+    meta = parse_meta(data[files[INDEX_META].start : files[INDEX_META].end], path)
     missing = [segment.stem for segment in meta.segments if f"{segment.stem}.store" not in files or segment.max_doc < 1]
     stems = [segment.stem for segment in meta.segments]
     if missing or not stems or len(set(stems)) < len(stems):

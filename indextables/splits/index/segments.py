@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from indextables import limits
+from indextables.errors import SplitCorrupted
 from indextables.splits.format import FOOTER_MAGIC, INDEX_META, body_end
 
 _LOG = logging.getLogger(__name__)
@@ -59,16 +60,16 @@ class IndexMeta(msgspec.Struct, frozen=True):
 _INDEX_META = msgspec.json.Decoder(IndexMeta)
 
 
-def parse_meta(data: bytes | memoryview) -> IndexMeta:
-    """Parses a `meta.json`; ValueError if it is invalid."""
+def parse_meta(data: bytes | memoryview, path: Path) -> IndexMeta:
+    """The `meta.json` of the split at `path`; SplitCorrupted if it is invalid."""
     try:
         return _INDEX_META.decode(data)
-    except msgspec.MsgspecError as cause:
-        raise ValueError(str(cause)) from cause
+    except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
+        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
 
 
 def load_meta(folder: Path) -> IndexMeta:
-    return parse_meta((folder / INDEX_META).read_bytes())
+    return parse_meta((folder / INDEX_META).read_bytes(), folder)
 
 
 def index_files(folder: Path) -> list[Path]:

@@ -157,7 +157,7 @@ class LiveRows:
         self, query: ParsedQuery, columns: Sequence[str], predicate: Predicate | None = None, chunk_rows: int = CHUNK_ROWS
     ) -> Iterator[tuple[pa.Table, npt.NDArray[np.float64]]]:
         """All rows that match the query and the predicate, in order, with their scores; `chunk_rows` bounds the memory."""
-        numbers, scores = self._reader.search(query, None)
+        numbers, scores = self._reader.search(query)
         order = np.argsort(numbers, kind="stable")
         needed = _needed(columns, predicate)
         for start in range(0, len(order), chunk_rows):

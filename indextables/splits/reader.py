@@ -94,15 +94,10 @@ class SplitReader(Searchable):
         """The rows with these numbers, in the given order."""
         return self._rows.take(rows, columns)
 
-    def search(self, query: ParsedQuery, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers (int64) and scores (float64) of matching rows, best first, ties by row; at most `limit`, all if None."""
-        if limit is not None and limit < 0:
-            raise InvalidArgument(f"the limit of a search must not be negative, it is {limit}")
-        most = self.num_records if limit is None else min(limit, self.num_records)
-        if most == 0:
-            return np.empty(0, np.int64), np.empty(0, np.float64)
+    def search(self, query: ParsedQuery) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers (int64) and scores (float64) of all matching rows, best first, ties by row."""
         compiled = query.compile(self.schema, self.mapping)
-        hits = top_hits(self._searcher(compiled.parts), compiled.query, query.text, most)
+        hits = top_hits(self._searcher(compiled.parts), compiled.query, query.text, self.num_records)
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 

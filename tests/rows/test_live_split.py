@@ -135,7 +135,7 @@ def test_the_number_of_rows_is_the_logs_or_else_the_files(world: World, monkeypa
 def test_hits_have_the_scores_of_the_search(world: World) -> None:
     query = bound_query(world.context, world.snapshot, "disk OR full")[0]
     (place,) = [world.split.find(world.context)]
-    numbers, scores = SplitReader(place).search(query, None)
+    numbers, scores = SplitReader(place).search(query)
     expected = {int(number): score for number, score in zip(numbers, scores, strict=True) if number % 2 == 0}
     found = list(world.live.hits(query, ["id"], world.predicate(EVEN), 100))
     assert {number: score for part, scores in found for number, score in zip(ids(part), scores, strict=True)} == expected

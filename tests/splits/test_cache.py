@@ -75,7 +75,7 @@ def test_threads_share_the_cached_readers(tmp_path: Path) -> None:
 
     def work(step: int) -> list[int]:
         reader = open_split(paths[step % 3])
-        rows, _ = reader.search(queries[step % 4], None)
+        rows, _ = reader.search(queries[step % 4])
         return [step % 12, len(rows), reader.take(rows[:5], ["message"]).num_rows]
 
     expected = {step: work(step) for step in range(12)}
@@ -106,7 +106,7 @@ def test_a_process_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> Non
     write_logs(tmp_path / "a.split", 10)
     script = (
         "import sys, pathlib\nfrom indextables.splits import *\nreader = open_split(pathlib.Path(sys.argv[1]))\n"
-        "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping), 5)[0]), flush=True)\n"
+        "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping))[0]), flush=True)\n"
         "import os\nos._exit(0)\n"  # like Spark's workers, which run no exit handlers
     )
     (tmp_path / "tmp").mkdir()

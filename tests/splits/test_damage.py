@@ -42,7 +42,7 @@ def answers(path: Path) -> list[Any]:
     with SplitReader(path) as reader:
         rows = pa.Table.from_batches(reader.batches(), reader.schema)
         some = reader.take([5, 3], ["message"])
-        found = [[part.tolist() for part in reader.search(query, None)] for query in QUERIES]
+        found = [[part.tolist() for part in reader.search(query)] for query in QUERIES]
         return [reader.info, reader.schema, rows, some, found]
 
 

@@ -125,7 +125,7 @@ def test_words_and_phrases_have_the_same_answer_as_on_the_complete_split(tmp_pat
             cold = SplitReader(store.open(tmp_path / str(number), info.footer_start_offset))
             before = store.bytes_read
             query = parse_query(text, batch.schema, mapping)
-            assert [part.tolist() for part in cold.search(query, None)] == [part.tolist() for part in whole.search(query, None)], text
+            assert [part.tolist() for part in cold.search(query)] == [part.tolist() for part in whole.search(query)], text
             assert store.bytes_read - before < 3000 + 0.25 * size, text
     assert len(cases) == 81
 
@@ -141,7 +141,7 @@ def test_a_reader_fetches_further_words_on_demand(tmp_path: Path, monkeypatch: p
     reader = SplitReader(store.open(tmp_path / "cache", info.footer_start_offset))
     seen = []
     for number in range(70):
-        rows, _ = reader.search(parse_query(f"word{57 * number:04}", batch.schema, mapping), None)
+        rows, _ = reader.search(parse_query(f"word{57 * number:04}", batch.schema, mapping))
         assert rows.tolist() == [57 * number]
         seen.append(store.bytes_read)
     assert seen[0] < seen[30]

@@ -89,7 +89,7 @@ def open_remote(store: CountingStore, info: SplitInfo, cache: Path) -> SplitRead
 
 
 def answer(reader: SplitReader, text: str) -> tuple[list[int], list[float]]:
-    found, scores = reader.search(parse_query(text, SCHEMA, MAPPING), None)
+    found, scores = reader.search(parse_query(text, SCHEMA, MAPPING))
     return found.tolist(), scores.tolist()
 
 

@@ -64,14 +64,14 @@ def test_scores_equal_those_of_one_split(tmp_path: Path) -> None:
     assert len(texts) == 54
     for text in texts:
         query = parse_query(text, SCHEMA, MAPPING)
-        rows, scores = one.search(query, None)
+        rows, scores = one.search(query)
         for limit in (10, one.num_records):
             hits = many.search(query, limit)
             assert (starts[hits.splits] + hits.rows).tolist() == rows[:limit].tolist(), text
             assert hits.scores.tolist() == scores[:limit].tolist(), text
     for text in ('"w0 w1"~3', '"w1 w0"~2', '"w2 w0"~9'):  # the same rows; tantivy's scores for slop are approximate
         hits = many.search(query := parse_query(text, SCHEMA, MAPPING), 10_000)
-        assert set((starts[hits.splits] + hits.rows).tolist()) == set(one.search(query, None)[0].tolist())
+        assert set((starts[hits.splits] + hits.rows).tolist()) == set(one.search(query)[0].tolist())
         assert len(hits) > 10
 
 

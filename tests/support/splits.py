@@ -71,7 +71,7 @@ def multiset(tables: Sequence[pa.Table]) -> Counter[str]:
 
 def matches(reader: SplitReader, text: str) -> set[int]:
     """The numbers of the rows that match a query."""
-    rows, scores = reader.search(parse_query(text, reader.schema, reader.mapping), None)
+    rows, scores = reader.search(parse_query(text, reader.schema, reader.mapping))
     assert len(rows) == len(scores) == len(set(rows.tolist()))
     return set(rows.tolist())
 

@@ -16,6 +16,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, 
 from indextables.logs import logger
 from indextables.splits.format import ROW_STORE, Hotcache, RowStore, RowStoreWriter, merge_statistics, remove
 from indextables.splits.index import (
+    ROW,
     DocMapping,
     IndexMeta,
     combine_metas,
@@ -24,7 +25,6 @@ from indextables.splits.index import (
     numbers_at,
     open_searcher,
     prepare_column,
-    row_at,
     translated,
 )
 from indextables.splits.reader import SplitReader
@@ -103,8 +103,8 @@ def _document_order(searcher: Any, parts: list[_Source]) -> list[_Source] | None
     ordered: list[_Source] = []
     start = 0
     while remaining:
-        part = remaining.pop(row_at(searcher, start), None) if start < searcher.num_docs else None
-        if part is None or row_at(searcher, start + part.hotcache.num_records - 1) != part.hotcache.last_row:
+        part = remaining.pop(numbers_at(searcher, ROW, [start])[0], None) if start < searcher.num_docs else None
+        if part is None or numbers_at(searcher, ROW, [start + part.hotcache.num_records - 1]) != [part.hotcache.last_row]:
             return None
         ordered.append(part)
         start += part.hotcache.num_records

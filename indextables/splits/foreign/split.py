@@ -25,6 +25,15 @@ from indextables.splits.writer import SplitSettings
 
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
 _UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # files without a tantivy footer
+_STORED_TYPES = (
+    (pa.types.is_string, ("text", "ip_addr", "json_object")),
+    (pa.types.is_integer, ("i64", "u64")),
+    (pa.types.is_floating, ("f64",)),
+    (pa.types.is_boolean, ("bool",)),
+    (pa.types.is_temporal, ("date",)),
+    (pa.types.is_binary, ("bytes",)),
+    (pa.types.is_decimal, ("f64", "text")),
+)
 
 
 def is_upstream_split(path: Path) -> bool:
@@ -96,19 +105,7 @@ def _check_fields(meta: IndexMeta, settings: SplitSettings, path: Path) -> None:
 
 def stored_types(kind: pa.DataType) -> Sequence[str]:
     """The tantivy types in which upstream stores a column of an Arrow type."""
-    if pa.types.is_string(kind):
-        return ("text", "ip_addr", "json_object")
-    if pa.types.is_integer(kind):
-        return ("i64", "u64")
-    if pa.types.is_floating(kind):
-        return ("f64",)
-    if pa.types.is_boolean(kind):
-        return ("bool",)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return ("date",)
-    if pa.types.is_binary(kind):
-        return ("bytes",)
-    return ("f64", "text") if pa.types.is_decimal(kind) else ("json_object",)
+    return next((names for is_kind, names in _STORED_TYPES if is_kind(kind)), ("json_object",))
 
 
 def fingerprint(settings: SplitSettings, partition_values: Mapping[str, str]) -> bytes:

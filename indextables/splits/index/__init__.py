@@ -14,7 +14,6 @@ from indextables.splits.index.schema import (
     numbers_at,
     numbers_of_hits,
     open_searcher,
-    row_at,
     top_hits,
     translated,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "parse_meta",
     "prepare_column",
     "refuse_unindexable",
-    "row_at",
     "top_hits",
     "translated",
     "without_misfits",

@@ -33,6 +33,13 @@ WHITESPACE = "whitespace"  # separated by whitespace, lowercased
 NGRAM = "ngram"  # every three consecutive characters, lowercased: finds substrings
 
 DECIMAL_DIGITS = 18  # as many digits fit in an i64 at any scale
+_KINDS_OF_TYPES = (
+    (pa.types.is_boolean, BOOLEAN),
+    (pa.types.is_integer, INTEGER),
+    (pa.types.is_floating, FLOAT),
+    (pa.types.is_decimal, DECIMAL),
+    (pa.types.is_temporal, DATE),
+)
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -159,14 +166,6 @@ def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:
         raise SchemaMismatch(f"column {field.name!r} has type {field.type}, which splits cannot store; cast it to {kind}")
     if pa.types.is_string(kind):
         return STRING if field.name in partition_columns else TEXT
-    if pa.types.is_boolean(kind):
-        return BOOLEAN
-    if pa.types.is_integer(kind):
-        return INTEGER
-    if pa.types.is_floating(kind):
-        return FLOAT
-    if pa.types.is_decimal(kind) and kind.precision <= DECIMAL_DIGITS:
-        return DECIMAL
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return DATE
-    return STORED
+    if pa.types.is_decimal(kind) and kind.precision > DECIMAL_DIGITS:
+        return STORED
+    return next((found for is_kind, found in _KINDS_OF_TYPES if is_kind(kind)), STORED)

@@ -162,15 +162,9 @@ def _searching(text: str) -> Iterator[None]:
             raise InvalidQuery(f"the query cannot be searched: {cause}", text) from cause
 
 
-def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[int | float | None]:
+def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[Any]:
     """The values of a fast column in these documents of a one-segment index."""
     return list(searcher.fast_field_values(column, [tantivy.DocAddress(0, document) for document in documents]))
-
-
-def row_at(searcher: Any, document: int) -> int:
-    """`_row` of a document of a one-segment index."""
-    value = numbers_at(searcher, ROW, [document])[0]
-    return -1 if value is None else int(value)
 
 
 def all_rows(searcher: Any) -> np.ndarray:

@@ -279,10 +279,6 @@ class _Parser(Scanner):
 
 
 def _intersection(operands: list[_Operand]) -> Node:
-    if len(operands) == 1:
-        (only,) = operands
-        return Clause(must_not=(only.node,)) if only.sign == "-" else only.node
-    return Clause(
-        must=tuple(operand.node for operand in operands if operand.sign != "-"),
-        must_not=tuple(operand.node for operand in operands if operand.sign == "-"),
-    )
+    must = tuple(operand.node for operand in operands if operand.sign != "-")
+    must_not = tuple(operand.node for operand in operands if operand.sign == "-")
+    return must[0] if len(must) == 1 and not must_not else Clause(must=must, must_not=must_not)

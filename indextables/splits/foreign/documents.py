@@ -33,7 +33,9 @@ _EXACT = Context(prec=76)  # the default context has 28 digits and fails for mor
 def work(job: Job) -> Answer:
     """Translates one split; all failures are reported in the answer."""
     try:
-        _bound_memory(os.path.getsize(job.source))
+        # In proportion to the split: enough to decompress and index it, too little for a decompression bomb.
+        limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * job.source.stat().st_size, limits.UPSTREAM_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         with scratch_folder("indextables-upstream-") as folder:
             _translate(job, folder)
     except (SplitCorrupted, MemoryError) as error:
@@ -41,12 +43,6 @@ def work(job: Job) -> Answer:
     except (OSError, IndexTablesError) as error:
         return Answer(str(error))
     return Answer()
-
-
-def _bound_memory(size: int) -> None:
-    """Limits this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
-    limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def _translate(job: Job, folder: Path) -> None:

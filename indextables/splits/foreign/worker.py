@@ -76,7 +76,10 @@ class _Worker:
             finally:
                 if answer is None:
                     process, self._process = self._process, None
-                    code = _end(process)
+                    process.kill()
+                    with suppress(OSError):  # unsent data cannot be flushed
+                        process.communicate()
+                    code = process.wait()
         return code if answer is None else answer
 
 
@@ -103,13 +106,6 @@ def _ask(worker: subprocess.Popen[bytes], job: Job) -> Answer | None:
                 return None
             received += part
     return _ANSWER.decode(received)
-
-
-def _end(worker: subprocess.Popen[bytes]) -> int:
-    worker.kill()
-    with suppress(OSError):  # unsent data cannot be flushed
-        worker.communicate()
-    return worker.wait()
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -123,16 +123,13 @@ class _Parser(Scanner):
                 groups.append([])
             groups[-1].append(operand)
         if len(groups) > 1:
-            for group in groups:
-                self.check_beside_or(group[0], alone or len(group) > 1)
+            for first, *others in groups:
+                if first.sign == "+":
+                    self.fail("+ cannot be combined with OR (use parentheses)", first.position)
+                if first.sign == "-" and not alone and not others:
+                    self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", first.position)
         nodes = tuple(_intersection(group) for group in groups)
         return nodes[0] if len(nodes) == 1 else Clause(should=nodes)
-
-    def check_beside_or(self, operand: _Operand, clear: bool) -> None:
-        if operand.sign == "+":
-            self.fail("+ cannot be combined with OR (use parentheses)", operand.position)
-        if operand.sign == "-" and not clear:
-            self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", operand.position)
 
     # --- what can be searched for
 

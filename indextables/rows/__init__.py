@@ -3,12 +3,10 @@
 `SplitTask` writes rows into splits on any machine. `LiveSplit` is the only reader of the rows of a split.
 """
 
-from __future__ import annotations
-
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header
-from indextables.rows.foreign_splits import is_upstream, upstream_table
+from indextables.rows.foreign_splits import is_upstream, split_settings
 from indextables.rows.ingest import batches_of, check_columns
-from indextables.rows.live_split import LiveRows, LiveSplit
+from indextables.rows.live_split import LiveRows, LiveSplit, batch_groups
 from indextables.rows.live_view import LiveView, open_live_view
 from indextables.rows.sinks import atomic_file, write_batches
 from indextables.rows.sources import open_source, schema_file
@@ -24,6 +22,7 @@ __all__ = [
     "SplitTask",
     "add_to_error",
     "atomic_file",
+    "batch_groups",
     "batches_of",
     "check_columns",
     "check_header",
@@ -34,7 +33,7 @@ __all__ = [
     "open_source",
     "publish_split",
     "schema_file",
+    "split_settings",
     "uncommitted_splits_in_errors",
-    "upstream_table",
     "write_batches",
 ]

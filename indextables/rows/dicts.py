@@ -47,12 +47,9 @@ def _is_plain(values: list[Any], column: pa.Array) -> bool:
     kind = column.type
     if pa.types.is_nested(kind):
         return False
-    if pa.types.is_integer(kind):
-        return set(map(type, values)) <= {int, NoneType}
-    if pa.types.is_date(kind):
-        return set(map(type, values)) <= {date, NoneType}
-    if pa.types.is_timestamp(kind):
-        return set(map(type, values)) <= {datetime, NoneType}
+    for is_kind, python_type in ((pa.types.is_integer, int), (pa.types.is_date, date), (pa.types.is_timestamp, datetime)):
+        if is_kind(kind):
+            return set(map(type, values)) <= {python_type, NoneType}
     return not (pa.types.is_float32(kind) and pc.any(pc.is_inf(column)).as_py())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from indextables.actions import Add
@@ -10,7 +11,7 @@ from indextables.config import Config
 from indextables.errors import StorageError
 from indextables.logs import logger
 from indextables.paths import is_our_split
-from indextables.splits import DocMapping, UpstreamTable, fingerprint, is_upstream_split, translate, without_misfits
+from indextables.splits import SplitSettings, fingerprint, is_upstream_split, translate, without_misfits
 from indextables.storage import Downloads, cache_folder
 from indextables.table import Snapshot, TableContext
 
@@ -25,17 +26,10 @@ def is_upstream(add: Add) -> bool:
     return not is_our_split(add.path)
 
 
-def upstream_table(snapshot: Snapshot, config: Config) -> UpstreamTable:
-    """The properties of the table that a translation needs; `config` must include the table's configuration."""
+def split_settings(snapshot: Snapshot, config: Config) -> SplitSettings:
+    """How splits of the table are merged and translated; `config` must include the table's configuration."""
     config = without_misfits(config, snapshot.schema, snapshot.partition_columns)
-    mapping = DocMapping.of_config(config, snapshot.schema, snapshot.partition_columns)
-    return UpstreamTable(
-        snapshot.schema,
-        snapshot.partition_columns,
-        mapping,
-        int(config.get("stats.truncation.maxLength")),
-        str(config.get("split.rowStore.compression")),
-    )
+    return SplitSettings.of_config(config, snapshot.schema, snapshot.partition_columns)
 
 
 def path_in_our_format(context: TableContext, version: int, add: Add, path: Path) -> Path:
@@ -44,15 +38,15 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
         return path
     snapshot = context.snapshot(version)
     config = context.for_table(snapshot).config
-    table = upstream_table(snapshot, config)
+    settings = split_settings(snapshot, config)
     status = path.stat()
     place = f"{context.root}\0{add.path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}".encode()
-    key = hashlib.sha256(place + b"\0" + fingerprint(table, add.partition_values)).hexdigest()
+    key = hashlib.sha256(place + b"\0" + fingerprint(settings, add.partition_values)).hexdigest()
     folder = cache_folder() / "upstream"
 
     def make(file: Path) -> None:
-        _warn(str(context.root), folder)
-        translate(path, file, table, add.partition_values)
+        _warn_once(str(context.root), folder)
+        translate(path, file, settings, add.partition_values)
 
     try:
         return Downloads(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
@@ -60,16 +54,12 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 
 
-def _warn(root: str, folder: Path) -> None:
+@cache
+def _warn_once(root: str, folder: Path) -> None:
     """Warns once for each table, which may have thousands of such splits."""
-    if root not in _warned:
-        _warned.add(root)
-        logger.warning(
-            "the table at %s has splits of another program, which are translated into the cache %s; "
-            "merge_splits with storage.takeOver=true replaces them in the table",
-            root,
-            folder,
-        )
-
-
-_warned: set[str] = set()
+    logger.warning(
+        "the table at %s has splits of another program, which are translated into the cache %s; "
+        "merge_splits with storage.takeOver=true replaces them in the table",
+        root,
+        folder,
+    )

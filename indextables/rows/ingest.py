@@ -142,16 +142,11 @@ def _cast(column: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
         column = column.cast(_ALL_INTEGERS)  # otherwise Arrow refuses all values if the type might be too small
     cast = cast_column(column, field.type, field.name, first_row)
     if _rounds(column.type, field.type):
-        _refuse_lost_precision(column, cast, field, first_row)
+        same = pc.or_(pc.equal(cast.cast(column.type), column), pc.is_nan(column))
+        at = pc.index(pc.fill_null(same, True), pa.scalar(False)).as_py()
+        if at >= 0:
+            raise SchemaMismatch(f"row {first_row + at}, column {field.name!r}: {column[at].as_py()!r} does not fit {field.type} exactly")
     if not field.nullable and cast.null_count:
         row = first_row + pc.index(cast.is_null(), pa.scalar(True)).as_py()
         raise SchemaMismatch(f"row {row}, column {field.name!r} is null, which the table does not allow")
     return cast
-
-
-def _refuse_lost_precision(column: pa.Array, cast: pa.Array, field: pa.Field, first_row: int) -> None:
-    back = cast.cast(column.type)
-    same = pc.or_(pc.equal(back, column), pc.is_nan(column))
-    at = pc.index(pc.fill_null(same, True), pa.scalar(False)).as_py()
-    if at >= 0:
-        raise SchemaMismatch(f"row {first_row + at}, column {field.name!r}: {column[at].as_py()!r} does not fit {field.type} exactly")

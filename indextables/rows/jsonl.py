@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -38,12 +38,14 @@ _PLAIN = msgspec.json.Decoder(dict[str, Any])
 _EXACT = msgspec.json.Decoder(dict[str, Any], float_hook=_exact)
 
 Convert = Callable[[Any], Any]
+_Value = TypeVar("_Value")
 
 
 def read_jsonl(file: IO[bytes], source: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """SchemaMismatch names a value that does not have its column's type, SourceUnreadable a line that is not an object."""
     decoder = _EXACT if any(_has_decimals(field.type) for field in schema) else _PLAIN
-    parse_schema = pa.schema([pa.field(field.name, _parse_type(field.type)) for field in schema])
+    is_text = [pa.types.is_temporal(field.type) or pa.types.is_decimal(field.type) for field in schema]  # Arrow then casts them
+    parse_schema = pa.schema([(field.name, pa.string() if text else field.type) for field, text in zip(schema, is_text, strict=True)])
     converters = {field.name: convert for field in schema if (convert := _converter(field.type)) is not None}
     row = 0
     for lines in _chunks(file, source):
@@ -104,11 +106,6 @@ def _convert(values: dict[str, Any], converters: dict[str, Convert], schema: pa.
 # --- types
 
 
-def _parse_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which a column is built: strings for times and decimals, which Arrow then casts."""
-    return pa.string() if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) else kind
-
-
 def _has_decimals(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_has_decimals(kind.field(number).type) for number in range(kind.num_fields))
@@ -119,7 +116,7 @@ def _converter(kind: pa.DataType) -> Convert | None:
     """A conversion from JSON values to the values a column is built from; None if none is needed."""
     if pa.types.is_decimal(kind):
         return _decimal_text
-    return _text if pa.types.is_temporal(kind) else _inner(kind)
+    return (lambda value: _checked(value, str)) if pa.types.is_temporal(kind) else _inner(kind)
 
 
 def _inner(kind: pa.DataType) -> Convert | None:
@@ -129,12 +126,12 @@ def _inner(kind: pa.DataType) -> Convert | None:
     if pa.types.is_decimal(kind):
         return lambda value: Decimal(_decimal_text(value))
     if pa.types.is_temporal(kind):
-        return lambda value: pa.scalar(_text(value)).cast(kind).as_py()
+        return lambda value: pa.scalar(_checked(value, str)).cast(kind).as_py()
     if pa.types.is_binary(kind):
         return bytes.fromhex
     if pa.types.is_list(kind):
         element = _inner(kind.value_type)
-        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _list(value)]
+        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _checked(value, list)]
     if pa.types.is_struct(kind):
         fields = {field.name: _inner(field.type) for field in kind}
         return lambda value: {name: _convert_unless_null(fields.get(name), item) for name, item in value.items()}
@@ -160,14 +157,8 @@ def _decimal_text(value: Any) -> str:
     return value if isinstance(value, str) else str(Decimal(value))
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+def _checked(value: Any, kind: type[_Value]) -> _Value:
+    if not isinstance(value, kind):
         raise TypeError(value)
     return value
 

@@ -1,21 +1,14 @@
 """`LiveSplit`: the only reader of the rows of a split. Scan, count, search, aggregate, merge and Spark's tasks read rows through it.
 
-Four decisions are made here, each in one function:
-
-- locating the file, completely or partially, in our format: `LiveSplit.find` for reading, `LiveSplit.source_file` for a merge;
-- comparing the number of rows with the log: `LiveSplit.rows_of`;
-- selecting rows: `_selection`, and `LiveSplit.known_rows` for their number. Currently every row of a live split is selected unless the
-  reader passes a predicate, because the log removes only whole splits;
-- converting a split to the schema of the snapshot: `LiveRows._in_snapshot_schema`. Currently both schemas have the same columns.
-
-`fully_matching_files` returns the splits whose rows are all selected according to the log; searches and aggregations use it to avoid
-reading rows.
+docs/architecture.md lists the decisions made here, each in one function. Searches and aggregations read no rows of `fully_matching_files`,
+the splits whose rows are all selected according to the log.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +23,7 @@ from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
 from indextables.rows.foreign_splits import is_upstream, path_in_our_format
-from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, UpstreamTable, is_upstream_split, open_split, translate
+from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, SplitSettings, is_upstream_split, open_split, translate
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
 
@@ -93,7 +86,7 @@ class LiveSplit:
             raise self.missing(context) from None
         return path_in_our_format(context, self.version, add, path)
 
-    def source_file(self, store: Store, table: UpstreamTable, target: Path) -> Path:
+    def source_file(self, store: Store, settings: SplitSettings, target: Path) -> Path:
         """The complete split as a file in our format: the table's own file, or a file at or next to `target` that the caller deletes.
 
         SplitCorrupted if it is missing: a merge reads the newest version, whose splits must exist.
@@ -102,11 +95,13 @@ class LiveSplit:
             path = store.local_path(self.add.path, self.add.size)
         except FileNotFoundError:
             raise SplitCorrupted(f"split {self.add.path!r} is missing from the table") from None
-        if not store.root.is_local:
-            path = _linked(path, target.with_suffix(".fetched"))
+        if not store.root.is_local:  # linked, because the cache may evict it before the merge ends
+            with suppress(OSError):  # raised if the cache is on another file system
+                os.link(path, fetched := target.with_suffix(".fetched"))
+                path = fetched
         if not is_upstream(self.add) or not is_upstream_split(path):
             return path
-        translate(path, target, table, self.add.partition_values)
+        translate(path, target, settings, self.add.partition_values)
         return target
 
     def missing(self, context: TableContext) -> SplitCorrupted | VersionNotFound:
@@ -118,15 +113,6 @@ class LiveSplit:
         return VersionNotFound(
             f"version {self.version} can no longer be read in full: split {self.add.path!r} was removed {since}, and purged"
         )
-
-
-def _linked(path: Path, target: Path) -> Path:
-    """A hard link to the file, because the cache may evict it before the merge ends; the file itself if it is on another file system."""
-    try:
-        os.link(path, target)
-    except OSError:
-        return path
-    return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +143,9 @@ class LiveRows:
     def chunks(self, columns: Sequence[str], predicate: Predicate | None = None) -> Iterator[pa.Table]:
         """Like `batches`, in tables of many batches; a table may be empty."""
         needed = _needed(columns, predicate)
-        for piece in _collected(self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed)):
-            yield _selected(piece, predicate)[0].select(columns)
+        batches = (self._in_snapshot_schema(batch, needed) for batch in self._reader.batches(needed))
+        for group in batch_groups(batches, CHUNK_ROWS, _CHUNK_BYTES):
+            yield _selected(pa.Table.from_batches(group), predicate)[0].select(columns)
 
     def count(self, predicate: Predicate) -> int:
         """The number of rows that match. Reads only the predicate's columns."""
@@ -170,7 +157,7 @@ class LiveRows:
         self, query: ParsedQuery, columns: Sequence[str], predicate: Predicate | None = None, chunk_rows: int = CHUNK_ROWS
     ) -> Iterator[tuple[pa.Table, npt.NDArray[np.float64]]]:
         """All rows that match the query and the predicate, in order, with their scores; `chunk_rows` bounds the memory."""
-        numbers, scores = self._reader.search(query, None)
+        numbers, scores = self._reader.search(query)
         order = np.argsort(numbers, kind="stable")
         needed = _needed(columns, predicate)
         for start in range(0, len(order), chunk_rows):
@@ -218,15 +205,16 @@ def _needed(columns: Sequence[str], predicate: Predicate | None) -> list[str]:
     return list(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
 
 
-def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
+def batch_groups(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """Consecutive batches in groups that end with the batch that reaches either bound."""
+    group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        waiting.append(batch)
+        group.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        if rows >= max_rows or size >= max_bytes:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group

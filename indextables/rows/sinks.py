@@ -32,7 +32,9 @@ def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, strea
     if form == "csv":
         from pyarrow import csv
 
-        _refuse_nested(batches.schema)
+        for field in batches.schema:
+            if pa.types.is_nested(field.type):
+                raise InvalidArgument(f"csv cannot represent column {field.name!r} of type {field.type}; exclude it with --columns")
         batches = _with_hex(batches)
         writer: Any = csv.CSVWriter(out, batches.schema)
     elif form == "parquet":
@@ -61,9 +63,3 @@ def _with_hex(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, encoded())
-
-
-def _refuse_nested(schema: pa.Schema) -> None:
-    for field in schema:
-        if pa.types.is_nested(field.type):
-            raise InvalidArgument(f"csv cannot represent column {field.name!r} of type {field.type}; exclude it with --columns")

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -37,14 +36,17 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
         check_no_user(source)  # errors name the source
     if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
-    stdin = _Stdin.open() if source == "-" else None
-    kind = ("jsonl" if form == "json" else form) or (stdin.kind() if stdin else FORMATS.get(Path(source).suffix.lower()))
+    stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer), HEAD_BYTES) if source == "-" else None
+    kind = ("jsonl" if form == "json" else form) or (_detected(stdin) if stdin else FORMATS.get(Path(source).suffix.lower()))
     if kind not in ("parquet", "csv", "jsonl"):
         raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; give its format with --format")
     if source != "-" and not os.path.isfile(source):
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
-        return _READERS[kind](stdin.stream(whole=schema is None or kind == "parquet") if stdin else source, schema)
+        if stdin is None:
+            return _READERS[kind](source, schema)
+        read_twice = schema is None or kind == "parquet"  # or from its end
+        return _READERS[kind](io.BytesIO(stdin.read()) if read_twice else stdin, schema)
 
 
 def schema_file(path: str) -> pa.Schema:
@@ -71,25 +73,13 @@ def readable(source: str) -> Iterator[None]:
         raise SourceUnreadable(f"{source!r} cannot be read: {first[0]}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Stdin:
-    file: io.BufferedReader
-
-    @classmethod
-    def open(cls) -> _Stdin:
-        return cls(io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer)))
-
-    def kind(self) -> str:
-        """The format, detected from the first bytes. An array of objects counts as jsonl, which refuses it with a helpful message."""
-        head = self.file.peek(64)
-        if not head:
-            raise SourceUnreadable("standard input is empty")
-        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-        return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
-
-    def stream(self, whole: bool) -> IO[bytes]:
-        """The stream; `whole` reads it into memory, which is needed to read it twice or from its end."""
-        return io.BytesIO(self.file.read()) if whole else self.file
+def _detected(stdin: io.BufferedReader[Any]) -> str:
+    """The format according to the first bytes. An array of objects counts as jsonl, which refuses it with a helpful message."""
+    head = stdin.peek(64)
+    if not head:
+        raise SourceUnreadable("standard input is empty")
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return "parquet" if head[:4] == b"PAR1" else "jsonl" if text.removeprefix(b"[").lstrip()[:1] == b"{" else "csv"
 
 
 def _guarded(schema: pa.Schema, batches: Iterator[pa.RecordBatch], source: Any) -> pa.RecordBatchReader:
@@ -124,11 +114,13 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     # An empty unquoted cell is null, as in Spark; Arrow's default would also treat words such as NA, nan and null as null.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
-    head, source = _head(source)
-    check_header(head, _name(source), None if schema is None else schema.names)
+    check_header(_head(source), _name(source), None if schema is None else schema.names)
     with _csv_errors_as_ours(source):
         reader = csv.open_csv(source, blocks, parse, convert)
-    names = _header(reader, source)
+    try:
+        names = list(reader.schema.names)
+    except UnicodeDecodeError as error:
+        raise SourceUnreadable(f"{_name(source)!r} cannot be read: the names of its columns are not UTF-8") from error
     if schema is None:
         first = next(iter(reader), None)
         # A column without values becomes a string; one that Arrow infers as binary is not UTF-8 and is refused as a string.
@@ -149,39 +141,15 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     return _guarded(known, batches(), source)
 
 
-def _head(source: IO[bytes] | str) -> tuple[str, IO[bytes] | str]:
-    """The beginning of a csv file, and the source to read from its beginning."""
+def _head(source: IO[bytes] | str) -> str:
+    """The beginning of a csv file, which remains to be read."""
     if isinstance(source, str):
         with pa.input_stream(source) as file:  # decompresses like the reader
             head = file.read(HEAD_BYTES)
     else:
-        head = source.read(HEAD_BYTES)
-        source = _rewound(source) if isinstance(source, io.BytesIO) else cast("IO[bytes]", io.BufferedReader(_Resumed(head, source)))
+        head = source.getvalue()[:HEAD_BYTES] if isinstance(source, io.BytesIO) else cast("Any", source).peek()
     whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == HEAD_BYTES else b""
-    return (whole_lines or head).decode("utf-8-sig", "replace"), source
-
-
-class _Resumed(io.RawIOBase):
-    """A stream that replays its beginning, which has already been read."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        some = self._head[: len(buffer)] or self._rest.read(len(buffer))
-        self._head = self._head[len(some) :]
-        buffer[: len(some)] = some
-        return len(some)
-
-
-def _header(reader: Any, source: IO[bytes] | str) -> list[str]:
-    try:
-        return list(reader.schema.names)
-    except UnicodeDecodeError as error:
-        raise SourceUnreadable(f"{_name(source)!r} cannot be read: the names of its columns are not UTF-8") from error
+    return (whole_lines or head).decode("utf-8-sig", "replace")
 
 
 def _name(source: IO[bytes] | str) -> str:

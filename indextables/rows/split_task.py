@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from indextables.paths import NULL_PARTITION, partition_folder, split_path
 from indextables.predicates import Predicate
 from indextables.rows.ingest import conform
 from indextables.rows.uncommitted_splits import uncommitted_splits_in_errors
-from indextables.splits import DocMapping, SplitInfo, SplitWriter, refuse_unindexable
+from indextables.splits import SplitInfo, SplitSettings, SplitWriter, refuse_unindexable
 from indextables.storage import Store, StoreSpec, open_store
 from indextables.values import Scalar, encode_value
 
@@ -31,13 +31,9 @@ class SplitTask:
     """The settings that a process needs to turn rows into splits of a table; picklable."""
 
     store: StoreSpec
-    schema: pa.Schema
-    partition_columns: tuple[str, ...]
-    mapping: DocMapping
-    stats_length: int = limits.STATS_CHARACTERS
+    settings: SplitSettings
     split_bytes: int = limits.SPLIT_BYTES  # row store bytes after which a new split is started
     split_rows: int = limits.SPLIT_ROWS  # rows after which a new split is started
-    compression: str = "lz4"  # of the row store
     within: Predicate | None = None  # on partition columns; a row that does not match is refused
     mark: str = ""  # prefix of the names of all splits of one write, up to 8 hex digits
 
@@ -51,32 +47,33 @@ class SplitTask:
             try:
                 row = 0
                 for batch in batches:
-                    checked = conform(batch, self.schema, row)
-                    refuse_unindexable(checked, self.mapping, row)
+                    checked = conform(batch, self.settings.schema, row)
+                    refuse_unindexable(checked, self.settings.mapping, row)
                     router.write(checked)
                     row += batch.num_rows
                 router.finish_all()
                 self._check_places(router)
             finally:
                 router.discard()
-            return self._published(router)
-
-    def _published(self, router: _Router) -> list[Add]:
-        store = open_store(self.store)
-        adds: list[Add] = []
-        paths: list[str] = []
-        with uncommitted_splits_in_errors(paths):
-            for key, file, info in router.finished:
-                adds.append(publish_split(store, self.partition_columns, self.partition_values(key), file, info, mark=self.mark))
-                paths.append(adds[-1].path)
-        return adds
+            store = open_store(self.store)
+            adds: list[Add] = []
+            paths: list[str] = []
+            with uncommitted_splits_in_errors(paths):
+                for key, file, info in router.finished:
+                    values = self.partition_values(key)
+                    adds.append(publish_split(store, self.settings.partition_columns, values, file, info, mark=self.mark))
+                    paths.append(adds[-1].path)
+            return adds
 
     def _check_places(self, router: _Router) -> None:
         """Refuses partitions that have no valid folder name or may not be written to, before anything is published."""
+        names = self.settings.partition_columns
         for key in dict.fromkeys(key for key, _, _ in router.finished):
             values = self.partition_values(key)
-            self._refuse_outside(key, values)
-            folders = [partition_folder(name, values.get(name)) for name in self.partition_columns]
+            if self.within is not None and not self.within.matches(dict(zip(names, key, strict=True))):
+                shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in names)
+                raise ReplaceWhereViolation(f"a row with {shown} does not match {self.within.text!r}; the table is unchanged")
+            folders = [partition_folder(name, values.get(name)) for name in names]
             try:
                 split_path(folders, "0")
             except UnsafePath:
@@ -85,16 +82,10 @@ class SplitTask:
             if long:
                 raise SchemaMismatch(f"the folder name of partition {long[0][:40]!r} … exceeds {limits.FOLDER_BYTES} bytes")
 
-    def _refuse_outside(self, key: PartitionKey, values: dict[str, str]) -> None:
-        if self.within is not None and not self.within.matches(dict(zip(self.partition_columns, key, strict=True))):
-            shown = ", ".join(f"{name} = {values[name]!r}" if name in values else f"{name} null" for name in self.partition_columns)
-            raise ReplaceWhereViolation(f"a row with {shown} does not match {self.within.text!r}; the table is unchanged")
-
     def partition_values(self, key: PartitionKey) -> dict[str, str]:
         """The partition values in the log's string form; a null has no entry."""
-        kinds = [self.schema.field(name).type for name in self.partition_columns]
-        named = zip(self.partition_columns, key, kinds, strict=True)
-        return {name: encode_value(value, kind) for name, value, kind in named if value is not None}
+        named = zip(self.settings.partition_columns, key, strict=True)
+        return {name: encode_value(value, self.settings.schema.field(name).type) for name, value in named if value is not None}
 
 
 def publish_split(
@@ -114,22 +105,11 @@ def publish_split(
     return Add(
         path=path,
         partition_values=values,
-        size=info.size,
         modification_time=modified,
         data_change=num_merge_ops == 0,
-        min_values=info.min_values,
-        max_values=info.max_values,
-        num_records=info.num_records,
-        time_range_start=info.time_range_start,
-        time_range_end=info.time_range_end,
-        footer_start_offset=info.footer_start,
-        footer_end_offset=info.footer_end,
-        hotcache_start_offset=info.hotcache_start,
-        hotcache_length=info.hotcache_length,
         has_footer_offsets=True,
         num_merge_ops=num_merge_ops,
-        doc_mapping_json=info.doc_mapping_json,
-        uncompressed_size_bytes=info.uncompressed_size,
+        **asdict(info),
     )
 
 
@@ -143,18 +123,16 @@ class _Router:
     finished: list[tuple[PartitionKey, Path, SplitInfo]] = field(default_factory=list)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for key, rows in _by_partition(batch, self.task.partition_columns):
-            self._write(key, rows)
-
-    def _write(self, key: PartitionKey, rows: pa.RecordBatch) -> None:
         """Writes in steps, so that no split exceeds its row limit, or its byte limit by much, however large the batch."""
-        while rows.num_rows:
-            writer = self._writer(key)
-            step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
-            writer.write(rows.slice(0, step))
-            rows = rows.slice(step)
-            if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
-                self._finish(key)
+        for key, part in _by_partition(batch, self.task.settings.partition_columns):
+            rows = part
+            while rows.num_rows:
+                writer = self._writer(key)
+                step = min(self.task.split_rows - writer.num_rows, _STEP_ROWS)
+                writer.write(rows.slice(0, step))
+                rows = rows.slice(step)
+                if writer.num_rows >= self.task.split_rows or writer.num_bytes >= self.task.split_bytes:
+                    self._finish(key)
 
     def finish_all(self) -> None:
         for key in list(self.open):
@@ -169,15 +147,7 @@ class _Router:
         if key not in self.open:
             if len(self.open) >= limits.OPEN_WRITERS:
                 self._finish(max(self.open, key=lambda k: self.open[k].num_rows))
-            task = self.task
-            self.open[key] = SplitWriter(
-                task.schema,
-                task.mapping,
-                self.folder,
-                stats_length=task.stats_length,
-                partition_columns=task.partition_columns,
-                compression=task.compression,
-            )
+            self.open[key] = SplitWriter(self.task.settings, self.folder)
         return self.open[key]
 
     def _finish(self, key: PartitionKey) -> None:

@@ -12,7 +12,7 @@ from indextables.actions import Add
 from indextables.errors import SchemaMismatch
 from indextables.operations.search import SCORE, check_columns
 from indextables.predicates import Predicate
-from indextables.rows import LiveRows, LiveSplit
+from indextables.rows import LiveRows, LiveSplit, batch_groups
 from indextables.spark.options import SourceOptions
 from indextables.splits import ParsedQuery
 from indextables.storage import StoreSpec
@@ -44,7 +44,9 @@ class Scan:
         context = TableContext.of(self.store)
         for add in adds:
             rows = LiveSplit(add, self.version, self.table_schema).open(context)
-            yield from _coalesced(self._scan(rows) if self.query is None else self._search(rows, self.query))
+            batches = self._scan(rows) if self.query is None else self._search(rows, self.query)
+            for group in batch_groups(batches, BATCH_ROWS, BATCH_BYTES):  # sending a batch to the JVM has a fixed cost
+                yield pa.concat_batches(group)
 
     def _scan(self, rows: LiveRows) -> Iterator[pa.RecordBatch]:
         for batch in rows.batches(self.schema.names, self.predicate):
@@ -100,18 +102,3 @@ def grouped(adds: Sequence[Add]) -> list[tuple[Add, ...]]:
         groups[-1].append(add)
         filled += weights[add.path]
     return [tuple(group) for group in groups]
-
-
-def _coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches, since sending each to the JVM has a fixed cost."""
-    pending: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield pa.concat_batches(pending)
-            pending, rows, size = [], 0, 0
-    if rows:
-        yield pa.concat_batches(pending)

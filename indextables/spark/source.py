@@ -166,7 +166,7 @@ def overwriting(prepared: PreparedWrite, mode: str | None) -> PreparedWrite:
     columns.
     """
     task = prepared.task
-    applies = prepared.mode == "overwrite" and task.within is None and bool(task.partition_columns)
+    applies = prepared.mode == "overwrite" and task.within is None and bool(task.settings.partition_columns)
     return replace(prepared, touched_only=applies and (mode or "").lower() == "dynamic")
 
 

@@ -1,21 +1,15 @@
-"""Splits: immutable files that hold rows and their full-text index. `format/bundle.py` describes the file."""
+"""Splits: immutable files that hold rows and their full-text index."""
 
-from __future__ import annotations
-
-from indextables.splits.cache import open_split
-from indextables.splits.foreign import UpstreamTable, fingerprint, is_upstream_split, translate, verified_rows
+from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
 from indextables.splits.format import ColumnStatistics
-from indextables.splits.index import MODES, TOKENIZERS, DocMapping, Numbers, refuse_unindexable, without_misfits
+from indextables.splits.index import DocMapping, Numbers, refuse_unindexable, without_misfits
 from indextables.splits.merge import BrokenSource, merge_splits
-from indextables.splits.query import GAP, Highlighter, ParsedQuery, beginning, parse_query
-from indextables.splits.reader import SplitPlace, SplitReader
-from indextables.splits.view import Group, Hits, View, cached_view, join_hits, open_view, parallel
-from indextables.splits.writer import SplitInfo, SplitWriter
+from indextables.splits.query import Highlighter, ParsedQuery, best_snippet, parse_query
+from indextables.splits.reader import SplitPlace, SplitReader, open_split
+from indextables.splits.view import Group, Hits, View, cached_view, open_view, parallel
+from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter
 
 __all__ = [
-    "GAP",
-    "MODES",
-    "TOKENIZERS",
     "BrokenSource",
     "ColumnStatistics",
     "DocMapping",
@@ -27,14 +21,13 @@ __all__ = [
     "SplitInfo",
     "SplitPlace",
     "SplitReader",
+    "SplitSettings",
     "SplitWriter",
-    "UpstreamTable",
     "View",
-    "beginning",
+    "best_snippet",
     "cached_view",
     "fingerprint",
     "is_upstream_split",
-    "join_hits",
     "merge_splits",
     "open_split",
     "open_view",

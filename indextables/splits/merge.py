@@ -16,26 +16,22 @@ from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, 
 from indextables.logs import logger
 from indextables.splits.format import ROW_STORE, Hotcache, RowStore, RowStoreWriter, merge_statistics, remove
 from indextables.splits.index import (
-    DATE,
-    DECIMAL,
-    DEFAULT,
-    FLOAT,
-    INTEGER,
+    ROW,
     DocMapping,
     IndexMeta,
     combine_metas,
+    kinds,
     merge_segments,
     numbers_at,
     open_searcher,
     prepare_column,
-    row_at,
     translated,
 )
 from indextables.splits.reader import SplitReader
-from indextables.splits.writer import SplitInfo, SplitWriter, bundle_split
+from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter, bundle_split
 
 _SAMPLE = 64  # documents of a merged index to compare with their rows
-_NUMERIC = (INTEGER, FLOAT, DECIMAL, DATE)
+_NUMERIC = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE)
 
 
 class BrokenSource(SplitCorrupted):
@@ -68,7 +64,9 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
     try:
         index.mkdir(parents=True)
         parts = [_verified(path, index) for path in sources]
-        _check_schemas(parts)
+        for part in parts:
+            if not part.schema.equals(parts[0].schema):
+                raise SchemaMismatch(f"splits {parts[0].path} and {part.path} have different columns and cannot be merged")
         ordered = _merge_indexes(index, parts)
         merged = None if ordered is None else _assemble(index, ordered, destination, folder, compression)
         return _reindex(parts, destination, folder, compression) if merged is None else merged
@@ -89,12 +87,6 @@ def _verified(path: Path, index: Path) -> _Source:
         raise BrokenSource(str(error), path) from error
 
 
-def _check_schemas(parts: Sequence[_Source]) -> None:
-    for part in parts:
-        if not part.schema.equals(parts[0].schema):
-            raise SchemaMismatch(f"splits {parts[0].path} and {part.path} have different columns and cannot be merged")
-
-
 def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:
     """Merges the index files in the folder; returns the sources in the order of their documents, or None if the merge failed."""
     meta = combine_metas([part.index_meta for part in parts])
@@ -111,8 +103,8 @@ def _document_order(searcher: Any, parts: list[_Source]) -> list[_Source] | None
     ordered: list[_Source] = []
     start = 0
     while remaining:
-        part = remaining.pop(row_at(searcher, start), None) if start < searcher.num_docs else None
-        if part is None or row_at(searcher, start + part.hotcache.num_records - 1) != part.hotcache.last_row:
+        part = remaining.pop(numbers_at(searcher, ROW, [start])[0], None) if start < searcher.num_docs else None
+        if part is None or numbers_at(searcher, ROW, [start + part.hotcache.num_records - 1]) != [part.hotcache.last_row]:
             return None
         ordered.append(part)
         start += part.hotcache.num_records
@@ -138,8 +130,7 @@ def _assemble(index: Path, parts: Sequence[_Source], destination: Path, folder: 
         statistics=_statistics(parts),
         row_store=store.finish(),
     )
-    rows = RowStore(pa.memory_map(str(store.path)).read_buffer(), parts[0].schema, merged.row_store, merged.num_records, store.path)
-    if not _sample_agrees(index, rows, merged):
+    if not _sample_agrees(index, store.rows(merged.row_store), merged):
         return None
     return bundle_split(index, store.path, merged, destination)
 
@@ -153,7 +144,7 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
         searcher = open_searcher(index)
         return all(
             [repr(value) for value in numbers_at(searcher, name, picked)]  # repr, so that NaN equals NaN
-            == [repr(value) for value in prepare_column(sample.column(name).combine_chunks(), kind, DEFAULT)[1]]
+            == [repr(value) for value in prepare_column(sample.column(name).combine_chunks(), kind, kinds.DEFAULT)[1]]
             for name, kind in numeric
         )
 
@@ -161,14 +152,8 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
 def _reindex(parts: Sequence[_Source], destination: Path, folder: Path, compression: str) -> SplitInfo:
     logger.info("Re-indexing the rows of %s splits: their indexes cannot be merged", len(parts), extra={"event": "rows_reindexed"})
     first = parts[0].hotcache
-    writer = SplitWriter(
-        parts[0].schema,
-        DocMapping.from_json(first.doc_mapping),
-        folder,
-        stats_length=first.stats_characters,
-        partition_columns=first.partition_columns,
-        compression=compression,
-    )
+    mapping, partition_columns = DocMapping.from_json(first.doc_mapping), tuple(first.partition_columns)
+    writer = SplitWriter(SplitSettings(parts[0].schema, mapping, partition_columns, first.stats_characters, compression), folder)
     for batch in _rows(parts):
         writer.write(batch)
     return writer.finish(destination, _statistics(parts))

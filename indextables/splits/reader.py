@@ -5,7 +5,7 @@ For a split in a remote store the mapped file is sparse, and bytes are fetched b
 
 from __future__ import annotations
 
-import threading
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,24 +15,34 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from indextables import limits
 from indextables.errors import InvalidArgument, LogCorrupted, SchemaMismatch, SplitCorrupted, StorageError
+from indextables.process_cache import ProcessCache
 from indextables.schema import from_spark_json
-from indextables.splits.format import INDEX_META, ROW_STORE, ColumnStatistics, Footer, RowStore, StatsCollector, read_footer, scratch_folder
+from indextables.splits.format import (
+    INDEX_META,
+    ROW_STORE,
+    ColumnStatistics,
+    RowStore,
+    StatsCollector,
+    map_split,
+    read_footer,
+    scratch_folder,
+)
 from indextables.splits.index import (
-    FLOAT,
-    INTEGER,
     ROW,
     DocMapping,
     IndexMeta,
     Numbers,
     index_fields,
+    kinds,
     numbers_of_hits,
     open_searcher,
     parse_meta,
     top_hits,
     translated,
 )
-from indextables.splits.query import FAST, IndexPart, ParsedQuery, covers, joined
+from indextables.splits.query import FAST, IndexPart, ParsedQuery, Searchable
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
 from indextables.splits.writer import SplitInfo, split_info
 from indextables.storage import PartialFile
@@ -40,18 +50,19 @@ from indextables.storage import PartialFile
 SplitPlace = Path | PartialFile
 
 
-class SplitReader:
+class SplitReader(Searchable):
     """A split whose envelope and footer are verified. All other data is verified against its checksum before use.
 
     Thread-safe. The first search opens the index. `close`, or leaving the `with` block, frees it.
     """
 
     def __init__(self, where: SplitPlace) -> None:
+        super().__init__()
         path = where if isinstance(where, Path) else where.local
         self.path = path
         self._partial = None if isinstance(where, Path) else PartialSplit(where)
-        self._data = _map(path) if self._partial is None else self._partial.data
-        self.footer: Footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
+        self._data = map_split(path) if self._partial is None else self._partial.data
+        self.footer = read_footer(memoryview(self._data), path) if self._partial is None else self._partial.footer()
         hotcache = self.footer.hotcache
         try:
             self.schema: pa.Schema = from_spark_json(hotcache.schema)
@@ -64,9 +75,6 @@ class SplitReader:
         rows = self._data.slice(place.start, place.end - place.start)
         provide = self._provide_rows if self._partial is not None else None
         self._rows = RowStore(rows, self.schema, hotcache.row_store, hotcache.num_records, path, provide)
-        self._lock = threading.Lock()
-        self._open_searcher: Any = None
-        self._searchable: frozenset[IndexPart] = frozenset()
 
     def __enter__(self) -> Self:
         return self
@@ -87,22 +95,17 @@ class SplitReader:
         """The rows with these numbers, in the given order."""
         return self._rows.take(rows, columns)
 
-    def search(self, query: ParsedQuery, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers (int64) and scores (float64) of matching rows, best first, ties by row; at most `limit`, all if None."""
-        if limit is not None and limit < 0:
-            raise InvalidArgument(f"the limit of a search must not be negative, it is {limit}")
-        most = self.num_records if limit is None else min(limit, self.num_records)
-        if most == 0:
-            return np.empty(0, np.int64), np.empty(0, np.float64)
+    def search(self, query: ParsedQuery) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers (int64) and scores (float64) of all matching rows, best first, ties by row."""
         compiled = query.compile(self.schema, self.mapping)
-        hits = top_hits(self._searcher(compiled.parts), compiled.query, query.text, most)
+        hits = top_hits(self._searcher(compiled.parts), compiled.query, query.text, self.num_records)
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
     def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
         """The number of matching rows and the statistics of these columns over them; None if a column is not indexed as a number."""
-        kinds = dict(self.mapping.fields)
-        if any(kinds.get(name) not in (INTEGER, FLOAT) or not name.isidentifier() for name in columns):
+        fields = dict(self.mapping.fields)
+        if any(fields.get(name) not in (kinds.INTEGER, kinds.FLOAT) or not name.isidentifier() for name in columns):
             return None
         compiled = query.compile(self.schema, self.mapping)
         searcher = self._searcher(compiled.parts | {IndexPart(name, FAST) for name in (ROW, *columns)})
@@ -133,7 +136,6 @@ class SplitReader:
 
     @property
     def is_partial(self) -> bool:
-        """Whether only the bytes that are used are fetched, so that an open index covers only some queries."""
         return self._partial is not None
 
     def extract(self, folder: Path, parts: frozenset[IndexPart] = frozenset()) -> None:
@@ -148,8 +150,7 @@ class SplitReader:
 
     def index_meta(self) -> IndexMeta:
         """The verified `meta.json` of the index, which has one segment and the fields of the doc mapping."""
-        with translated(SplitCorrupted, f"split {self.path} is damaged: the meta.json of its index cannot be parsed"):
-            meta = parse_meta(self._checked_file(INDEX_META))
+        meta = parse_meta(self._checked_file(INDEX_META), self.path)
         if [segment.max_doc for segment in meta.segments] != [self.num_records]:
             raise SplitCorrupted(f"split {self.path} is damaged: its index is not one segment of {self.num_records} documents")
         if tuple((field.get("name"), field.get("type")) for field in meta.schema) != index_fields(self.mapping):
@@ -171,14 +172,6 @@ class SplitReader:
         ends = [0, *store.ends]
         self._partial.provide(Piece(start + ends[n], start + ends[n + 1], store.crc32[n]) for n in sections)
 
-    def _searcher(self, parts: frozenset[IndexPart]) -> Any:
-        with self._lock:
-            if self._open_searcher is None or (self.is_partial and not covers(self._searchable, parts)):
-                combined = joined(self._searchable, parts)
-                self._open_searcher = self._open_index(combined)
-                self._searchable = combined
-            return self._open_searcher
-
     def _open_index(self, parts: frozenset[IndexPart]) -> Any:
         """A searcher on copies of the index files, which are unlinked once tantivy has mapped them: no process leaves any behind."""
         self.index_meta()
@@ -194,12 +187,23 @@ class SplitReader:
         return searcher
 
 
-def _map(path: Path) -> pa.Buffer:
+SplitKey = tuple[str, int, int, int]  # path, inode, size, mtime: a file that replaces another has a different key
+# Open splits, shared within the process, because opening one copies its index and starts a tantivy thread.
+_readers: ProcessCache[SplitKey, SplitReader] = ProcessCache(lambda: (limits.OPEN_SPLITS,))
+
+
+def open_split(path: SplitPlace) -> SplitReader:
+    """A reader from the cache of the OPEN_SPLITS used last. FileNotFoundError names a partial file that the store does not have."""
+    key = split_key(path)
+    reader = _readers.get(key)
+    return _readers.put(key, SplitReader(path)) if reader is None else reader
+
+
+def split_key(path: SplitPlace) -> SplitKey:
+    if not isinstance(path, Path):  # no mtime, which changes with every fetch
+        return str(path.local), path.inode, path.size, 0
     try:
-        if path.stat().st_size == 0:
-            raise SplitCorrupted(f"split {path} is damaged: it is empty")
-        return pa.memory_map(str(path)).read_buffer()
+        status = os.stat(path)
     except FileNotFoundError as cause:
         raise SplitCorrupted(f"split {path} is missing") from cause
-    except OSError as cause:
-        raise StorageError(f"split {path} cannot be read: {cause}") from cause
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns

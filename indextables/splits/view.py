@@ -27,24 +27,23 @@ import numpy.typing as npt
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.process_cache import ProcessCache, Sizes
-from indextables.splits.cache import SplitKey, open_split, split_key
+from indextables.process_cache import ProcessCache
 from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
 from indextables.splits.index import IndexMeta, Segment, open_searcher, top_hits, translated
-from indextables.splits.query import IndexPart, ParsedQuery, covers, joined
-from indextables.splits.reader import SplitPlace, SplitReader
+from indextables.splits.query import IndexPart, ParsedQuery, Searchable
+from indextables.splits.reader import SplitKey, SplitPlace, SplitReader, open_split, split_key
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Numbers = npt.NDArray[np.int64]
+_Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Matching rows, best first; ties by split, then by row."""
 
-    splits: Numbers  # indices into the splits of the view
-    rows: Numbers
+    splits: _Integers  # indices into the splits of the view
+    rows: _Integers
     scores: npt.NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -53,29 +52,27 @@ class Hits:
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
         return Hits(self.splits[chosen], self.rows[chosen], self.scores[chosen])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        """The hits of several groups as one list, best first."""
+        if len(parts) == 1:
+            return parts[0]
+        splits, rows = (np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)]) for name in ("splits", "rows"))
+        scores = np.concatenate([np.empty(0, np.float64), *(part.scores for part in parts)])
+        return cls(splits, rows, scores).take(np.lexsort((rows, splits, -scores)))
 
-def join_hits(parts: Sequence[Hits]) -> Hits:
-    """The hits of several groups as one list, best first."""
-    if len(parts) == 1:
-        return parts[0]
-    splits, rows = (np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)]) for name in ("splits", "rows"))
-    scores = np.concatenate([np.empty(0, np.float64), *(part.scores for part in parts)])
-    return Hits(splits, rows, scores).take(np.lexsort((rows, splits, -scores)))
 
-
-class Group:
-    """Splits that share statistics. Thread-safe; the index is opened by the first search and kept, or opened by each search."""
+class Group(Searchable):
+    """Splits that share statistics. The index is opened by the first search and kept, or opened by each search."""
 
     def __init__(self, readers: Sequence[SplitReader], numbers: Sequence[int], kept: bool = True) -> None:
+        super().__init__()
         self._readers = readers
         self._kept = kept  # whether the index stays open after a search
         self._numbers = np.array(numbers, np.int64)
-        self._lock = threading.Lock()
-        self._open_searcher: Any = None
-        self._searchable: frozenset[IndexPart] = frozenset()
 
     @cached_property
-    def _is_partial(self) -> bool:
+    def is_partial(self) -> bool:
         return any(reader.is_partial for reader in self._readers)
 
     @cached_property
@@ -108,15 +105,7 @@ class Group:
             size = min(2 * size, max(first, limits.SEARCH_PAGE))
 
     def _searcher(self, parts: frozenset[IndexPart]) -> Any:
-        """A searcher that covers `parts`. If some splits are partial, it is reopened when a query needs further parts."""
-        if not self._kept:
-            return self._open_index(parts)
-        with self._lock:
-            if self._open_searcher is None or (self._is_partial and not covers(self._searchable, parts)):
-                combined = joined(self._searchable, parts)
-                self._open_searcher = self._open_index(combined)
-                self._searchable = combined
-            return self._open_searcher
+        return super()._searcher(parts) if self._kept else self._open_index(parts)
 
     def _open_index(self, parts: frozenset[IndexPart]) -> Any:
         """A searcher on copies of the index files, which are unlinked once they are mapped, as in SplitReader."""
@@ -124,7 +113,7 @@ class Group:
         try:
             with scratch_folder("indextables-index-") as folder:
                 numbers = range(len(self._readers))
-                metas = parallel(lambda number: _extracted(self._readers[number], folder, number, parts), numbers, self._is_partial)
+                metas = parallel(lambda number: _extracted(self._readers[number], folder, number, parts), numbers, self.is_partial)
                 segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]
                 meta = msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
                 (folder / INDEX_META).write_bytes(msgspec.json.encode(meta))
@@ -166,7 +155,7 @@ class View:
 
     def search(self, query: ParsedQuery, limit: int) -> Hits:
         """The best `limit` rows of all splits."""
-        best = join_hits(parallel(lambda group: group.search(query, limit), self.groups))
+        best = Hits.joined(parallel(lambda group: group.search(query, limit), self.groups))
         return best.take(np.arange(min(limit, len(best))))
 
 
@@ -198,12 +187,8 @@ def parallel(work: Callable[[Item], Result], items: Sequence[Item], waits: bool 
         return list(pool.map(work, items))
 
 
-def _sizes(view: View) -> Sizes:
-    return 1, len(view.readers), view.index_bytes
-
-
 _views: ProcessCache[tuple[SplitKey, ...], View] = ProcessCache(
-    lambda: (limits.OPEN_VIEWS, limits.MAPPED_SPLITS, limits.VIEW_BYTES), _sizes
+    lambda: (limits.OPEN_VIEWS, limits.MAPPED_SPLITS, limits.VIEW_BYTES), lambda view: (1, len(view.readers), view.index_bytes)
 )
 _semaphores: ProcessCache[str, threading.BoundedSemaphore] = ProcessCache()
 
@@ -215,9 +200,9 @@ def _open_slot() -> threading.BoundedSemaphore:
 
 def open_view(paths: Sequence[SplitPlace]) -> View:
     """The view of these splits, from the cache if it is open."""
-    if (known := cached_view(paths)) is not None:
-        return known
     key = tuple(map(split_key, paths))
+    if (known := _views.get(key)) is not None:
+        return known
     return _views.put(key, View(parallel(open_split, paths, any(not isinstance(path, Path) for path in paths))))
 
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import tantivy
 
 import indextables as it
-from indextables.splits import DocMapping, SplitReader, SplitWriter, merge_splits
+from indextables.splits import DocMapping, SplitReader, SplitSettings, SplitWriter, merge_splits
 from indextables.splits.index.analyzers import analyzer
 
 SCHEMA = pa.schema(
@@ -125,7 +125,7 @@ def _merging(folder: Path, data: pa.Table, rounds: int) -> Row:
         _write(part, data.slice(number * size, size), folder)
 
     def again(target: Path) -> None:
-        writer = SplitWriter(SCHEMA, MAPPING, folder / "work")
+        writer = SplitWriter(SplitSettings(SCHEMA, MAPPING), folder / "work")
         for part in parts:
             with SplitReader(part) as reader:
                 reader.verify()
@@ -184,7 +184,7 @@ def _us(seconds: float, count: int) -> str:
 
 
 def _write(target: Path, data: pa.Table, folder: Path, compression: str = "lz4") -> None:
-    writer = SplitWriter(SCHEMA, MAPPING, folder / "work", compression=compression)
+    writer = SplitWriter(SplitSettings(SCHEMA, MAPPING, compression=compression), folder / "work")
     for batch in data.to_batches(10_000):
         writer.write(batch)
     assert writer.finish(target).num_records == data.num_rows
@@ -194,7 +194,7 @@ def _rows_only(folder: Path, data: pa.Table) -> float:
     unindexed = DocMapping(tuple((name, "stored") for name in SCHEMA.names))
 
     def write() -> None:
-        writer = SplitWriter(SCHEMA, unindexed, folder / "work")
+        writer = SplitWriter(SplitSettings(SCHEMA, unindexed), folder / "work")
         for batch in data.to_batches(10_000):
             writer.write(batch)
         writer._store.finish()

@@ -15,7 +15,7 @@ from indextables import limits
 from indextables.config import Config
 from indextables.paths import TableRoot
 from indextables.rows import live_view
-from indextables.splits import cache, view
+from indextables.splits import reader, view
 from indextables.storage import StoreSpec, open_store
 from tests.support import tables
 from tests.support.fault_proxy import FaultProxy
@@ -73,7 +73,7 @@ def test_a_search_fetches_only_what_it_uses(
     def cold(text: str, **arguments: object) -> tuple[pa.Table, float]:
         """The answer of a search, and the share of the split's bytes that was fetched."""
         monkeypatch.setenv("INDEXTABLES_CACHE_DIR", str(tmp_path / uuid.uuid4().hex))
-        for known in (cache._readers, view._views, live_view._PLACES):
+        for known in (reader._readers, view._views, live_view._PLACES):
             known.clear()
         proxy.clear()
         found = remote.search(text, **arguments)  # type: ignore[arg-type]

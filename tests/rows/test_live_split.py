@@ -17,7 +17,7 @@ import pytest
 import indextables as it
 from indextables.operations.search import bound_query
 from indextables.predicates import parse_predicate
-from indextables.rows import LiveRows, LiveSplit, live_split, open_live_view, upstream_table
+from indextables.rows import LiveRows, LiveSplit, live_split, open_live_view, split_settings
 from indextables.splits import SplitReader
 from indextables.table import Snapshot, TableContext
 from tests.support.tables import make, rows
@@ -135,7 +135,7 @@ def test_the_number_of_rows_comes_from_the_log_or_else_from_the_file(world: Worl
 def test_hits_have_the_scores_of_the_search(world: World) -> None:
     query = bound_query(world.context, world.snapshot, "disk OR full")[0]
     (place,) = [world.split.find(world.context)]
-    numbers, scores = SplitReader(place).search(query, None)
+    numbers, scores = SplitReader(place).search(query)
     expected = {int(number): score for number, score in zip(numbers, scores, strict=True) if number % 2 == 0}
     found = list(world.live.hits(query, ["id"], world.predicate(EVEN), 100))
     assert {number: score for part, scores in found for number, score in zip(ids(part), scores, strict=True)} == expected
@@ -202,7 +202,7 @@ def test_splits_of_other_programs_are_read_in_our_form(tmp_path: Path) -> None:
 
 
 def test_a_merge_takes_the_file_of_the_table_itself(world: World, tmp_path: Path) -> None:
-    table = upstream_table(world.snapshot, world.context.config)
+    table = split_settings(world.snapshot, world.context.config)
     found = world.split.source_file(world.context.store, table, tmp_path / "0.split")
     assert found == Path(world.context.root.path) / world.split.add.path
     gone = replace(world.split, add=msgspec.structs.replace(world.split.add, path="split-gone.split"))
@@ -215,7 +215,7 @@ def test_the_source_of_a_merge_survives_its_eviction_from_the_cache(tmp_path: Pa
     table = it.create(f"memory://{tmp_path.name}-sources", pa.schema([("id", pa.int64())]))
     table.append([{"id": 1}])
     world = World(table)
-    found = world.split.source_file(world.context.store, upstream_table(world.snapshot, world.context.config), tmp_path / "0.split")
+    found = world.split.source_file(world.context.store, split_settings(world.snapshot, world.context.config), tmp_path / "0.split")
     assert found.parent == tmp_path
     with SplitReader(found) as reader:
         assert world.split.rows_of(reader).num_rows == 1
@@ -223,7 +223,7 @@ def test_the_source_of_a_merge_survives_its_eviction_from_the_cache(tmp_path: Pa
 
 def test_the_source_of_a_merge_is_translated(tmp_path: Path) -> None:
     world = World(it.open(make_upstream_table(tmp_path / "t", [(bundle(index_files(upstream_rows(5))), 5)])))
-    table = upstream_table(world.snapshot, world.context.config)
+    table = split_settings(world.snapshot, world.context.config)
     found = world.split.source_file(world.context.store, table, tmp_path / "0.split")
     assert found == tmp_path / "0.split"
     with SplitReader(found) as reader:

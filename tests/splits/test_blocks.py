@@ -12,7 +12,7 @@ import pytest
 from indextables import limits
 from indextables.errors import SplitCorrupted
 from indextables.splits import SplitReader
-from indextables.splits.format import block_cache as blocks
+from indextables.splits.format import rowstore as blocks
 from tests.support.splits import batch_of, write_split
 
 

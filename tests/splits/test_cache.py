@@ -12,7 +12,8 @@ import pytest
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.splits import SplitReader, cache, open_split, parse_query
+from indextables.splits import SplitReader, open_split, parse_query
+from indextables.splits import reader as reader_module
 from tests.support.splits import LOGS, LOGS_MAPPING, matches, write_logs
 
 
@@ -35,7 +36,7 @@ def test_the_cache_of_readers_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     for n in range(5):
         write_logs(tmp_path / f"{n}.split", 10, n)
         assert matches(open_split(tmp_path / f"{n}.split"), f"row{n}x1") == {1}
-    assert [Path(key[0]).name for key, _ in cache._readers.items()] == ["3.split", "4.split"]
+    assert [Path(key[0]).name for key, _ in reader_module._readers.items()] == ["3.split", "4.split"]
     kept = open_split(tmp_path / "3.split")
     open_split(tmp_path / "0.split")
     assert open_split(tmp_path / "3.split") is kept  # the most recently used one stays
@@ -74,11 +75,11 @@ def test_threads_share_the_cached_readers(tmp_path: Path) -> None:
 
     def work(step: int) -> list[int]:
         reader = open_split(paths[step % 3])
-        rows, _ = reader.search(queries[step % 4], None)
+        rows, _ = reader.search(queries[step % 4])
         return [step % 12, len(rows), reader.take(rows[:5], ["message"]).num_rows]
 
     expected = {step: work(step) for step in range(12)}
-    cache._readers.clear()
+    reader_module._readers.clear()
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(work, range(240)))
     assert len(results) == 240
@@ -86,7 +87,7 @@ def test_threads_share_the_cached_readers(tmp_path: Path) -> None:
 
 
 def _in_child(path: Path) -> tuple[int, set[int]]:
-    return len(cache._readers), matches(open_split(path), "row0x1")
+    return len(reader_module._readers), matches(open_split(path), "row0x1")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -105,7 +106,7 @@ def test_a_process_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> Non
     write_logs(tmp_path / "a.split", 10)
     script = (
         "import sys, pathlib\nfrom indextables.splits import *\nreader = open_split(pathlib.Path(sys.argv[1]))\n"
-        "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping), 5)[0]), flush=True)\n"
+        "print(len(reader.search(parse_query('row0x1', reader.schema, reader.mapping))[0]), flush=True)\n"
         "import os\nos._exit(0)\n"  # like Spark's workers, which run no exit handlers
     )
     (tmp_path / "tmp").mkdir()

@@ -42,7 +42,7 @@ def answers(path: Path) -> list[Any]:
     with SplitReader(path) as reader:
         rows = pa.Table.from_batches(reader.batches(), reader.schema)
         some = reader.take([5, 3], ["message"])
-        found = [[part.tolist() for part in reader.search(query, None)] for query in QUERIES]
+        found = [[part.tolist() for part in reader.search(query)] for query in QUERIES]
         return [reader.info, reader.schema, rows, some, found]
 
 
@@ -67,7 +67,7 @@ def test_single_bit_flips(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> Non
     used = _used_bytes(data, info)
     places = (
         [choose.choice(used) for _ in range(250)]
-        + list(range(info.footer_start, info.footer_start + 60))
+        + list(range(info.footer_start_offset, info.footer_start_offset + 60))
         + list(range(len(data) - 60, len(data)))
     )
 
@@ -81,11 +81,11 @@ def test_single_bit_flips(tmp_path: Path, sound: tuple[bytes, SplitInfo]) -> Non
 def _used_bytes(data: bytes, info: SplitInfo) -> list[int]:
     """Offsets within files and footer, without the padding between files."""
     files = _files(data, info).values()
-    return [place for where in files for place in range(where["start"], where["end"])] + list(range(info.footer_start, len(data)))
+    return [place for where in files for place in range(where["start"], where["end"])] + list(range(info.footer_start_offset, len(data)))
 
 
 def _files(data: bytes, info: SplitInfo) -> dict[str, dict[str, int]]:
-    files: dict[str, dict[str, int]] = json.loads(data[info.footer_start + 8 : info.hotcache_start - 4])["files"]
+    files: dict[str, dict[str, int]] = json.loads(data[info.footer_start_offset + 8 : info.hotcache_start_offset - 4])["files"]
     return files
 
 
@@ -93,13 +93,13 @@ def test_every_damage_of_the_footer_is_refused(tmp_path: Path, sound: tuple[byte
     """R9 for the split footer: every bit flip and truncation of 5,000 is refused. Opening a split verifies the complete footer."""
     data, info = sound
     choose = random.Random(random_seed(20_261_117))
-    bits = 8 * (len(data) - info.footer_start)
+    bits = 8 * (len(data) - info.footer_start_offset)
     flips = choose.sample(range(bits), 4500)
-    lengths = [*range(info.footer_start, len(data), max(1, (len(data) - info.footer_start) // 550))]
+    lengths = [*range(info.footer_start_offset, len(data), max(1, (len(data) - info.footer_start_offset) // 550))]
     path = tmp_path / "a.split"
     refused = 0
     for flip in flips:
-        place = info.footer_start + flip // 8
+        place = info.footer_start_offset + flip // 8
         refused += _is_refused(path, memoryview(data[:place] + bytes([data[place] ^ 1 << flip % 8]) + data[place + 1 :]))
     for length in lengths:
         refused += _is_refused(path, memoryview(data)[:length])
@@ -144,11 +144,11 @@ def test_truncated_and_extended_files_are_refused(tmp_path: Path, sound: tuple[b
 
 def test_the_offsets_of_split_info_match_the_file(sound: tuple[bytes, SplitInfo]) -> None:
     data, info = sound
-    assert (info.size, info.footer_end, info.uncompressed_size) == (len(data), len(data), info.footer_start)
-    assert struct.unpack_from("<II", data, info.footer_start) == (MAGIC, 1)
-    assert struct.unpack_from("<I", data, info.hotcache_start - 4) == (info.hotcache_start - 4 - info.footer_start,)
+    assert (info.size, info.footer_end_offset, info.uncompressed_size_bytes) == (len(data), len(data), info.footer_start_offset)
+    assert struct.unpack_from("<II", data, info.footer_start_offset) == (MAGIC, 1)
+    assert struct.unpack_from("<I", data, info.hotcache_start_offset - 4) == (info.hotcache_start_offset - 4 - info.footer_start_offset,)
     assert struct.unpack_from("<I", data, len(data) - 4) == (info.hotcache_length,)
-    assert info.hotcache_start + info.hotcache_length + 4 == len(data)
+    assert info.hotcache_start_offset + info.hotcache_length + 4 == len(data)
     files = _files(data, info)
     assert {"meta.json", "rows.arrow"} <= files.keys()
     assert all(where["start"] % ALIGNMENT == 0 for where in files.values())
@@ -161,12 +161,12 @@ def test_the_offsets_of_split_info_match_the_file(sound: tuple[bytes, SplitInfo]
 
 def test_checksums_can_be_verified_without_our_code(sound: tuple[bytes, SplitInfo]) -> None:
     data, info = sound
-    hot = data[info.hotcache_start : info.hotcache_start + info.hotcache_length]
+    hot = data[info.hotcache_start_offset : info.hotcache_start_offset + info.hotcache_length]
     document = json.loads(hot)
     opening = len(b'{"crc32":"00000000","content":')
     assert document["crc32"] == f"{zlib.crc32(hot[opening:-1]):08x}"
     content = document["content"]
-    assert content["bundleCrc32"] == zlib.crc32(data[info.footer_start : info.hotcache_start - 4])
+    assert content["bundleCrc32"] == zlib.crc32(data[info.footer_start_offset : info.hotcache_start_offset - 4])
     assert content["files"] == {name: zlib.crc32(data[where["start"] : where["end"]]) for name, where in _files(data, info).items()}
     assert content["numRecords"] == ROWS
 
@@ -174,13 +174,13 @@ def test_checksums_can_be_verified_without_our_code(sound: tuple[bytes, SplitInf
 def _forged(data: bytes, info: SplitInfo, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
     """A split with a modified footer and matching checksums."""
     files = {"files": _files(data, info)}
-    content = json.loads(data[info.hotcache_start : info.hotcache_start + info.hotcache_length])["content"]
+    content = json.loads(data[info.hotcache_start_offset : info.hotcache_start_offset + info.hotcache_length])["content"]
     change(files["files"], content)
     bundle = struct.pack("<II", MAGIC, 1) + json.dumps(files).encode()
     content["bundleCrc32"] = zlib.crc32(bundle)
     text = json.dumps(content).encode()
     hot = b'{"crc32":"%08x","content":' % zlib.crc32(text) + text + b"}"
-    return data[: info.footer_start] + bundle + struct.pack("<I", len(bundle)) + hot + struct.pack("<I", len(hot))
+    return data[: info.footer_start_offset] + bundle + struct.pack("<I", len(bundle)) + hot + struct.pack("<I", len(hot))
 
 
 def _rename(files: dict[str, Any], content: dict[str, Any]) -> None:

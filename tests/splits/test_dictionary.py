@@ -122,10 +122,10 @@ def test_words_and_phrases_have_the_same_answer_as_on_the_complete_split(tmp_pat
         cases = [*rng.sample(vocabulary, 40), "absent", *(f'"{" ".join(rng.choice(lines).split()[2:4])}"' for _ in range(30))]
         cases += [f"k:{line[:4].strip()}" for line in rng.sample(lines, 10)]
         for number, text in enumerate(cases):
-            cold = SplitReader(store.open(tmp_path / str(number), info.footer_start))
+            cold = SplitReader(store.open(tmp_path / str(number), info.footer_start_offset))
             before = store.bytes_read
             query = parse_query(text, batch.schema, mapping)
-            assert [part.tolist() for part in cold.search(query, None)] == [part.tolist() for part in whole.search(query, None)], text
+            assert [part.tolist() for part in cold.search(query)] == [part.tolist() for part in whole.search(query)], text
             assert store.bytes_read - before < 3000 + 0.25 * size, text
     assert len(cases) == 81
 
@@ -138,10 +138,10 @@ def test_a_reader_fetches_further_words_on_demand(tmp_path: Path, monkeypatch: p
     mapping = DocMapping.for_table(batch.schema, [])
     info = write_split(tmp_path / "a.split", batch, mapping)
     store = CountingStore(tmp_path / "a.split")
-    reader = SplitReader(store.open(tmp_path / "cache", info.footer_start))
+    reader = SplitReader(store.open(tmp_path / "cache", info.footer_start_offset))
     seen = []
     for number in range(70):
-        rows, _ = reader.search(parse_query(f"word{57 * number:04}", batch.schema, mapping), None)
+        rows, _ = reader.search(parse_query(f"word{57 * number:04}", batch.schema, mapping))
         assert rows.tolist() == [57 * number]
         seen.append(store.bytes_read)
     assert seen[0] < seen[30]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupted, StorageError
-from indextables.splits import DocMapping, SplitReader, SplitWriter, merge_splits
+from indextables.splits import DocMapping, SplitReader, SplitSettings, SplitWriter, merge_splits
 from tests.support.seeds import random_seed
 from tests.support.splits import (
     LOGS_MAPPING,
@@ -89,7 +89,7 @@ def test_merged_splits_can_be_merged_again(tmp_path: Path, reindexed: list[int])
 def test_a_merge_gives_the_statistics_of_all_rows(tmp_path: Path) -> None:
     given = sources(tmp_path, [20, 30, 10])
     info = merge_splits(given, tmp_path / "m.split", tmp_path / "work")
-    whole = SplitWriter(log_batch(1).schema, LOGS_MAPPING, tmp_path / "work", partition_columns=["date"])
+    whole = SplitWriter(SplitSettings(log_batch(1).schema, LOGS_MAPPING, ("date",)), tmp_path / "work")
     for n, count in enumerate([20, 30, 10]):
         whole.write(log_batch(count, n))
     expected = whole.finish(tmp_path / "w.split")
@@ -103,7 +103,9 @@ def test_a_damaged_source_is_refused_by_name(tmp_path: Path) -> None:
     given = sources(tmp_path, [30, 30])
     sound = given[1].read_bytes()
     with SplitReader(given[1]) as reader:
-        places = [where.start + (where.end - where.start) // 2 for where in reader.footer.files.values()] + [reader.info.footer_start + 20]
+        places = [where.start + (where.end - where.start) // 2 for where in reader.footer.files.values()] + [
+            reader.footer.footer_start + 20
+        ]
     for place in places:
         given[1].write_bytes(sound[:place] + bytes([sound[place] ^ 4]) + sound[place + 1 :])
         with pytest.raises(SplitCorrupted, match=given[1].name):

@@ -74,7 +74,7 @@ class Answers:
         self.ids = self.reader.take(range(self.reader.num_records), ["id"]).column("id").to_numpy()
 
     def ids_of(self, text: str) -> list[int]:
-        rows, _ = self.reader.search(parse_query(text, SCHEMA, MAPPING), None)
+        rows, _ = self.reader.search(parse_query(text, SCHEMA, MAPPING))
         return sorted(self.ids[rows].tolist())
 
 
@@ -135,7 +135,7 @@ def test_a_merge_of_50_splits_equals_one_re_indexed_split(tmp_path: Path) -> Non
         assert merged.info.max_values == again.info.max_values
         for text in fifty_queries(choose):
             query = parse_query(text, SCHEMA, MAPPING)
-            expected, answer = again.search(query, None), merged.search(query, None)
+            expected, answer = again.search(query), merged.search(query)
             assert len(answer[0]) == len(expected[0]), text
             best = [(part[0][:10].tolist(), part[1][:10].tolist()) for part in (answer, expected)]
             assert best[0] == best[1], text

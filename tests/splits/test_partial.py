@@ -85,11 +85,11 @@ def written(path: Path, count: int = 4000, seed: int = 0) -> SplitInfo:
 
 
 def open_remote(store: CountingStore, info: SplitInfo, cache: Path) -> SplitReader:
-    return SplitReader(store.open(cache, info.footer_start))
+    return SplitReader(store.open(cache, info.footer_start_offset))
 
 
 def answer(reader: SplitReader, text: str) -> tuple[list[int], list[float]]:
-    found, scores = reader.search(parse_query(text, SCHEMA, MAPPING), None)
+    found, scores = reader.search(parse_query(text, SCHEMA, MAPPING))
     return found.tolist(), scores.tolist()
 
 
@@ -115,7 +115,7 @@ def test_a_view_of_complete_and_partial_splits(tmp_path: Path) -> None:
     infos = [written(tmp_path / f"{n}.split", 1500, n) for n in range(3)]
     stores = [CountingStore(tmp_path / f"{n}.split") for n in range(3)]
     whole = open_view([store.source for store in stores])
-    partial = open_view([stores[0].source, *(stores[n].open(tmp_path / "cache", infos[n].footer_start) for n in (1, 2))])
+    partial = open_view([stores[0].source, *(stores[n].open(tmp_path / "cache", infos[n].footer_start_offset) for n in (1, 2))])
     for text in QUERIES:
         query = parse_query(text, SCHEMA, MAPPING)
         expected, found = whole.search(query, 4500), partial.search(query, 4500)
@@ -130,7 +130,7 @@ def test_rows_are_fetched_once_and_in_batches(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 20_000)
     store = CountingStore(tmp_path / "a.split")
     reader = open_remote(store, info, tmp_path / "cache")
-    assert store.requests == [(info.footer_start, info.size + 1)]  # the footer, in one request
+    assert store.requests == [(info.footer_start_offset, info.size + 1)]  # the footer, in one request
     with SplitReader(tmp_path / "a.split") as whole:
         wanted = [5000, 3, 19_999, 5001, 3]
         assert reader.take(wanted, ["message", "blob"]) == whole.take(wanted, ["message", "blob"])
@@ -141,7 +141,7 @@ def test_rows_are_fetched_once_and_in_batches(tmp_path: Path) -> None:
         assert pa.Table.from_batches(reader.batches(["status"])) == pa.Table.from_batches(whole.batches(["status"]))
         assert (
             store.bytes_read
-            <= whole.footer.files["rows.arrow"].end - whole.footer.files["rows.arrow"].start + info.size - info.footer_start
+            <= whole.footer.files["rows.arrow"].end - whole.footer.files["rows.arrow"].start + info.size - info.footer_start_offset
         )
     # Another process finds the fetched bytes in the cache.
     again = CountingStore(tmp_path / "a.split")
@@ -192,16 +192,16 @@ def test_bytes_that_do_not_match_their_checksum_are_never_used(tmp_path: Path) -
     assert cases > 5
     store.source.write_bytes(data[:-1])
     with pytest.raises(SplitCorrupted, match=f"has {size - 1} bytes and the log says {size}"):
-        SplitReader(store.open(tmp_path / "short", info.footer_start, size))
+        SplitReader(store.open(tmp_path / "short", info.footer_start_offset, size))
     store.source.write_bytes(data + b"x")
     with pytest.raises(SplitCorrupted, match=f"has more than {size} bytes and the log says {size}"):
-        SplitReader(store.open(tmp_path / "long", info.footer_start, size))
+        SplitReader(store.open(tmp_path / "long", info.footer_start_offset, size))
 
 
 def test_a_file_that_disappears_from_the_store(tmp_path: Path) -> None:
     info = written(tmp_path / "a.split", 3000)
     store = CountingStore(tmp_path / "a.split")
-    file = store.open(tmp_path / "cache", info.footer_start)
+    file = store.open(tmp_path / "cache", info.footer_start_offset)
     store.source.rename(tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=r"a\.split"):
         open_split(file)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables import limits
-from indextables.errors import InvalidArgument, InvalidQuery
-from indextables.splits import DocMapping, SplitReader, parse_query
+from indextables.errors import InvalidQuery
+from indextables.splits import DocMapping, SplitReader, open_view, parse_query
 from tests.support.splits import LOGS, LOGS_MAPPING, batch_of, matches, write_logs, write_split
 
 REFUSED = {  # query -> (fragment of the message, position)
@@ -161,7 +161,7 @@ def test_a_query_survives_pickle(tmp_path: Path) -> None:
     restored = pickle.loads(pickle.dumps(query))
     assert restored == query
     with SplitReader(tmp_path / "a.split") as reader:
-        assert reader.search(restored, None)[0].tolist() == reader.search(query, None)[0].tolist()
+        assert reader.search(restored)[0].tolist() == reader.search(query)[0].tolist()
 
 
 def test_hits_are_ordered_by_score_and_limited(tmp_path: Path) -> None:
@@ -169,15 +169,14 @@ def test_hits_are_ordered_by_score_and_limited(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"m": pa.array(texts)}))
     query = parse_query("cat dog^5", pa.schema([("m", pa.string())]), DocMapping((("m", "text"),)))
     with SplitReader(tmp_path / "a.split") as reader:
-        rows, scores = reader.search(query, None)
+        rows, scores = reader.search(query)
         assert rows[:2].tolist() in ([2, 3], [3, 2])
         assert rows.tolist().index(0) + 1 == rows.tolist().index(4)  # ties by row
         assert (scores[:-1] >= scores[1:]).all()
-        for limit in range(8):
-            assert reader.search(query, limit)[0].tolist() == rows[:limit].tolist()
-        assert reader.search(query, 10**18)[0].tolist() == rows.tolist()
-        with pytest.raises(InvalidArgument, match="-1"):
-            reader.search(query, -1)
+    view = open_view([tmp_path / "a.split"])
+    for limit in range(8):
+        assert view.search(query, limit).rows.tolist() == rows[:limit].tolist()
+    assert view.search(query, 10**18).rows.tolist() == rows.tolist()
 
 
 def test_a_column_added_later_is_null_in_older_splits(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_a_column_added_later_is_null_in_older_splits(tmp_path: Path) -> None:
     mapping = DocMapping.for_table(wider, [])
     with SplitReader(tmp_path / "a.split") as reader:
         for text, expected in {"cat": [0], "note:cat": [], "NOT note:*": [0, 1], "n:[1 TO 2] OR dog": [1], "n:1": []}.items():
-            assert sorted(reader.search(parse_query(text, wider, mapping), None)[0].tolist()) == expected
+            assert sorted(reader.search(parse_query(text, wider, mapping))[0].tolist()) == expected
 
 
 def test_each_split_is_searched_with_its_own_mapping(tmp_path: Path) -> None:
@@ -195,8 +194,8 @@ def test_each_split_is_searched_with_its_own_mapping(tmp_path: Path) -> None:
     write_split(tmp_path / "exact.split", batch, DocMapping.for_table(batch.schema, [], {"m": "string"}))
     query = parse_query("m:cat", batch.schema, DocMapping.for_table(batch.schema, []))
     with SplitReader(tmp_path / "text.split") as text, SplitReader(tmp_path / "exact.split") as exact:
-        assert sorted(text.search(query, None)[0].tolist()) == [0, 1]
-        assert exact.search(query, None)[0].tolist() == [1]
+        assert sorted(text.search(query)[0].tolist()) == [0, 1]
+        assert exact.search(query)[0].tolist() == [1]
 
 
 def test_a_phrase_prefix_expands_to_more_than_50_words(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from indextables import limits
 from indextables.errors import InvalidArgument, SchemaMismatch, StorageError
-from indextables.splits import DocMapping, SplitReader, SplitWriter
+from indextables.splits import DocMapping, SplitReader, SplitSettings, SplitWriter
 from tests.support.splits import LOGS, LOGS_MAPPING, batch_of, log_batch, matches, read_all, write_logs, write_split
 
 EVERY_TYPE = {
@@ -97,7 +97,7 @@ def test_awkward_column_names(tmp_path: Path) -> None:
 
 def test_batches_of_any_size_are_rewritten_to_one_size(tmp_path: Path) -> None:
     whole = log_batch(3000)
-    writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
+    writer = SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work")
     sizes = [0, 1, 1023, 1, 1500, 475]
     for start, size in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False):
         writer.write(whole.slice(start, size))
@@ -171,7 +171,7 @@ def test_rows_of_usual_length_need_no_merge(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_batch_of_another_schema_is_refused(tmp_path: Path) -> None:
-    writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
+    writer = SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work")
     with pytest.raises(SchemaMismatch, match="status"):
         writer.write(log_batch(3).drop_columns(["status"]))
     writer.discard()
@@ -179,12 +179,12 @@ def test_a_batch_of_another_schema_is_refused(tmp_path: Path) -> None:
 
 def test_a_split_without_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="no rows"):
-        SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work").finish(tmp_path / "a.split")
+        SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work").finish(tmp_path / "a.split")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_discard_removes_everything_and_is_idempotent(tmp_path: Path) -> None:
-    writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
+    writer = SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work")
     writer.write(log_batch(3000))
     assert list((tmp_path / "work").iterdir()) != []
     writer.discard()
@@ -194,7 +194,7 @@ def test_discard_removes_everything_and_is_idempotent(tmp_path: Path) -> None:
 
 def test_a_destination_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
-    writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
+    writer = SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work")
     writer.write(log_batch(10))
     with pytest.raises(StorageError, match="taken"):
         writer.finish(tmp_path / "taken" / "a.split")
@@ -205,7 +205,7 @@ def test_a_write_that_fails_half_way_leaves_no_files(tmp_path: Path, monkeypatch
     def full_disk(handle: int) -> None:
         raise OSError(28, "no space left on device")
 
-    writer = SplitWriter(LOGS, LOGS_MAPPING, tmp_path / "work")
+    writer = SplitWriter(SplitSettings(LOGS, LOGS_MAPPING), tmp_path / "work")
     writer.write(log_batch(10))
     monkeypatch.setattr("indextables.splits.format.bundle.os.fsync", full_disk)
     with pytest.raises(StorageError, match="no space"):

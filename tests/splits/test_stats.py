@@ -115,7 +115,7 @@ def test_the_statistics_of_a_split(tmp_path: Path) -> None:
 
 def test_statistics_of_partition_columns_are_never_truncated(tmp_path: Path) -> None:
     long = "p" * 100
-    info = write_split(tmp_path / "a.split", batch_of({"p": pa.array([long]), "m": pa.array([long])}), partition_columns=["p"])
+    info = write_split(tmp_path / "a.split", batch_of({"p": pa.array([long]), "m": pa.array([long])}), partition_columns=("p",))
     assert info.min_values == {"p": long, "m": "p" * 32}
     assert info.max_values == {"p": long, "m": "p" * 31 + "q"}
 

@@ -56,7 +56,6 @@ def test_panics_become_errors(tmp_path: Path) -> None:
         assert not isinstance(caught.value, Exception)
         with pytest.raises(SplitCorrupted, match="cannot be searched"):
             top_hits(searcher, compiled.query, "beta", 0)
-        assert [part.tolist() for part in reader.search(parse_query("beta", reader.schema, reader.mapping), 0)] == [[], []]
     with pytest.raises(KeyboardInterrupt), translated(SplitCorrupted, "interrupted"):
         raise KeyboardInterrupt
 

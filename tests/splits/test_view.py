@@ -13,7 +13,7 @@ import pytest
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.splits import DocMapping, SplitReader, View, join_hits, open_view, parse_query, view
+from indextables.splits import DocMapping, Hits, SplitReader, View, open_view, parse_query, view
 from tests.support.seeds import random_seed
 from tests.support.splits import batch_of, write_split
 
@@ -64,14 +64,14 @@ def test_scores_equal_those_of_one_split(tmp_path: Path) -> None:
     assert len(texts) == 54
     for text in texts:
         query = parse_query(text, SCHEMA, MAPPING)
-        rows, scores = one.search(query, None)
+        rows, scores = one.search(query)
         for limit in (10, one.num_records):
             hits = many.search(query, limit)
             assert (starts[hits.splits] + hits.rows).tolist() == rows[:limit].tolist(), text
             assert hits.scores.tolist() == scores[:limit].tolist(), text
     for text in ('"w0 w1"~3', '"w1 w0"~2', '"w2 w0"~9'):  # the same rows; tantivy's scores for slop are approximate
         hits = many.search(query := parse_query(text, SCHEMA, MAPPING), 10_000)
-        assert set((starts[hits.splits] + hits.rows).tolist()) == set(one.search(query, None)[0].tolist())
+        assert set((starts[hits.splits] + hits.rows).tolist()) == set(one.search(query)[0].tolist())
         assert len(hits) > 10
 
 
@@ -122,7 +122,7 @@ def test_splits_with_different_mappings_are_searched_separately(tmp_path: Path) 
     hits = both.search(parse_query("m:cat", SCHEMA, MAPPING), 10)
     assert sorted(zip(hits.splits.tolist(), hits.rows.tolist(), strict=True)) == [(0, 0), (1, 0)]
     assert len(View([]).search(parse_query("m:cat", SCHEMA, MAPPING), 10)) == 0
-    assert len(join_hits([])) == 0
+    assert len(Hits.joined([])) == 0
 
 
 def test_a_copy_of_a_split_is_searched_too(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from indextables.operations.write import run as write
 from indextables.paths import TableRoot
 from indextables.process_cache import ProcessCache
 from indextables.rows import split_task
-from indextables.splits import SplitInfo, SplitWriter
+from indextables.splits import SplitInfo, SplitSettings, SplitWriter
 from indextables.splits.reader import SplitReader
 from indextables.state.checkpoints.avro import file_loader, manifest_cache
 from indextables.storage import Store, StoreSpec, open_store, remote
@@ -180,8 +180,8 @@ def _built_once(key: Any, target: Path, build: Callable[[], SplitInfo]) -> Split
 class CachingSplitWriter:
     """Builds a split of the same rows once and reuses its bytes afterwards."""
 
-    def __init__(self, schema: pa.Schema, mapping: Any, folder: Path, **options: Any) -> None:
-        self._real = lambda: SplitWriter(schema, mapping, folder, **options)
+    def __init__(self, settings: SplitSettings, folder: Path) -> None:
+        self._real = lambda: SplitWriter(settings, folder)
         self._batches: list[pa.RecordBatch] = []
         self.num_rows = self.num_bytes = 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.splits import DocMapping, SplitInfo, SplitReader, SplitWriter, parse_query
+from indextables.splits import DocMapping, SplitInfo, SplitReader, SplitSettings, SplitWriter, parse_query
 
 LOGS = pa.schema(
     [
@@ -51,13 +51,13 @@ def log_batch(count: int, seed: int = 0) -> pa.RecordBatch:
 
 def write_split(path: Path, data: pa.RecordBatch, mapping: DocMapping | None = None, **options: Any) -> SplitInfo:
     chosen = mapping if mapping is not None else DocMapping.for_table(data.schema, [])
-    writer = SplitWriter(data.schema, chosen, path.parent / "work", **options)
+    writer = SplitWriter(SplitSettings(data.schema, chosen, **options), path.parent / "work")
     writer.write(data)
     return writer.finish(path)
 
 
 def write_logs(path: Path, count: int, seed: int = 0) -> SplitInfo:
-    return write_split(path, log_batch(count, seed), LOGS_MAPPING, partition_columns=["date"])
+    return write_split(path, log_batch(count, seed), LOGS_MAPPING, partition_columns=("date",))
 
 
 def read_all(path: Path) -> pa.Table:
@@ -71,7 +71,7 @@ def multiset(tables: Sequence[pa.Table]) -> Counter[str]:
 
 def matches(reader: SplitReader, text: str) -> set[int]:
     """The numbers of the rows that match a query."""
-    rows, scores = reader.search(parse_query(text, reader.schema, reader.mapping), None)
+    rows, scores = reader.search(parse_query(text, reader.schema, reader.mapping))
     assert len(rows) == len(scores) == len(set(rows.tolist()))
     return set(rows.tolist())
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from indextables.config import KEYS, PREFIX, TOKENIZER_PREFIX, TYPEMAP_PREFIX, Config
-from indextables.splits import MODES, TOKENIZERS
+from indextables.config import COLUMN_WORDS, KEYS, PREFIX, TOKENIZER_PREFIX, TYPEMAP_PREFIX, Config
 
 # Prefix of a per-column option -> its meaning and values.
 _OF_COLUMNS = {
-    TYPEMAP_PREFIX: f"how this column is indexed: {', '.join(MODES)}",
-    TOKENIZER_PREFIX: f"how this text column is tokenized: {', '.join(TOKENIZERS)}",
+    TYPEMAP_PREFIX: f"how this column is indexed: {', '.join(COLUMN_WORDS[TYPEMAP_PREFIX])}",
+    TOKENIZER_PREFIX: f"how this text column is tokenized: {', '.join(COLUMN_WORDS[TOKENIZER_PREFIX])}",
 }
 
 

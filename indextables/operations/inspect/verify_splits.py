@@ -65,11 +65,11 @@ class VerifyTask:
             return
         info = split.info
         fields = {
-            "footerStartOffset": (add.footer_start_offset, info.footer_start),
-            "footerEndOffset": (add.footer_end_offset, info.footer_end),
-            "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start),
+            "footerStartOffset": (add.footer_start_offset, info.footer_start_offset),
+            "footerEndOffset": (add.footer_end_offset, info.footer_end_offset),
+            "hotcacheStartOffset": (add.hotcache_start_offset, info.hotcache_start_offset),
             "hotcacheLength": (add.hotcache_length, info.hotcache_length),
-            "uncompressedSizeBytes": (add.uncompressed_size_bytes, info.uncompressed_size),
+            "uncompressedSizeBytes": (add.uncompressed_size_bytes, info.uncompressed_size_bytes),
             "timeRangeStart": (add.time_range_start, info.time_range_start),
             "timeRangeEnd": (add.time_range_end, info.time_range_end),
         }

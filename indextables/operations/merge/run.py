@@ -24,7 +24,7 @@ from indextables.operations.merge.plan import MergePlan, PlannedGroup, merge_opt
 from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
-from indextables.rows import uncommitted_splits_in_errors, upstream_table
+from indextables.rows import split_settings, uncommitted_splits_in_errors
 from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_new_skips, transact
 
 
@@ -62,7 +62,7 @@ class _Merging:
         """Merges the groups of one plan; returns whether any group was merged."""
         before = self.metrics["groups"]
         store, runs_locally = self.context.store.spec, self.executor.runs_locally
-        task = MergeTask(store, merge_plan.view.version, upstream_table(merge_plan.view, self.context.config), merge_plan.options.take_over)
+        task = MergeTask(store, merge_plan.view.version, split_settings(merge_plan.view, self.context.config), merge_plan.options.take_over)
         groups, rejected = split_by_capacity(merge_plan.groups, Capacity.of(store, runs_locally=runs_locally))
         for group, reason in rejected:
             self._fail(StorageError(not_merged(group, reason)), group.paths)

@@ -14,7 +14,7 @@ from indextables.errors import IndexTablesError, LogCorrupted, SplitCorrupted, S
 from indextables.operations.merge.capacity import Capacity
 from indextables.operations.merge.plan import MergeGroup, described, not_merged
 from indextables.rows import LiveSplit, is_upstream, publish_split
-from indextables.splits import BrokenSource, UpstreamTable
+from indextables.splits import BrokenSource, SplitSettings
 from indextables.splits import merge_splits as merge_files
 from indextables.storage import StoreSpec, open_store
 
@@ -35,7 +35,7 @@ class MergeTask:
 
     store: StoreSpec
     version: int  # of the snapshot that the merge is planned on
-    table: UpstreamTable  # the table at that version
+    settings: SplitSettings  # of the table at that version
     take_over: bool = False  # a split of another program may be the only source
 
     def __call__(self, group: MergeGroup) -> Merged:
@@ -71,7 +71,7 @@ class MergeTask:
         def fetch(numbered: tuple[int, Add]) -> Path | str:
             number, add = numbered
             try:
-                return LiveSplit(add, self.version, self.table.schema).source_file(store, self.table, folder / f"{number}.split")
+                return LiveSplit(add, self.version, self.settings.schema).source_file(store, self.settings, folder / f"{number}.split")
             except SplitCorrupted as error:
                 return str(error)
 
@@ -83,9 +83,9 @@ class MergeTask:
     def _merge(self, group: MergeGroup, sources: Sequence[Path]) -> Add:
         with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
             target = Path(folder, "merged.split")
-            info = merge_files(sources, target, Path(folder), self.table.compression)
+            info = merge_files(sources, target, Path(folder), self.settings.compression)
             if info.num_records != group.rows:
                 raise SplitCorrupted(f"the merge of {group.sources[0].path!r} … has {info.num_records} rows, not {group.rows}")
             generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
             values = dict(group.partition_values)
-            return publish_split(open_store(self.store), self.table.partition_columns, values, target, info, num_merge_ops=generation)
+            return publish_split(open_store(self.store), self.settings.partition_columns, values, target, info, num_merge_ops=generation)

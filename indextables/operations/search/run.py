@@ -16,7 +16,7 @@ from indextables.operations.search.rows import SCORE, bind, bound_query, check_c
 from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
-from indextables.splits import GAP, DocMapping, Group, Highlighter, Hits, ParsedQuery, beginning, join_hits, parallel
+from indextables.splits import DocMapping, Group, Highlighter, Hits, ParsedQuery, best_snippet, parallel
 from indextables.table import Snapshot, TableContext, fully_matching_files, live_files
 
 SNIPPET = "_snippet"
@@ -73,7 +73,7 @@ def _best_hits(view: LiveView, request: BoundSearch, undecided: set[int]) -> Hit
     if request.order_by is None and not undecided:
         return view.search(request.query, request.top)
     best = _best_scored if request.order_by is None else _best_ordered
-    joined = join_hits(in_threads(lambda group: best(view, group, request, undecided), view.groups))
+    joined = Hits.joined(in_threads(lambda group: best(view, group, request, undecided), view.groups))
     if request.order_by is None:
         return joined.take(np.arange(min(request.top, len(joined))))
     return _ordered(view, joined, request)
@@ -85,13 +85,13 @@ def _best_scored(view: LiveView, group: Group, request: BoundSearch, undecided: 
         parts.append(_matching(view, request, undecided, page))
         if sum(map(len, parts)) >= request.top:
             break
-    return join_hits(parts)
+    return Hits.joined(parts)
 
 
 def _best_ordered(view: LiveView, group: Group, request: BoundSearch, undecided: set[int]) -> Hits:
-    best = join_hits([])
+    best = Hits.joined([])
     for page in group.pages(request.query, limits.SEARCH_PAGE):
-        best = _ordered(view, join_hits([best, _matching(view, request, undecided, page)]), request)
+        best = _ordered(view, Hits.joined([best, _matching(view, request, undecided, page)]), request)
     return best
 
 
@@ -142,14 +142,9 @@ def _fetched(view: LiveView, hits: Hits, columns: Sequence[str]) -> pa.Table:
 
 
 def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
-    """For each row the best snippet of each column with matches; without any, the beginning of the first non-null column."""
     highlighters = [Highlighter(request.query, name, request.mapping) for name in request.snippets]
-    shown: list[str | None] = []
-    for texts in zip(*(rows.column(name).to_pylist() for name in request.snippets), strict=True):
-        known = [(lighter, text) for lighter, text in zip(highlighters, texts, strict=True) if text is not None]
-        pieces = [piece for lighter, text in known if (piece := lighter.snippet(text)) is not None]
-        shown.append(f" {GAP} ".join(pieces) if pieces else beginning(known[0][1]) if known else None)
-    return pa.array(shown, pa.string())
+    texts_of_rows = zip(*(rows.column(name).to_pylist() for name in request.snippets), strict=True)
+    return pa.array([best_snippet(highlighters, texts) for texts in texts_of_rows], pa.string())
 
 
 # --- the request

@@ -23,7 +23,7 @@ from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import SplitTask, batches_of, check_columns, describe_uncommitted, uncommitted_splits_in_errors
 from indextables.schema import from_spark_json
-from indextables.splits import DocMapping
+from indextables.splits import SplitSettings
 from indextables.table import (
     Draft,
     Outcome,
@@ -87,18 +87,14 @@ def prepare_write(
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")
     config = context.config.with_table(metadata.configuration)
     config.check()
-    mapping = DocMapping.of_config(config, schema, metadata.partition_columns)
+    settings = SplitSettings.of_config(config, schema, metadata.partition_columns)
     if base is not None:
         _check_indexing_options(context, base)
     task = SplitTask(
         context.store.spec,
-        schema,
-        tuple(metadata.partition_columns),
-        mapping,
-        stats_length=int(config.get("stats.truncation.maxLength")),
+        settings,
         split_bytes=int(config.get("write.targetSplitSize")),
         split_rows=int(config.get("write.targetSplitRows")),
-        compression=str(config.get("split.rowStore.compression")),
         within=_partition_predicate(request.where, schema, metadata),
         mark=uuid.uuid4().hex[:8],
     )
@@ -110,7 +106,7 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
     report = reporter(prepared.mode, str(prepared.context.root), prepared.context.clock)
     if prepared.is_done:
         return commit_write(prepared, [], report)  # commits nothing: reports no_action with the version of the first attempt
-    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.schema)), report)
+    return commit_write(prepared, prepared.task.write(batches_of(data, prepared.task.settings.schema)), report)
 
 
 def commit_write(
@@ -171,8 +167,8 @@ def _replaced(prepared: PreparedWrite, adds: Sequence[Add], base: Snapshot) -> l
 
 def _partition(add: Add, task: SplitTask) -> tuple[Scalar | None, ...]:
     """The partition of a split as typed values, since other writers may encode the same value differently."""
-    values = partition_row(add.partition_values, task.schema)
-    return tuple(values.get(name) for name in task.partition_columns)
+    values = partition_row(add.partition_values, task.settings.schema)
+    return tuple(values.get(name) for name in task.settings.partition_columns)
 
 
 def _metrics(removes: Sequence[Remove], adds: Sequence[Add]) -> dict[str, int]:

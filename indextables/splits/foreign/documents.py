@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import sys
 from collections.abc import Callable, Iterator
@@ -11,15 +12,16 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import tantivy
 
 from indextables import limits
-from indextables.errors import IndexTablesError, SplitCorrupted, StorageError
-from indextables.splits.foreign.worker import Answer, Job, serve
-from indextables.splits.format import scratch_folder
-from indextables.splits.index import DocMapping, translated
+from indextables.errors import IndexTablesError, SplitCorrupted
+from indextables.splits.foreign.worker import Answer, Job
+from indextables.splits.format import map_split, scratch_folder
+from indextables.splits.index import Segment, translated
 from indextables.splits.writer import SplitWriter
 from indextables.values import decode_value
 
@@ -31,7 +33,9 @@ _EXACT = Context(prec=76)  # the default context has 28 digits and fails for mor
 def work(job: Job) -> Answer:
     """Translates one split; all failures are reported in the answer."""
     try:
-        _bound_memory(os.path.getsize(job.source))
+        # In proportion to the split: enough to decompress and index it, too little for a decompression bomb.
+        limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * job.source.stat().st_size, limits.UPSTREAM_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         with scratch_folder("indextables-upstream-") as folder:
             _translate(job, folder)
     except (SplitCorrupted, MemoryError) as error:
@@ -41,69 +45,50 @@ def work(job: Job) -> Answer:
     return Answer()
 
 
-def _bound_memory(size: int) -> None:
-    """Limits this process's memory in proportion to the split: enough to decompress and index it, too little for a decompression bomb."""
-    limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * size, limits.UPSTREAM_MEMORY)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-
-
 def _translate(job: Job, folder: Path) -> None:
     index = folder / "index"
     index.mkdir()
-    _extract(job, index)
-    schema = pa.ipc.read_schema(pa.BufferReader(job.schema))
-    writer = SplitWriter(
-        schema,
-        DocMapping.from_json(job.mapping),
-        folder,
-        stats_length=job.stats_length,
-        partition_columns=job.partition_columns,
-        compression=job.compression,
-    )
+    data = memoryview(map_split(job.source))
+    for name, span in job.files.items():
+        (index / name).write_bytes(data[span.start : span.end])
+    writer = SplitWriter(job.settings, folder)
     with translated(SplitCorrupted, "its documents cannot be decoded"):
         searcher = tantivy.Index.open(str(index)).searcher()
         for documents in _documents(searcher, job, index):
-            writer.write(_batch(documents, schema, job))
+            writer.write(_batch(documents, job))
     if writer.num_rows == 0:
         raise SplitCorrupted("it has no documents")
-    writer.finish(Path(job.target))
-
-
-def _extract(job: Job, folder: Path) -> None:
-    with open(job.source, "rb") as source:
-        for name, (start, end) in job.files.items():
-            source.seek(start)
-            with (folder / name).open("wb") as file:
-                for place in range(start, end, limits.MIB):
-                    file.write(source.read(min(limits.MIB, end - place)))
+    writer.finish(job.target)
 
 
 def _documents(searcher: Any, job: Job, folder: Path) -> Iterator[list[dict[str, Any]]]:
     """All documents that are not deleted, segment by segment, in chunks."""
-    expected = sum(count for _, count, _ in job.documents)
-    if searcher.num_segments != len(job.documents) or searcher.num_docs > expected:
+    expected = sum(segment.max_doc for segment in job.segments)
+    if searcher.num_segments != len(job.segments) or searcher.num_docs > expected:
         raise SplitCorrupted(f"its index has {searcher.num_docs} documents, not {expected}")
-    for segment, (stem, count, opstamp) in enumerate(job.documents):
-        alive = np.arange(count) if opstamp is None else _alive(folder / f"{stem}.{opstamp}.del", count)
+    for number, segment in enumerate(job.segments):
+        alive = _alive(segment, folder)
         for start in range(0, len(alive), _CHUNK):
-            addresses = [tantivy.DocAddress(segment, int(number)) for number in alive[start : start + _CHUNK]]
+            addresses = [tantivy.DocAddress(number, int(document)) for document in alive[start : start + _CHUNK]]
             yield [searcher.doc(address).to_dict() for address in addresses]
 
 
-def _alive(file: Path, count: int) -> np.ndarray:
+def _alive(segment: Segment, folder: Path) -> np.ndarray:
     """The documents that are not deleted: tantivy's deletion file holds their number (u32), then a bit per document."""
-    data = file.read_bytes()
-    bits = np.unpackbits(np.frombuffer(data, np.uint8, (count + 7) // 8, 4), bitorder="little")[:count]
-    return np.flatnonzero(bits)
+    if segment.deletes is None:
+        return np.arange(segment.max_doc)
+    data = (folder / f"{segment.stem}.{segment.deletes.opstamp}.del").read_bytes()
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, (segment.max_doc + 7) // 8, 4), bitorder="little")
+    return np.flatnonzero(bits[: segment.max_doc])
 
 
 # --- values
 
 
-def _batch(documents: list[dict[str, Any]], schema: pa.Schema, job: Job) -> pa.RecordBatch:
+def _batch(documents: list[dict[str, Any]], job: Job) -> pa.RecordBatch:
     columns = []
-    for field in schema:
-        if field.name in job.partition_columns:
+    for field in job.settings.schema:
+        if field.name in job.settings.partition_columns:
             text = job.partition_values.get(field.name)
             values = [None if text is None else decode_value(text, field.type)] * len(documents)
         else:
@@ -113,29 +98,30 @@ def _batch(documents: list[dict[str, Any]], schema: pa.Schema, job: Job) -> pa.R
             columns.append(pa.array(values, field.type))
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as cause:
             raise SplitCorrupted(f"a document has a value in column {field.name!r} that is not of type {field.type}: {cause}") from cause
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=job.settings.schema)
 
 
 def _stored(values: list[Any] | None, convert: Callable[[Any], Any]) -> Any:
-    if not values:
-        return None
-    if len(values) > 1:
+    if values and len(values) > 1:
         raise SplitCorrupted(f"a document has {len(values)} values for one column")
-    return None if values[0] is None else convert(values[0])
+    return convert(values[0]) if values else None
 
 
 def _converter(kind: pa.DataType, outermost: bool = False) -> Callable[[Any], Any]:
     """A function that converts tantivy's values to what Arrow accepts. Values inside JSON lost their type, which it restores."""
-    if pa.types.is_list(kind):
-        element = _nullable(_converter(kind.value_type))
-        return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
+    convert = _nested(kind, outermost) if pa.types.is_nested(kind) else _scalar(kind)
+    return lambda value: None if value is None else convert(value)
+
+
+def _nested(kind: pa.DataType, outermost: bool) -> Callable[[Any], Any]:
     if pa.types.is_struct(kind):
-        fields = {field.name: _nullable(_converter(field.type)) for field in kind}
+        fields = {field.name: _converter(field.type) for field in kind}
         return lambda value: {name: convert(value.get(name)) for name, convert in fields.items()}
     if pa.types.is_map(kind):
-        key, item = _converter(kind.key_type), _nullable(_converter(kind.item_type))
+        key, item = _converter(kind.key_type), _converter(kind.item_type)
         return lambda value: [(key(name), item(found)) for name, found in value.items()]
-    return _scalar(kind)
+    element = _converter(kind.value_type)
+    return lambda value: [element(item) for item in (value[_ARRAY] if outermost else value)]
 
 
 def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
@@ -154,10 +140,6 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return lambda value: _temporal(value, kind)
     return lambda value: value
-
-
-def _nullable(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
 
 
 def _text(value: Any) -> str:
@@ -182,10 +164,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep other output off the answer pipe
-    try:
-        serve(sys.stdin.buffer, answers, work)
-    except StorageError as error:
-        sys.exit(str(error))
+    while True:
+        try:
+            job = pickle.load(sys.stdin.buffer)
+        except EOFError:  # the parent has ended
+            return
+        answers.write(msgspec.json.encode(work(job)) + b"\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

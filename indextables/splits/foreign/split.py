@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,28 @@ import msgspec
 import pyarrow as pa
 
 from indextables import limits
-from indextables.errors import SplitCorrupted, StorageError
+from indextables.errors import SplitCorrupted
 from indextables.splits.foreign.worker import Job, decode
-from indextables.splits.format import INDEX_META, Range, check_body, has_our_hotcache, parts_of, read_files
-from indextables.splits.index import DocMapping, IndexMeta, parse_meta
+from indextables.splits.format import INDEX_META, Range, check_body, check_ranges, has_our_hotcache, map_split, read_files
+from indextables.splits.index import IndexMeta, parse_meta
+from indextables.splits.writer import SplitSettings
 
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.([a-z]{1,16}|[0-9]{1,19}\.del)|meta\.json|\.managed\.json|split_fields")
 _UNCHECKED = (INDEX_META, ".managed.json", "split_fields")  # files without a tantivy footer
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamTable:
-    """The parts of a table's metadata that are needed to rewrite its splits; picklable."""
-
-    schema: pa.Schema
-    partition_columns: tuple[str, ...]
-    mapping: DocMapping
-    stats_length: int = limits.STATS_CHARACTERS
-    compression: str = "lz4"
+_STORED_TYPES = (
+    (pa.types.is_string, ("text", "ip_addr", "json_object")),
+    (pa.types.is_integer, ("i64", "u64")),
+    (pa.types.is_floating, ("f64",)),
+    (pa.types.is_boolean, ("bool",)),
+    (pa.types.is_temporal, ("date",)),
+    (pa.types.is_binary, ("bytes",)),
+    (pa.types.is_decimal, ("f64", "text")),
+)
 
 
 def is_upstream_split(path: Path) -> bool:
     """Whether the file is a split without our hotcache, damaged or not; SplitCorrupted if it is not a split at all."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     if has_our_hotcache(data, path):
         return False
     refuse_our_files(data, path)
@@ -49,63 +47,34 @@ def is_upstream_split(path: Path) -> bool:
 
 def refuse_our_files(data: memoryview, path: Path) -> None:
     """SplitCorrupted if a split without our hotcache has files that upstream does not write, e.g. ours with a damaged hotcache."""
-    bundle_start, hot_start, _ = parts_of(data, path)
-    odd = [name for name in read_files(data[bundle_start : hot_start - 4], path) if not _FILE_NAME.fullmatch(name)]
+    odd = [name for name in read_files(data, path)[0] if not _FILE_NAME.fullmatch(name)]
     if odd:
         raise SplitCorrupted(f"split {path} is damaged: it contains a file named {odd[0][:80]!r}, but its footer is not ours")
 
 
-def translate(path: Path, target: Path, table: UpstreamTable, partition_values: Mapping[str, str]) -> None:
+def translate(path: Path, target: Path, settings: SplitSettings, partition_values: Mapping[str, str]) -> None:
     """Rewrites an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     files = _files(data, path)
     meta = _checked_meta(data, files, path)
-    _check_fields(meta, table, path)
-    job = Job(
-        source=str(path),
-        files={name: (span.start, span.end) for name, span in files.items()},
-        documents=[(segment.stem, segment.max_doc, segment.deletes.opstamp if segment.deletes else None) for segment in meta.segments],
-        target=str(target),
-        schema=table.schema.serialize().to_pybytes(),
-        mapping=table.mapping.to_json(),
-        partition_columns=list(table.partition_columns),
-        partition_values=dict(partition_values),
-        stats_length=table.stats_length,
-        compression=table.compression,
-    )
+    _check_fields(meta, settings, path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    decode(job)
+    decode(Job(path, files, meta.segments, target, settings, dict(partition_values)))
 
 
 def verified_rows(path: Path) -> int:
     """The number of rows of an upstream split, after verifying its envelope and checksums; SplitCorrupted says what is wrong."""
-    data = _mapped(path)
+    data = memoryview(map_split(path))
     meta = _checked_meta(data, _files(data, path), path)
     return sum(segment.max_doc - (segment.deletes.num_deleted_docs if segment.deletes else 0) for segment in meta.segments)
 
 
-def _mapped(path: Path) -> memoryview:
-    try:
-        if path.stat().st_size == 0:
-            raise SplitCorrupted(f"split {path} is damaged: it is empty")
-        return memoryview(pa.memory_map(str(path)).read_buffer())
-    except FileNotFoundError as cause:
-        raise SplitCorrupted(f"split {path} is missing") from cause
-    except OSError as cause:
-        raise StorageError(f"split {path} cannot be read: {cause}") from cause
-
-
 def _files(data: memoryview, path: Path) -> dict[str, Range]:
     """The verified ranges of the files: names match the pattern (they become paths), ranges do not overlap, checksums match."""
-    bundle_start, hot_start, _ = parts_of(data, path)
-    files = read_files(data[bundle_start : hot_start - 4], path)
-    position = 0
-    for name, span in sorted(files.items(), key=lambda item: (item[1].start, item[1].end)):
-        if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
-        if not position <= span.start <= span.end <= bundle_start:
-            raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
-        position = span.end
+    files, end = read_files(data, path)
+    in_order = sorted(files.items(), key=lambda item: (item[1].start, item[1].end))
+    check_ranges(in_order, _FILE_NAME, end, path)
+    for name, span in in_order:
         if name not in _UNCHECKED:
             try:
                 check_body(data[span.start : span.end])
@@ -117,11 +86,7 @@ def _files(data: memoryview, path: Path) -> dict[str, Range]:
 
 
 def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> IndexMeta:
-    span = files[INDEX_META]
-    try:
-        meta = parse_meta(data[span.start : span.end])
-    except (ValueError, RecursionError) as cause:
-        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
+    meta = parse_meta(data[files[INDEX_META].start : files[INDEX_META].end], path)
     missing = [segment.stem for segment in meta.segments if f"{segment.stem}.store" not in files or segment.max_doc < 1]
     stems = [segment.stem for segment in meta.segments]
     if missing or not stems or len(set(stems)) < len(stems):
@@ -129,33 +94,21 @@ def _checked_meta(data: memoryview, files: Mapping[str, Range], path: Path) -> I
     return meta
 
 
-def _check_fields(meta: IndexMeta, table: UpstreamTable, path: Path) -> None:
+def _check_fields(meta: IndexMeta, settings: SplitSettings, path: Path) -> None:
     """Checks that each column has a field of the type that upstream uses; otherwise it would read as null or as another value."""
     found = {str(field.get("name")): str(field.get("type")) for field in meta.schema}
-    for field in table.schema:
-        if field.name not in table.partition_columns and found.get(field.name) not in stored_types(field.type):
+    for field in settings.schema:
+        if field.name not in settings.partition_columns and found.get(field.name) not in stored_types(field.type):
             has = found.get(field.name, "none")
             raise SplitCorrupted(f"split {path} is damaged: the field of column {field.name!r} ({field.type}) has the type {has[:40]!r}")
 
 
 def stored_types(kind: pa.DataType) -> Sequence[str]:
     """The tantivy types in which upstream stores a column of an Arrow type."""
-    if pa.types.is_string(kind):
-        return ("text", "ip_addr", "json_object")
-    if pa.types.is_integer(kind):
-        return ("i64", "u64")
-    if pa.types.is_floating(kind):
-        return ("f64",)
-    if pa.types.is_boolean(kind):
-        return ("bool",)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return ("date",)
-    if pa.types.is_binary(kind):
-        return ("bytes",)
-    return ("f64", "text") if pa.types.is_decimal(kind) else ("json_object",)
+    return next((names for is_kind, names in _STORED_TYPES if is_kind(kind)), ("json_object",))
 
 
-def fingerprint(table: UpstreamTable, partition_values: Mapping[str, str]) -> bytes:
+def fingerprint(settings: SplitSettings, partition_values: Mapping[str, str]) -> bytes:
     """Identifies everything besides the file that the rewritten split depends on."""
-    values: list[Any] = [table.schema.to_string(), table.mapping.to_json(), sorted(partition_values.items()), table.stats_length]
-    return msgspec.json.encode([limits.UPSTREAM_FORM, *values, table.partition_columns])
+    values: list[Any] = [settings.schema.to_string(), settings.mapping.to_json(), sorted(partition_values.items()), settings.stats_length]
+    return msgspec.json.encode([limits.UPSTREAM_FORM, *values, settings.partition_columns])

@@ -1,37 +1,41 @@
 """Runs the child process that decodes the stored documents of upstream's splits.
 
-Each parent has one child, started with the first job; it ends with the parent. A job and its answer are one JSON line each. The documents
-may be crafted: the child limits its own memory, and if it dies or exceeds the time limit, the job fails and the next gets a new process.
+Each parent has one child, started with the first job; it ends with the parent. A job is pickled; its answer is a line of JSON, because the
+documents may be crafted. The child limits its own memory, and if it dies or exceeds the time limit, the job fails and the next gets a new
+process.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import selectors
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.process_cache import ProcessCache
+from indextables.splits.format import Range
+from indextables.splits.index import Segment
+from indextables.splits.writer import SplitSettings
 
 
-class Job(msgspec.Struct, frozen=True):
-    source: str
-    files: dict[str, tuple[int, int]]
-    documents: list[tuple[str, int, int | None]]  # per segment: stem of its files, number of documents, opstamp of deletions
-    target: str
-    schema: bytes  # serialized by Arrow
-    mapping: str
-    partition_columns: list[str]
-    partition_values: dict[str, str]
-    stats_length: int
-    compression: str
+@dataclass(frozen=True, slots=True)
+class Job:
+    source: Path
+    files: Mapping[str, Range]
+    segments: Sequence[Segment]
+    target: Path
+    settings: SplitSettings
+    partition_values: Mapping[str, str]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -40,7 +44,6 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 # Built at import, for the reason given in splits/format/bundle.py.
-_JOB = msgspec.json.Decoder(Job)
 _ANSWER = msgspec.json.Decoder(Answer)
 
 
@@ -69,23 +72,26 @@ class _Worker:
                 self._process = _start()
             answer = None
             try:
-                answer = _ask(self._process, msgspec.json.encode(job))
+                answer = _ask(self._process, job)
             finally:
                 if answer is None:
                     process, self._process = self._process, None
-                    code = _end(process)
+                    process.kill()
+                    with suppress(OSError):  # unsent data cannot be flushed
+                        process.communicate()
+                    code = process.wait()
         return code if answer is None else answer
 
 
 _workers: ProcessCache[str, _Worker] = ProcessCache()  # one per process: a forked child must not share the pipes
 
 
-def _ask(worker: subprocess.Popen[bytes], line: bytes) -> Answer | None:
+def _ask(worker: subprocess.Popen[bytes], job: Job) -> Answer | None:
     """The answer; None if the process died or exceeded the time limit."""
     assert worker.stdin is not None  # both are pipes
     assert worker.stdout is not None
     try:
-        worker.stdin.write(line + b"\n")
+        pickle.dump(job, worker.stdin)
         worker.stdin.flush()
     except BrokenPipeError:
         return None
@@ -102,13 +108,6 @@ def _ask(worker: subprocess.Popen[bytes], line: bytes) -> Answer | None:
     return _ANSWER.decode(received)
 
 
-def _end(worker: subprocess.Popen[bytes]) -> int:
-    worker.kill()
-    with suppress(OSError):  # unsent data cannot be flushed
-        worker.communicate()
-    return worker.wait()
-
-
 def _start() -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     command = [sys.executable, "-P", "-m", "indextables.splits.foreign.documents"]
@@ -116,10 +115,3 @@ def _start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError as cause:
         raise StorageError(f"the process that decodes documents could not be started: {cause}") from cause
-
-
-def serve(jobs: IO[bytes], answers: IO[bytes], work: Any) -> None:
-    """Runs in the child: answers each line with `work(job)`, until the input ends."""
-    for line in jobs:
-        answers.write(msgspec.json.encode(work(_JOB.decode(line))) + b"\n")
-        answers.flush()

@@ -1,7 +1,5 @@
 """The split file: the bundle, its row store, its column statistics, and the footers of the tantivy files in it."""
 
-from __future__ import annotations
-
 from indextables.splits.format.bundle import (
     FORMAT_VERSION,
     INDEX_META,
@@ -11,8 +9,9 @@ from indextables.splits.format.bundle import (
     Hotcache,
     Range,
     RowStoreSections,
+    check_ranges,
     has_our_hotcache,
-    parts_of,
+    map_split,
     read_files,
     read_footer,
     write_bundle,
@@ -37,9 +36,10 @@ __all__ = [
     "StatsCollector",
     "body_end",
     "check_body",
+    "check_ranges",
     "has_our_hotcache",
+    "map_split",
     "merge_statistics",
-    "parts_of",
     "read_files",
     "read_footer",
     "remove",

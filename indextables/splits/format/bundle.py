@@ -1,34 +1,8 @@
-"""The split file: an envelope around the files of a tantivy index and an Arrow row store.
+"""The split file: an envelope around the files of a tantivy index and an Arrow row store. docs/protocol.md specifies it.
 
-All integers are little-endian; all checksums are CRC-32 as in zlib. A split is::
-
-    file 0, file 1, …           each starts at a multiple of 4,096, padded with zeros
-    bundle  u32 403881646, u32 1, JSON {"files": {name: {"start": n, "end": n}}}     <- footerStartOffset
-    u32     length of the bundle part (its 8 bytes and its JSON)
-    hotcache                                                                         <- hotcacheStartOffset
-    u32     length of the hotcache (hotcacheLength)                                  <- ends at footerEndOffset = file size
-
-This is Quickwit's layout. `uncompressedSizeBytes` is footerStartOffset. The files, in the order of their offsets and without gaps other
-than the padding, are
-
-- those of one tantivy index of format 7 with one segment, no stored fields and no deletions: `<segment, 32 hex>.<extension>` for the
-  extensions `fast`, `fieldnorm`, `idx`, `pos`, `store`, `term`, and `meta.json`. The term dictionary is tantivy's (FST), not Quickwit's.
-  The index has a field for each column of the doc mapping that is not `stored` (index/schema.py describes how values are indexed), `_null`
-  with the names of the columns that are null in a document, and the fast i64 `_row`, which is unique in practice: `firstRow` and `lastRow`
-  are its values in the first and the last document;
-- `rows.arrow`, an Arrow IPC file (format V5; buffers compressed as lz4 frames or zstd; no dictionaries) with all columns of the schema; all
-  batches but the last have `batchRows` rows. Document n of the index is row n. Timestamps are microseconds, dates days, decimals
-  128 bits; `schema` gives the schema (indextables/schema.py maps Spark's types to Arrow's).
-
-The hotcache is specific to IndexTables: exactly the bytes `{"crc32":"hhhhhhhh","content":`, the content, and `}`, where hhhhhhhh is the
-checksum (lowercase hex) of the content's bytes. The content is a JSON object with the keys of `Hotcache` below in camel case; bytes are
-base64. Together they are one JSON document. A checksum covers every byte that a reader uses: the content has its own, `bundleCrc32` covers
-the bundle part, and `files` covers each file. Data that is read in ranges is also covered in ranges: `blocks` for the files of the index,
-sections for the row store. `tails` holds the ends of the files, so that the index and the row store open without another read
-(file_footers.py computes where each tail starts); it holds all of `meta.json`.
-
-A reader refuses any other `formatVersion`, names other than those above, and data that does not match its checksum; it ignores unknown
-keys of the hotcache. Splits of Quickwit and of upstream have the same envelope and a different hotcache: splits/foreign reads their rows.
+A checksum covers every byte that a reader uses: the content of the hotcache has its own, `bundleCrc32` covers the bundle part, and `files`
+covers each file. Data that is read in ranges is also covered in ranges: `blocks` for the files of the index, sections for the row store.
+Splits of Quickwit and of upstream have the same envelope and a different hotcache: splits/foreign reads their rows.
 """
 
 from __future__ import annotations
@@ -45,8 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import pyarrow as pa
 
-from indextables.errors import SplitCorrupted
+from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.format.file_footers import opening_tail
 from indextables.storage import sync_folder
 
@@ -186,19 +161,30 @@ def _tail(name: str, path: Path, row_store: RowStoreSections) -> bytes:
             return opening_tail(name, view)
 
 
+def map_split(path: Path) -> pa.Buffer:
+    """The bytes of a split, mapped into memory."""
+    try:
+        if path.stat().st_size == 0:
+            raise SplitCorrupted(f"split {path} is damaged: it is empty")
+        return pa.memory_map(str(path)).read_buffer()
+    except FileNotFoundError as cause:
+        raise SplitCorrupted(f"split {path} is missing") from cause
+    except OSError as cause:
+        raise StorageError(f"split {path} cannot be read: {cause}") from cause
+
+
 def read_footer(data: memoryview, path: Path) -> Footer:
     """The footer of a complete split, with its checksums and layout verified; SplitCorrupted says what is wrong."""
-    bundle_start, hot_start, hot_end = parts_of(data, path)
+    bundle_start, hot_start, hot_end = _parts(data, path)
     hotcache = _read_hotcache(data[hot_start:hot_end], path)
-    bundle = data[bundle_start : hot_start - 4]
-    if zlib.crc32(bundle) != hotcache.bundle_crc32:
+    if zlib.crc32(data[bundle_start : hot_start - 4]) != hotcache.bundle_crc32:
         raise SplitCorrupted(f"split {path} is damaged: the checksum of its file list does not match")
-    files = read_files(bundle, path)
+    files, _ = read_files(data, path)
     _check_layout(files, hotcache, bundle_start, path)
     return Footer(files, hotcache, bundle_start, len(data), hot_start, hot_end - hot_start)
 
 
-def parts_of(data: memoryview, path: Path) -> tuple[int, int, int]:
+def _parts(data: memoryview, path: Path) -> tuple[int, int, int]:
     """The offsets of the start of the bundle part and of the start and end of the hotcache."""
     hot_end = len(data) - 4
     hot_start = hot_end - _u32(data, hot_end, path)
@@ -211,7 +197,7 @@ def parts_of(data: memoryview, path: Path) -> tuple[int, int, int]:
 
 def has_our_hotcache(data: memoryview, path: Path) -> bool:
     """Whether the hotcache starts like one of IndexTables, valid or not."""
-    _, hot_start, hot_end = parts_of(data, path)
+    _, hot_start, hot_end = _parts(data, path)
     return bytes(data[hot_start:hot_end][:_OPENING_FIXED]) == _OPENING[:_OPENING_FIXED]
 
 
@@ -234,26 +220,32 @@ def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
     return hotcache
 
 
-def read_files(bundle: memoryview, path: Path) -> dict[str, Range]:
-    """The ranges of the files according to the bundle part, not validated."""
+def read_files(data: memoryview, path: Path) -> tuple[dict[str, Range], int]:
+    """The ranges of the files according to the bundle part, not validated, and the offset at which they end."""
+    start, hot_start, _ = _parts(data, path)
+    bundle = data[start : hot_start - 4]
     if bytes(bundle[:8]) != struct.pack("<II", MAGIC, VERSION):
         raise SplitCorrupted(f"split {path} is damaged: its file list does not start with the magic number and version")
     try:
-        return _FILES.decode(bundle[8:]).files
+        return _FILES.decode(bundle[8:]).files, start
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: its file list cannot be parsed: {cause}") from cause
 
 
-def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
-    """Checks that names match the pattern (they become paths) and that ranges follow each other within the file."""
+def check_ranges(files: Iterable[tuple[str, Range]], names: re.Pattern[str], end: int, path: Path) -> int:
+    """Checks that names match the pattern (they become paths) and that ranges follow each other; returns the end of the last."""
     position = 0
-    for name, span in files.items():
-        if not _FILE_NAME.fullmatch(name):
-            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name!r}")
+    for name, span in files:
+        if not names.fullmatch(name):
+            raise SplitCorrupted(f"split {path} is damaged: it contains a file named {name[:80]!r}")
         if not position <= span.start <= span.end <= end:
             raise SplitCorrupted(f"split {path} is damaged: its file {name} has the invalid range {span.start} to {span.end}")
         position = span.end
-    if position != end:
+    return position
+
+
+def _check_layout(files: dict[str, Range], hotcache: Hotcache, end: int, path: Path) -> None:
+    if check_ranges(files.items(), _FILE_NAME, end, path) != end:
         raise SplitCorrupted(f"split {path} is damaged: there are bytes between its files and its footer")
     if files.keys() != hotcache.files.keys() or not {ROW_STORE, INDEX_META} <= files.keys():
         raise SplitCorrupted(f"split {path} is damaged: its files are {', '.join(files) or 'none'}")

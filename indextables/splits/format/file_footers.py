@@ -1,10 +1,4 @@
-"""The tails of tantivy's files: what tantivy reads when it opens an index, before any query. All integers are little-endian.
-
-Each file ends with JSON, the length of the JSON (u32) and the number 1337 (u32); everything before that is the body. The body of a
-composite file (`idx`, `pos`, `term`, `fieldnorm`) ends with its list of fields and the length of the list (u32). The body of a `store` ends
-with 24 bytes, of which the first eight are the offset of its skip index. The body of a `fast` ends with its dictionary of columns, the
-length of the dictionary (u64), the number of rows (u32), and eight bytes for its format.
-"""
+"""The tails of tantivy's files: what tantivy reads when it opens an index, before any query. docs/protocol.md describes them."""
 
 from __future__ import annotations
 

@@ -13,12 +13,17 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.errors import InvalidArgument, SplitCorrupted, StorageError
-from indextables.splits.format.block_cache import cache_block, cached_block
+from indextables.process_cache import ProcessCache
 from indextables.splits.format.bundle import RowStoreSections
 
 _FEW = 16  # rows up to which `take` slices batches
 _PROJECTIONS = 100  # remembered per row store
-_NUMBERS = count()  # identify row stores in the block cache
+_NUMBERS = count()  # identify row stores in the cache of blocks
+_BlockKey = tuple[int, tuple[str, ...] | None, int]  # row store, columns, block number
+# Decoded blocks of all open splits, because searches often return to the same blocks. Those of a closed split are evicted like others.
+_blocks: ProcessCache[_BlockKey, pa.RecordBatch] = ProcessCache(
+    lambda: (limits.BLOCK_CACHE_BYTES,), lambda block: (block.get_total_buffer_size(),)
+)
 
 
 class RowStoreWriter:
@@ -63,6 +68,10 @@ class RowStoreWriter:
         starts = [0, *self._ends[:-1]]
         sums = [zlib.crc32(data[start:end]) for start, end in zip(starts, self._ends, strict=True)]
         return RowStoreSections(limits.ROW_BATCH, self._ends, sums)
+
+    def rows(self, sections: RowStoreSections) -> RowStore:
+        """The rows of the completed file."""
+        return RowStore(pa.memory_map(str(self.path)).read_buffer(), self._schema, sections, self.num_rows, self.path)
 
     def discard(self) -> None:
         """Closes and removes the file. Idempotent."""
@@ -160,10 +169,11 @@ class RowStore:
         size = self._sections.batch_rows
         numbers = sorted({row // size for row in rows})
         names = None if columns is None else tuple(columns)
-        batches = {number: block for number in numbers if (block := cached_block((self._number, names, number))) is not None}
+        batches = {number: block for number in numbers if (block := _blocks.get((self._number, names, number))) is not None}
         missing = [number for number in numbers if number not in batches]
         for number, block in zip(missing, self._read(missing, columns, threads=False) if missing else (), strict=True):
-            cache_block((self._number, names, number), block)
+            if block.get_total_buffer_size() <= limits.BLOCK_CACHE_BYTES // 8:  # a larger one would evict many others
+                _blocks.put((self._number, names, number), block)
             batches[number] = block
         return pa.Table.from_batches([batches[row // size].slice(row % size, 1) for row in rows])
 

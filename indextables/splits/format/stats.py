@@ -8,7 +8,6 @@ the order of their UTF-8 bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +15,7 @@ import pyarrow.compute as pc
 
 from indextables.schema import has_order
 from indextables.splits.format.bundle import ColumnStatistics
-from indextables.values import Scalar, decode_value, encode_value
-
-_EPOCH = datetime(1970, 1, 1)
+from indextables.values import decode_value, encode_value
 
 
 class _Column:
@@ -50,19 +47,10 @@ class _Column:
         if isinstance(self.low, str):
             return ColumnStatistics(self.nulls, self.low[:length], truncated_maximum(self.high, length))
         try:
-            low, high = (encode_value(self._value(bound), self.kind) for bound in (self.low, self.high))
-        except OverflowError:
+            low, high = (encode_value(pa.scalar(bound, self.kind).as_py(), self.kind) for bound in (self.low, self.high))
+        except (OverflowError, ValueError):
             return ColumnStatistics(self.nulls)
         return ColumnStatistics(self.nulls, low, high)
-
-    def _value(self, bound: Any) -> Scalar:
-        if pa.types.is_date(self.kind):
-            return date(1970, 1, 1) + timedelta(days=bound)
-        if pa.types.is_timestamp(self.kind):
-            moment = _EPOCH + timedelta(microseconds=bound)
-            return moment.replace(tzinfo=UTC) if self.kind.tz else moment
-        value: Scalar = bound
-        return value
 
 
 class StatsCollector:

@@ -1,11 +1,9 @@
 """The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged."""
 
-from __future__ import annotations
-
-from indextables.splits.index import mapping
+from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DATE, DECIMAL, DEFAULT, FLOAT, INTEGER, MODES, TOKENIZERS, DocMapping, without_misfits
+from indextables.splits.index.mapping import DocMapping, without_misfits
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
@@ -17,23 +15,15 @@ from indextables.splits.index.schema import (
     numbers_at,
     numbers_of_hits,
     open_searcher,
-    row_at,
     top_hits,
     translated,
 )
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta
 
 __all__ = [
-    "DATE",
-    "DECIMAL",
-    "DEFAULT",
-    "FLOAT",
     "GRAM",
-    "INTEGER",
-    "MODES",
     "NULLS",
     "ROW",
-    "TOKENIZERS",
     "DocMapping",
     "IndexMeta",
     "Numbers",
@@ -46,8 +36,8 @@ __all__ = [
     "index_fields",
     "index_files",
     "index_schema",
+    "kinds",
     "load_meta",
-    "mapping",
     "merge_segments",
     "numbers_at",
     "numbers_of_hits",
@@ -55,7 +45,6 @@ __all__ = [
     "parse_meta",
     "prepare_column",
     "refuse_unindexable",
-    "row_at",
     "top_hits",
     "translated",
     "without_misfits",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tantivy
@@ -10,17 +9,29 @@ import tantivy
 from indextables.splits.index import mapping as kinds
 
 GRAM = 3
-_RAW = "raw"  # built into tantivy, registered in every index
 
 
 def analyzer_name(tokenizer: str) -> str:
-    """The name under which an index registers it. tantivy's built-in `default` and `en_stem` drop words of 40 bytes, such as hashes."""
-    return {kinds.DEFAULT: "words", kinds.RAW: _RAW}.get(tokenizer, f"words_{tokenizer}")
+    """The name under which an index registers it. tantivy's built-in `default` and `en_stem` drop words of 40 bytes, such as hashes.
+
+    `raw` is built into tantivy and registered in every index.
+    """
+    return {kinds.DEFAULT: "words", kinds.RAW: "raw"}.get(tokenizer, f"words_{tokenizer}")
 
 
 def analyzer(tokenizer: str = kinds.DEFAULT) -> Any:
     """A new analyzer on each call: threads must not share one."""
-    return _BUILDERS[tokenizer]()
+    match tokenizer:
+        case kinds.RAW:
+            return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build()
+        case kinds.WHITESPACE:
+            words = tantivy.Tokenizer.whitespace()
+        case kinds.NGRAM:
+            words = tantivy.Tokenizer.ngram(GRAM, GRAM)
+        case _:
+            words = tantivy.Tokenizer.simple()
+    builder = tantivy.TextAnalyzerBuilder(words).filter(tantivy.Filter.lowercase())
+    return (builder.filter(tantivy.Filter.stemmer("english")) if tokenizer == kinds.EN_STEM else builder).build()
 
 
 def grams(text: str) -> list[str]:
@@ -34,38 +45,3 @@ def gram_tokens(text: str) -> Any:
     lowered = text.lower()
     tokens = [tantivy.Token(gram, at, at, at + GRAM) for at, gram in enumerate(grams(text))]
     return tantivy.PreTokenizedString(lowered, tokens)
-
-
-def register(index: Any, tokenizers: set[str]) -> None:
-    for tokenizer in tokenizers - {kinds.RAW}:
-        index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))
-
-
-def _words() -> Any:
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase()).build()
-
-
-def _stems() -> Any:
-    lowered = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
-    return lowered.filter(tantivy.Filter.stemmer("english")).build()
-
-
-def _whitespace() -> Any:
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.lowercase()).build()
-
-
-def _raw() -> Any:
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build()
-
-
-def _grams() -> Any:
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.ngram(GRAM, GRAM)).filter(tantivy.Filter.lowercase()).build()
-
-
-_BUILDERS: dict[str, Callable[[], Any]] = {
-    kinds.DEFAULT: _words,
-    kinds.RAW: _raw,
-    kinds.EN_STEM: _stems,
-    kinds.WHITESPACE: _whitespace,
-    kinds.NGRAM: _grams,
-}

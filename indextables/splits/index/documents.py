@@ -91,13 +91,11 @@ def _prepare_text(column: pa.Array, kind: str, tokenizer: str) -> tuple[Add, lis
     is_array = pa.types.is_list(column.type)
     texts = column.flatten() if is_array else column
     short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SHORT
-    add: Add
+    add: Add = _ADD[kind]
     if tokenizer == kinds.NGRAM:
         add = _add_grams
-    elif short:
-        add = _ADD[kind]
-    else:
-        add = _add_long_string if kind == kinds.STRING or tokenizer == kinds.RAW else partial(_add_long_text, tokenizer)
+    elif not short:
+        add = partial(_add_long_text, kinds.RAW if kind == kinds.STRING else tokenizer)
     return (partial(_add_each, add) if is_array else add), column.to_pylist()
 
 
@@ -111,11 +109,10 @@ def _add_grams(document: Any, name: str, value: str) -> None:
     document.add_pre_tokenized_text(name, gram_tokens(value))
 
 
-def _add_long_string(document: Any, name: str, value: str) -> None:
-    document.add_text(name, value[:_CUT])
-
-
 def _add_long_text(tokenizer: str, document: Any, name: str, value: str) -> None:
+    if tokenizer == kinds.RAW:
+        document.add_text(name, value[:_CUT])
+        return
     words = analyzer(tokenizer)
     if all(len(word) <= _CUT for word in words.analyze(value)):
         document.add_text(name, value)

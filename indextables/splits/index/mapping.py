@@ -25,16 +25,21 @@ BOOLEAN = "bool"
 DATE = "date"  # dates and timestamps
 STORED = "stored"  # not indexed, except whether the value is null
 KINDS = (TEXT, STRING, JSON, IP, INTEGER, FLOAT, DECIMAL, BOOLEAN, DATE, STORED)
-MODES = COLUMN_WORDS[TYPEMAP_PREFIX]
 
 DEFAULT = "default"  # runs of letters and digits, lowercased
 RAW = "raw"  # the whole value as one word
 EN_STEM = "en_stem"  # as default, with English words reduced to their stems
 WHITESPACE = "whitespace"  # separated by whitespace, lowercased
 NGRAM = "ngram"  # every three consecutive characters, lowercased: finds substrings
-TOKENIZERS = COLUMN_WORDS[TOKENIZER_PREFIX]
 
 DECIMAL_DIGITS = 18  # as many digits fit in an i64 at any scale
+_KINDS_OF_TYPES = (
+    (pa.types.is_boolean, BOOLEAN),
+    (pa.types.is_integer, INTEGER),
+    (pa.types.is_floating, FLOAT),
+    (pa.types.is_decimal, DECIMAL),
+    (pa.types.is_temporal, DATE),
+)
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -76,7 +81,7 @@ class DocMapping:
             ]
         except (TypeError, KeyError, AttributeError, RecursionError) as cause:
             raise ValueError(f"not a doc mapping: {text[:80]!r}") from cause
-        if any(kind not in KINDS or tokenizer not in TOKENIZERS for _, kind, tokenizer in entries):
+        if any(kind not in KINDS or tokenizer not in COLUMN_WORDS[TOKENIZER_PREFIX] for _, kind, tokenizer in entries):
             raise ValueError(f"a doc mapping with an unknown type: {text[:80]!r}")
         chosen = tuple((name, tokenizer) for name, _, tokenizer in entries if tokenizer != DEFAULT)
         return cls(tuple((name, kind) for name, kind, _ in entries), chosen)
@@ -128,8 +133,7 @@ def _check_mode(schema: pa.Schema, partition_columns: Sequence[str], column: str
     key = f"indexing.typemap.{column}"
     if column not in schema.names:
         raise ConfigError(f"{key} names a column that the table does not have: {column!r}")
-    if word not in MODES:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(MODES)}")
+    _check_word(key, word, TYPEMAP_PREFIX)
     if column in partition_columns and word != STRING:
         raise ConfigError(f"{key} is {word!r}, but {column!r} is a partition column, which is always indexed as string")
     kind = schema.field(column).type
@@ -146,10 +150,14 @@ def _check_tokenizer(kinds: Mapping[str, str], column: str, word: str) -> None:
     key = f"indexing.tokenizer.{column}"
     if column not in kinds:
         raise ConfigError(f"{key} names a column that the table does not have: {column!r}")
-    if word not in TOKENIZERS:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(TOKENIZERS)}")
+    _check_word(key, word, TOKENIZER_PREFIX)
     if kinds[column] != TEXT:
         raise ConfigError(f"{key} requires a column indexed as text, but {column!r} is indexed as {kinds[column]}")
+
+
+def _check_word(key: str, word: str, prefix: str) -> None:
+    if word not in COLUMN_WORDS[prefix]:
+        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(COLUMN_WORDS[prefix])}")
 
 
 def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:
@@ -158,14 +166,6 @@ def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:
         raise SchemaMismatch(f"column {field.name!r} has type {field.type}, which splits cannot store; cast it to {kind}")
     if pa.types.is_string(kind):
         return STRING if field.name in partition_columns else TEXT
-    if pa.types.is_boolean(kind):
-        return BOOLEAN
-    if pa.types.is_integer(kind):
-        return INTEGER
-    if pa.types.is_floating(kind):
-        return FLOAT
-    if pa.types.is_decimal(kind) and kind.precision <= DECIMAL_DIGITS:
-        return DECIMAL
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return DATE
-    return STORED
+    if pa.types.is_decimal(kind) and kind.precision > DECIMAL_DIGITS:
+        return STORED
+    return next((found for is_kind, found in _KINDS_OF_TYPES if is_kind(kind)), STORED)

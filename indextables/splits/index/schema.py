@@ -1,22 +1,7 @@
-"""The tantivy index of a split: how columns map to fields, and how rows are added.
+"""The tantivy index of a split: how columns map to fields, and how rows are added. docs/protocol.md lists the fields.
 
-=========  ==================================================================================================================
-mapping    field
-=========  ==================================================================================================================
-text       indexed with positions, as the words of its tokenizer (analyzers.py), which keeps words of 40 bytes and more, such as hashes
-string     indexed as one word
-json       tantivy's JSON object with the default tokenizer; dots in keys separate levels; strings are never parsed as dates
-ip         fast and indexed IPv6; IPv4 addresses are mapped to IPv6
-i64, f64   fast only, -0.0 as 0.0; a range query on the column answers `=` as well
-decimal    fast i64: the unscaled value
-bool       indexed
-date       fast i64: days for dates, microseconds for timestamps, which covers every value, unlike tantivy's date
-stored     no field
-=========  ==================================================================================================================
-
-An array of strings is a field with several values. Words and strings are truncated to one character more than a query may have. `_null`
-holds the names of the columns that are null in a document. `_row` is a fast i64: a random number for the first document, incremented for
-each following one; after a merge it identifies where a document came from.
+Numbers and dates are fast fields only: a range query on the column answers `=` as well. Dates are integers because tantivy's own date does
+not cover every value. After a merge, `_row` identifies where a document came from.
 """
 
 from __future__ import annotations
@@ -38,7 +23,7 @@ import tantivy
 from indextables import limits
 from indextables.errors import IndexTablesError, InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits.index import mapping as kinds
-from indextables.splits.index.analyzers import analyzer_name, register
+from indextables.splits.index.analyzers import analyzer, analyzer_name
 from indextables.splits.index.documents import prepare_column
 from indextables.splits.index.mapping import DocMapping
 
@@ -104,7 +89,8 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     folder.mkdir(parents=True)
     with translated(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
-        register(index, {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)})
+        for tokenizer in {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)} - {kinds.RAW}:
+            index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))
         # Each thread would create a segment, so there is one. Not used in a `with` statement, which would swallow a failed commit.
         writer = index.writer(heap_size=heap, num_threads=1)
         row = first_row
@@ -120,12 +106,7 @@ def _add_batch(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int
     fields = [(name, *prepare_column(batch.column(name), kind, mapping.tokenizer(name))) for name, kind in mapping.fields]
     used = [(name, add, values) for name, add, values in fields if values]
     adders = [(add or _ignore, name) for name, add, _ in used]
-    new, add_text, add_integer, add_document = (
-        tantivy.Document,
-        tantivy.Document.add_text,
-        tantivy.Document.add_integer,
-        writer.add_document,
-    )
+    new, add_text, add_integer = tantivy.Document, tantivy.Document.add_text, tantivy.Document.add_integer
     rows = zip(*(values for _, _, values in used), strict=True) if used else repeat((), batch.num_rows)
     for values in rows:
         document = new()
@@ -135,7 +116,7 @@ def _add_batch(writer: Any, mapping: DocMapping, batch: pa.RecordBatch, row: int
             else:
                 add(document, name, value)
         add_integer(document, ROW, row)
-        add_document(document)
+        writer.add_document(document)
         row += 1
     return row
 
@@ -190,15 +171,9 @@ def _searching(text: str) -> Iterator[None]:
             raise InvalidQuery(f"the query cannot be searched: {cause}", text) from cause
 
 
-def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[int | float | None]:
+def numbers_at(searcher: Any, column: str, documents: Iterable[int]) -> list[Any]:
     """The values of a fast column in these documents of a one-segment index."""
     return list(searcher.fast_field_values(column, [tantivy.DocAddress(0, document) for document in documents]))
-
-
-def row_at(searcher: Any, document: int) -> int:
-    """`_row` of a document of a one-segment index."""
-    value = numbers_at(searcher, ROW, [document])[0]
-    return -1 if value is None else int(value)
 
 
 def all_rows(searcher: Any) -> np.ndarray:

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from indextables import limits
+from indextables.errors import SplitCorrupted
 from indextables.splits.format import FOOTER_MAGIC, INDEX_META, body_end
 
 _LOG = logging.getLogger(__name__)
@@ -59,16 +60,16 @@ class IndexMeta(msgspec.Struct, frozen=True):
 _INDEX_META = msgspec.json.Decoder(IndexMeta)
 
 
-def parse_meta(data: bytes | memoryview) -> IndexMeta:
-    """Parses a `meta.json`; ValueError if it is invalid."""
+def parse_meta(data: bytes | memoryview, path: Path) -> IndexMeta:
+    """The `meta.json` of the split at `path`; SplitCorrupted if it is invalid."""
     try:
         return _INDEX_META.decode(data)
-    except msgspec.MsgspecError as cause:
-        raise ValueError(str(cause)) from cause
+    except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
+        raise SplitCorrupted(f"split {path} is damaged: the meta.json of its index cannot be parsed: {cause}") from cause
 
 
 def load_meta(folder: Path) -> IndexMeta:
-    return parse_meta((folder / INDEX_META).read_bytes())
+    return parse_meta((folder / INDEX_META).read_bytes(), folder)
 
 
 def index_files(folder: Path) -> list[Path]:
@@ -102,7 +103,8 @@ def _prepare_merge(folder: Path, meta: IndexMeta) -> None:
     opstamp = max(meta.opstamp, 1)
     segments = []
     for segment in meta.segments:
-        version = _footer_version(folder / f"{segment.stem}.term")
+        terms = memoryview((folder / f"{segment.stem}.term").read_bytes())
+        version = json.loads(bytes(terms[body_end(terms)[0] : -8]))["version"]
         (folder / f"{segment.stem}.{opstamp}.del").write_bytes(_all_alive(segment.max_doc, version))
         claimed = Deletes((segment.max_doc - target) % (1 << 32), opstamp)
         segments.append(msgspec.structs.replace(segment, deletes=claimed))
@@ -110,15 +112,8 @@ def _prepare_merge(folder: Path, meta: IndexMeta) -> None:
     (folder / INDEX_META).write_bytes(msgspec.json.encode(claiming))
 
 
-def _footer_version(path: Path) -> Any:
-    """The version object in the footer of a tantivy file."""
-    data = memoryview(path.read_bytes())
-    end, _ = body_end(data)
-    return json.loads(bytes(data[end:-8]))["version"]
-
-
 def _all_alive(documents: int, version: Any) -> bytes:
-    """A tantivy deletion file in which no document is deleted: all bits are set."""
+    """A tantivy deletion file in which no document is deleted: all bits are set. Its footer has the version of the other files."""
     words, rest = divmod(documents, 64)
     bits = b"\xff" * (8 * words) + (struct.pack("<Q", (1 << rest) - 1) if rest else b"")
     body = struct.pack("<I", documents) + bits

@@ -1,9 +1,7 @@
 """The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of the matching text (`snippets`)."""
 
-from __future__ import annotations
-
 from indextables.splits.query.compile import ParsedQuery, parse_query
-from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, covers, joined
-from indextables.splits.query.snippets import GAP, Highlighter, beginning
+from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, Searchable
+from indextables.splits.query.snippets import Highlighter, best_snippet
 
-__all__ = ["FAST", "GAP", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "beginning", "covers", "joined", "parse_query"]
+__all__ = ["FAST", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "Searchable", "best_snippet", "parse_query"]

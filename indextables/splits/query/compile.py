@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from ipaddress import ip_address
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 from tantivy import FieldType, Occur
@@ -17,10 +15,8 @@ from tantivy import Query as TantivyQuery
 
 from indextables import limits
 from indextables.errors import InvalidQuery
-from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, translated
-from indextables.splits.index import mapping as kinds
+from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, prepare_column, translated
 from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart
-from indextables.splits.query.nested_paths import json_path, typed_values
 from indextables.splits.query.scanner import refusal
 from indextables.splits.query.syntax import MAX_BOOST, parse
 from indextables.splits.query.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
@@ -29,8 +25,8 @@ from indextables.values import decode_value
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
 _EXPENSIVE = 16  # clauses that a prefix, a phrase or a range counts as
-_NUMBERS = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ORDERED = (kinds.INTEGER, kinds.FLOAT, kinds.DECIMAL, kinds.DATE, kinds.IP)
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ class _Compiler:
         """The index kind of a column; None for a column that this split does not have."""
         if column.name in self.kinds:
             return self.kinds[column.name]
-        if json_path(column.name, self.kinds) is not None:
+        if _json_path(column.name, self.kinds) is not None:
             return kinds.JSON
         if not self.partial:
             self.unknown(column)
@@ -177,15 +173,11 @@ class _Compiler:
         if words.slop:
             self.fail(f"~ requires a text column, which {column!r} is not", words.position)
         if kind == kinds.STRING:
-            return self.string(words, column)
+            return self.prefix(column, words.text) if words.prefix else self.term(column, words.text)
         if words.prefix:
             self.fail(f"a prefix requires a string column, which {column!r} is not", words.position)
-        if kind == kinds.BOOLEAN:
-            return self.term(column, self.boolean(words, column))
-        if kind == kinds.IP:
-            return self.term(column, self.address(column, words.text, words.position))
-        value = self.number(column, kind, words.text, words.position)
-        return self.between(column, kind, value, value)
+        value = self.value(column, kind, words.text, words.position)
+        return self.term(column, value) if kind in (kinds.BOOLEAN, kinds.IP) else self.between(column, kind, value, value)
 
     def text(self, words: Words, column: str) -> Any:
         if not words.quoted and words.text[:1] in ("-", "+") and words.column is not None:
@@ -211,10 +203,13 @@ class _Compiler:
             return self.text_prefix(column, tokens)
         if words.slop and len(tokens) > 2:  # tantivy's result depends on which of the words is rarest in the segment
             self.fail(f"~ requires a phrase of two words, this one has {len(tokens)}", words.position)
+        return self.phrase(column, tokens, words.slop)
+
+    def phrase(self, column: str, tokens: list[str], slop: int = 0) -> Any:
         if len(tokens) == 1:
             return self.term(column, tokens[0], "freq")
         self.reads(column, POSITIONS, tokens)
-        return TantivyQuery.phrase_query(self.index, column, tokens, slop=words.slop)
+        return TantivyQuery.phrase_query(self.index, column, tokens, slop=slop)
 
     def text_prefix(self, column: str, tokens: list[str]) -> Any:
         if len(tokens) == 1:
@@ -232,29 +227,21 @@ class _Compiler:
         if words.slop:
             self.fail(f"~ requires a column indexed by words, {column!r} is indexed by ngrams", words.position)
         self.count(len(found) + _EXPENSIVE)
-        if len(found) == 1:
-            return self.term(column, found[0], "freq")
-        self.reads(column, POSITIONS, found)
-        return TantivyQuery.phrase_query(self.index, column, found)
+        return self.phrase(column, found)
 
     def inside(self, words: Words, column: str) -> Any:
         """A path into a struct or a map: the words there, or the number or boolean that the text represents."""
-        path = json_path(column, self.kinds)
+        path = _json_path(column, self.kinds)
         if path is None:
             self.fail(f"column {column!r} is searched by path, as in {column}.key:word", words.position)
         if not words.prefix and not words.quoted and not analyzer().analyze(words.text):
             self.fail(f"{words.text!r} contains no word to search for", words.position)
         found = [self.tokens(words, path, kinds.DEFAULT)]
         if not words.prefix and not words.quoted:
-            values = typed_values(words.text)
+            values = _typed_values(words.text)
             self.count(len(values))
             found += [self.term(path, value) for value in values]
         return found[0] if len(found) == 1 else TantivyQuery.boolean_query([(Occur.Should, query) for query in found])
-
-    def string(self, words: Words, column: str) -> Any:
-        if words.prefix:
-            return self.prefix(column, words.text)
-        return self.term(column, words.text)
 
     def prefix(self, column: str, text: str) -> Any:
         self.count(_EXPENSIVE)
@@ -274,12 +261,9 @@ class _Compiler:
         kind, column = self.kind(bounds.column), bounds.column.name
         if kind is None:
             return TantivyQuery.empty_query()
-        if kind == kinds.IP:
-            low, high = (None if text is None else self.address(column, text, bounds.position) for text in (bounds.lower, bounds.upper))
-            return self.between(column, kind, low, high, bounds.include_lower, bounds.include_upper)
-        if kind not in _NUMBERS:
+        if kind not in _ORDERED:
             self.fail(f"ranges require a column of numbers, dates, timestamps or addresses, which {column!r} is not", bounds.position)
-        lower, upper = (None if text is None else self.number(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
+        lower, upper = (None if text is None else self.value(column, kind, text, bounds.position) for text in (bounds.lower, bounds.upper))
         return self.between(column, kind, lower, upper, bounds.include_lower, bounds.include_upper)
 
     def between(self, column: str, kind: str, lower: Any, upper: Any, with_lower: bool = True, with_upper: bool = True) -> Any:
@@ -288,30 +272,53 @@ class _Compiler:
         field_type = {kinds.FLOAT: FieldType.Float, kinds.IP: FieldType.IpAddr}.get(kind, FieldType.Integer)
         return TantivyQuery.range_query(self.index, column, field_type, lower, upper, with_lower, with_upper)
 
-    # --- values
-
-    def boolean(self, words: Words, column: str) -> bool:
-        if words.text.lower() not in ("true", "false"):
-            self.fail(f"{words.text!r} is not true or false, but column {column!r} is boolean", words.position)
-        return words.text.lower() == "true"
-
-    def address(self, column: str, text: str, position: int) -> str:
-        try:
-            return str(ip_address(text))
-        except ValueError:
-            self.fail(f"{text!r} is not an IP address, but column {column!r} holds addresses", position)
-
-    def number(self, column: str, kind: str, text: str, position: int) -> int | float:
-        """The number that represents a value in the index."""
+    def value(self, column: str, kind: str, text: str, position: int) -> Any:
+        """A value as it is in the index."""
         arrow = self.schema.field(column).type
+        expected = f"a value of column {column!r}, which has type {arrow}"
         try:
-            if kind == kinds.INTEGER:
-                return _integer(text)
-            if kind == kinds.DECIMAL:
-                return _unscaled(text, arrow)
-            return _float(text, arrow) if kind == kinds.FLOAT else _temporal(text, arrow)
-        except (ValueError, OverflowError, struct.error):
-            self.fail(f"{text!r} is not a value of column {column!r}, which has type {arrow}", position)
+            if kind == kinds.BOOLEAN:
+                expected = f"true or false, but column {column!r} is boolean"
+                return _boolean(text)
+            if kind == kinds.IP:
+                expected = f"an IP address, but column {column!r} holds addresses"
+                return str(ip_address(text))
+            if kind != kinds.DATE and not _FLOAT.fullmatch(text):
+                raise ValueError(text)
+            # An integer may be beyond the column's type: as a bound it is still meaningful.
+            column_of_one = pa.array([decode_value(text, arrow)], pa.int64() if kind == kinds.INTEGER else arrow)
+            _, (value,) = prepare_column(column_of_one, kind, kinds.DEFAULT)
+            return _finite(value)
+        except (ValueError, OverflowError):
+            self.fail(f"{text!r} is not {expected}", position)
+
+
+# --- values
+
+
+def _json_path(name: str, columns: Mapping[str, str]) -> str | None:
+    """A path into a JSON column (the longest matching column name) in tantivy's notation; None if no JSON column matches."""
+    at = name.rfind(".")
+    while at > 0:
+        if columns.get(name[:at]) == kinds.JSON and name[at + 1 :]:
+            return name[:at].replace(".", "\\.") + name[at:]
+        at = name.rfind(".", 0, at)
+    return None
+
+
+def _typed_values(text: str) -> list[int | float]:
+    """The boolean and the numbers that a text may represent."""
+    found: list[int | float] = []
+    for read in (_boolean, _integer, _float):
+        with suppress(ValueError, OverflowError):
+            found.append(read(text))
+    return found
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
 
 
 def _integer(text: str) -> int:
@@ -320,30 +327,13 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _unscaled(text: str, arrow: pa.DataType) -> int:
-    """The unscaled value of a decimal, as in the index."""
-    if not _FLOAT.fullmatch(text) or abs(Decimal(text)) >= Decimal(10) ** (arrow.precision - arrow.scale):
-        raise ValueError(text)
-    whole, rest = divmod(Decimal(text).scaleb(arrow.scale), 1)
-    if rest:  # more fractional digits than the column's scale
-        raise ValueError(text)
-    return int(whole)
-
-
-def _float(text: str, arrow: pa.DataType) -> float:
+def _float(text: str) -> float:
     if not _FLOAT.fullmatch(text):
         raise ValueError(text)
-    value = float(text) + 0.0  # -0.0 becomes 0.0, as in the index
-    if pa.types.is_float32(arrow):
-        (value,) = struct.unpack("<f", struct.pack("<f", value))
+    return _finite(float(text) + 0.0)  # -0.0 becomes 0.0, as in the index
+
+
+def _finite(value: _Number) -> _Number:
     if value in (float("inf"), float("-inf")):
-        raise OverflowError(text)
+        raise OverflowError
     return value
-
-
-def _temporal(text: str, arrow: pa.DataType) -> int:
-    value = decode_value(text, arrow)
-    if isinstance(value, datetime):
-        return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-    assert isinstance(value, date)  # decode_value returns a date for a date column
-    return (value - date(1970, 1, 1)).days

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from indextables.splits.index import DocMapping, analyzer
-from indextables.splits.index import mapping as kinds
+from indextables.splits.index import DocMapping, analyzer, kinds
 from indextables.splits.query.compile import ParsedQuery
 from indextables.splits.query.tree import Boost, Clause, Node, Words
 
@@ -80,6 +79,13 @@ class Highlighter:
         if word in self._words:
             return word
         return next((prefix for prefix in sorted(self._prefixes) if word.startswith(prefix)), None)
+
+
+def best_snippet(highlighters: Sequence[Highlighter], texts: Sequence[str | None]) -> str | None:
+    """The best snippet of each column of a row that has matches; without any, the beginning of the first column that is not null."""
+    known = [(highlighter, text) for highlighter, text in zip(highlighters, texts, strict=True) if text is not None]
+    pieces = [piece for highlighter, text in known if (piece := highlighter.snippet(text)) is not None]
+    return f" {GAP} ".join(pieces) if pieces else beginning(known[0][1]) if known else None
 
 
 def beginning(text: str) -> str:

@@ -21,7 +21,6 @@ from indextables.errors import InvalidQuery
 from indextables.splits.query.scanner import ENDS_WORD, SPACE, Scanner
 from indextables.splits.query.tree import Boost, Clause, Column, Everything, Exists, Node, Range, Words
 
-_COMPARISON = re.compile(r"[<>]=?")
 _IN = re.compile(rf"IN[{SPACE}]*\[")
 _FUZZY = re.compile(r"~[0-9.]*$")
 _MAX_SLOP = 1000
@@ -124,45 +123,50 @@ class _Parser(Scanner):
                 groups.append([])
             groups[-1].append(operand)
         if len(groups) > 1:
-            for group in groups:
-                self.check_beside_or(group[0], alone or len(group) > 1)
+            for first, *others in groups:
+                if first.sign == "+":
+                    self.fail("+ cannot be combined with OR (use parentheses)", first.position)
+                if first.sign == "-" and not alone and not others:
+                    self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", first.position)
         nodes = tuple(_intersection(group) for group in groups)
         return nodes[0] if len(nodes) == 1 else Clause(should=nodes)
-
-    def check_beside_or(self, operand: _Operand, clear: bool) -> None:
-        if operand.sign == "+":
-            self.fail("+ cannot be combined with OR (use parentheses)", operand.position)
-        if operand.sign == "-" and not clear:
-            self.fail("an exclusion beside OR in a list is ambiguous (use parentheses)", operand.position)
 
     # --- what can be searched for
 
     def primary(self, column: Column | None) -> Node:
         """One operand without its sign; `column` is that of the enclosing parentheses."""
         start = self.at
-        character = self.peek()
-        if character == "(":
-            return self.boosted(self.group(column))
-        if character in ('"', "'"):
-            return self.boosted(self.phrase(column))
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
-            self.at += 1
-            return self.boosted(Everything() if column is None else Exists(column))
-        self.no_regex()
-        word, prefix = self.word(in_value=False)
-        if self.peek() == ":" and not prefix:
-            self.at += 1
-            self.skip_space()
-            return self.boosted(self.value(Column(word, start)))
-        return self.boosted(self.plain(column, word, prefix, start))
+        node = self.marked(column)
+        if node is None:
+            word, prefix = self.word(in_value=False)
+            if self.peek() == ":" and not prefix:
+                self.at += 1
+                self.skip_space()
+                node = self.value(Column(word, start))
+            else:
+                node = self.plain(column, word, prefix, start)
+        return self.boosted(node)
 
-    def value(self, column: Column) -> Node:
-        """The part after `column:`."""
+    def marked(self, column: Column | None) -> Node | None:
+        """What its first character identifies, with and without a column: a list in parentheses, a phrase, or `*`."""
         character = self.peek()
         if character == "(":
             return self.group(column)
         if character in ('"', "'"):
             return self.phrase(column)
+        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
+            self.at += 1
+            return Everything() if column is None else Exists(column)
+        if character == "/":
+            self.fail("regular expressions are not supported (quote a word that starts with '/')")
+        return None
+
+    def value(self, column: Column) -> Node:
+        """The part after `column:`."""
+        node = self.marked(column)
+        if node is not None:
+            return node
+        character = self.peek()
         if character in ("[", "{"):
             return self.range(column)
         if character in ("<", ">"):
@@ -170,19 +174,11 @@ class _Parser(Scanner):
         if opening := _IN.match(self.text, self.at):
             self.at = opening.end()
             return self.one_of(column)
-        if character == "*" and self.text[self.at + 1 : self.at + 2] in ("", *ENDS_WORD):
-            self.at += 1
-            return Exists(column)
         start = self.at
         if not character or character in ENDS_WORD:
             self.fail(f"column {column.name!r} has no value after it")
-        self.no_regex()
         word, prefix = self.word(in_value=True)
         return self.plain(column, word, prefix, start)
-
-    def no_regex(self) -> None:
-        if self.peek() == "/":
-            self.fail("regular expressions are not supported (quote a word that starts with '/')")
 
     def group(self, column: Column | None) -> Node:
         opened = self.at
@@ -250,14 +246,12 @@ class _Parser(Scanner):
         return word
 
     def comparison(self, column: Column) -> Node:
-        sign = _COMPARISON.match(self.text, self.at)
-        assert sign is not None  # the caller saw < or >
         start = self.at
-        self.at = sign.end()
+        include = self.text[start + 1 : start + 2] == "="
+        self.at += 1 + include
         self.skip_space()
         bound = self.item(f"the comparison with column {column.name!r} lacks a value")
-        include = sign.group().endswith("=")
-        if sign.group().startswith(">"):
+        if self.text[start] == ">":
             return Range(column, start, lower=bound, include_lower=include)
         return Range(column, start, upper=bound, include_upper=include)
 
@@ -282,10 +276,6 @@ class _Parser(Scanner):
 
 
 def _intersection(operands: list[_Operand]) -> Node:
-    if len(operands) == 1:
-        (only,) = operands
-        return Clause(must_not=(only.node,)) if only.sign == "-" else only.node
-    return Clause(
-        must=tuple(operand.node for operand in operands if operand.sign != "-"),
-        must_not=tuple(operand.node for operand in operands if operand.sign == "-"),
-    )
+    must = tuple(operand.node for operand in operands if operand.sign != "-")
+    must_not = tuple(operand.node for operand in operands if operand.sign == "-")
+    return must[0] if len(must) == 1 and not must_not else Clause(must=must, must_not=must_not)

@@ -1,12 +1,6 @@
 """Partial reads: for a split in an object store, only the bytes that a query needs are fetched."""
 
-from __future__ import annotations
-
 from indextables.splits.remote.partial import PartialSplit, Piece
 from indextables.splits.remote.sparse import write_sparse
 
-__all__ = [
-    "PartialSplit",
-    "Piece",
-    "write_sparse",
-]
+__all__ = ["PartialSplit", "Piece", "write_sparse"]

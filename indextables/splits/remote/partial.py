@@ -68,7 +68,8 @@ class PartialSplit:
     def provide(self, pieces: Iterable[Piece]) -> None:
         """Fetches the missing pieces; SplitCorrupted if one does not match its checksum, or if the file is missing from the store."""
         with self._lock:
-            missing = [piece for piece in sorted(set(pieces) - self._present) if not self._is_valid(piece)]
+            new = sorted(set(pieces) - self._present)
+            missing = [piece for piece in new if zlib.crc32(self._view[piece.start : piece.end]) != piece.crc32]
             runs = _runs(missing)
             try:
                 fetched = self._file.fetch([(run[0].start, run[-1].end) for run in runs]) if runs else []
@@ -76,12 +77,7 @@ class PartialSplit:
                 raise SplitCorrupted(f"split {self._file.name!r} is missing from the table") from None
             for run, data in zip(runs, fetched, strict=True):
                 self._keep(run, memoryview(data))
-
-    def _is_valid(self, piece: Piece) -> bool:
-        if zlib.crc32(self._view[piece.start : piece.end]) != piece.crc32:
-            return False
-        self._present.add(piece)
-        return True
+            self._present.update(new)
 
     def _keep(self, run: Sequence[Piece], data: memoryview) -> None:
         base = run[0].start
@@ -92,7 +88,6 @@ class PartialSplit:
                     f"split {self._file.name!r} is damaged: the checksum of its bytes {piece.start} to {piece.end} does not match"
                 )
             self._file.write(piece.start, part)
-            self._present.add(piece)
 
 
 def _check_blocks(footer: Footer, name: str) -> None:

@@ -95,7 +95,7 @@ def test_an_attempt_whose_txn_was_committed_meanwhile_names_its_splits(tmp_path:
     make(tmp_path / "t", appends=1)
     context = TableContext.at(tmp_path / "t")
     slow = write.prepare_write(verbs.Write(txn_app="job", txn_version=1), context)
-    adds = slow.task.write(write.batches_of(rows(100, 4), slow.task.schema))
+    adds = slow.task.write(write.batches_of(rows(100, 4), slow.task.settings.schema))
     first = it.open(tmp_path / "t").append(rows(100, 4), txn=("job", 1))
     report, _ = write.commit_write(slow, adds)
     assert (report.status, report.version, report.metrics["files_added"]) == ("no_action", first.version, 0)
@@ -115,7 +115,7 @@ def test_an_interrupted_write_logs_its_splits(tmp_path: Path, caplog: pytest.Log
 def test_the_list_of_splits_is_limited(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     prepared = write.prepare_write(verbs.Write(), TableContext.at(tmp_path / "t"))
-    adds = prepared.task.write(write.batches_of(rows(0, 25, days=25), prepared.task.schema))
+    adds = prepared.task.write(write.batches_of(rows(0, 25, days=25), prepared.task.settings.schema))
     paths = [add.path for add in adds]
     assert len(paths) == 25
     text = leftovers.describe_uncommitted(paths)

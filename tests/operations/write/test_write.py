@@ -54,7 +54,7 @@ def test_adds_describe_their_splits(tmp_path: Path) -> None:
         assert add["path"].startswith(f"date={add['partitionValues']['date']}/splits/split-")
         assert add["size"] == file.stat().st_size == add["footerEndOffset"]
         assert add["numRecords"] == split.num_records == 5
-        assert add["uncompressedSizeBytes"] == add["footerStartOffset"] == split.info.footer_start
+        assert add["uncompressedSizeBytes"] == add["footerStartOffset"] == split.info.footer_start_offset
         data = file.read_bytes()
         assert int.from_bytes(data[add["footerStartOffset"] : add["footerStartOffset"] + 4], "little") == 403881646
         hot = data[add["hotcacheStartOffset"] : add["hotcacheStartOffset"] + add["hotcacheLength"]]

@@ -13,15 +13,14 @@ from urllib.parse import unquote
 
 from indextables.config import is_secret
 from indextables.errors import ConfigError, InvalidArgument
-from indextables.operations.request import FLAG, Interface, Request
-from indextables.operations.verbs import MAINTENANCE, Health, Write
+from indextables.operations.request import FLAG, Interface
+from indextables.operations.verbs import REQUESTS
 from indextables.paths import check_no_user
 
 Value = str | int | float | bool | Sequence[str] | None
 
-_JOBS: tuple[type[Request], ...] = (Write, *MAINTENANCE, Health)
 FLAGS = frozenset(  # arguments without a value
-    one.flag(Interface.JOB).removeprefix("--") for verb in _JOBS for one in verb.options(Interface.JOB) if one.type is FLAG
+    one.flag(Interface.JOB).removeprefix("--") for verb in REQUESTS for one in verb.options(Interface.JOB) if one.type is FLAG
 )
 _RESERVED = frozenset({"table", "report", "option"})  # set by `job_arguments` itself
 _JOB = re.compile(r"[a-z][a-z0-9_]*")

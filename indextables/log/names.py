@@ -53,10 +53,19 @@ def state_folder(version: int) -> str:
     return f"state-v{version:020d}"
 
 
-def head_paths(version: int) -> tuple[str, ...]:
-    """The files that define a checkpoint or state of a version: it exists if any of them does. All its other files are named in these."""
+def heads(version: int) -> dict[str, tuple[str, ...]]:
+    """By value of `state.format`: the files that define a checkpoint of this version in this format. It exists if any of them does."""
     state = f"{LOG_FOLDER}/{state_folder(version)}/_manifest"
-    return checkpoint_path(version), f"{state}.avro", f"{state}.json", parquet_metadata_path(version)
+    return {
+        "json": (checkpoint_path(version),),
+        "avro": (f"{state}.avro", f"{state}.json"),
+        "parquet": (parquet_metadata_path(version),),
+    }
+
+
+def head_paths(version: int) -> tuple[str, ...]:
+    """The heads of all formats. All other files of checkpoints and states are named in these."""
+    return tuple(path for paths in heads(version).values() for path in paths)
 
 
 def is_part_of(name: str, version: int) -> bool:

@@ -319,3 +319,6 @@ class Explain(Request):
 
 
 MAINTENANCE: tuple[type[Request], ...] = (MergeSplits, Checkpoint, Purge)  # regular maintenance, in this order
+REQUESTS: tuple[type[Request], ...] = tuple(
+    one for one in globals().values() if isinstance(one, type) and issubclass(one, Request) and one is not Request
+)

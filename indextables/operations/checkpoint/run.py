@@ -192,7 +192,7 @@ def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
     if options.format == "avro":
         form = "avro" if options.both_manifest_forms else options.manifest_format  # a state of another program is left unchanged
         return listing.stamp(state_path(version, form)) is not None
-    return version in {"json": listing.checkpoints, "parquet": listing.parquets}[options.format]
+    return any(listing.stamp(path) is not None for path in names.heads(version)[options.format])
 
 
 def next_checkpoint_version(context: TableContext, snapshot: Snapshot) -> int:
@@ -259,6 +259,6 @@ def _written_file(context: TableContext, snapshot: Snapshot, version: int) -> di
     """The main file of the checkpoint, as a step of the plan."""
     form = context.config.get("state.format")
     avro = "avro" if is_foreign(snapshot.protocol) else context.config.get("state.manifestFormat")
-    paths = {"json": names.checkpoint_path(version), "parquet": names.parquet_metadata_path(version), "avro": state_path(version, avro)}
+    path = state_path(version, avro) if form == "avro" else names.heads(version)[form][0]
     kind = FileKind.STATE if form == "avro" else FileKind.CHECKPOINT
-    return {"action": "write", "path": paths[form], "kind": str(kind), "reason": f"version {version} has no valid {form} checkpoint"}
+    return {"action": "write", "path": path, "kind": str(kind), "reason": f"version {version} has no valid {form} checkpoint"}

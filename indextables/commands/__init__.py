@@ -7,9 +7,3 @@ from __future__ import annotations
 
 from indextables.commands.parse import is_command
 from indextables.commands.run import Runner, sql
-
-__all__ = [
-    "Runner",
-    "is_command",
-    "sql",
-]

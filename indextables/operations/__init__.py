@@ -8,5 +8,3 @@ from __future__ import annotations
 from indextables.operations.executor import Executor, ProgressThreads, Threads, Workload, in_threads
 from indextables.operations.findings import Finding
 from indextables.operations.report import Report, Status, reporter
-
-__all__ = ["Executor", "Finding", "ProgressThreads", "Report", "Status", "Threads", "Workload", "in_threads", "reporter"]

@@ -12,28 +12,3 @@ from indextables.rows.sinks import atomic_file, write_batches
 from indextables.rows.sources import open_source, schema_file
 from indextables.rows.split_task import SplitTask, publish_split
 from indextables.rows.uncommitted_splits import add_to_error, describe_uncommitted, find_uncommitted, uncommitted_splits_in_errors
-
-__all__ = [
-    "HEAD_BYTES",
-    "HEAD_LINES",
-    "LiveRows",
-    "LiveSplit",
-    "LiveView",
-    "SplitTask",
-    "add_to_error",
-    "atomic_file",
-    "batch_groups",
-    "batches_of",
-    "check_columns",
-    "check_header",
-    "describe_uncommitted",
-    "find_uncommitted",
-    "is_upstream",
-    "open_live_view",
-    "open_source",
-    "publish_split",
-    "schema_file",
-    "split_settings",
-    "uncommitted_splits_in_errors",
-    "write_batches",
-]

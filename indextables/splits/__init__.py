@@ -8,33 +8,3 @@ from indextables.splits.query import Highlighter, ParsedQuery, best_snippet, par
 from indextables.splits.reader import SplitPlace, SplitReader, open_split
 from indextables.splits.view import Group, Hits, View, cached_view, open_view, parallel
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter
-
-__all__ = [
-    "BrokenSource",
-    "ColumnStatistics",
-    "DocMapping",
-    "Group",
-    "Highlighter",
-    "Hits",
-    "Numbers",
-    "ParsedQuery",
-    "SplitInfo",
-    "SplitPlace",
-    "SplitReader",
-    "SplitSettings",
-    "SplitWriter",
-    "View",
-    "best_snippet",
-    "cached_view",
-    "fingerprint",
-    "is_upstream_split",
-    "merge_splits",
-    "open_split",
-    "open_view",
-    "parallel",
-    "parse_query",
-    "refuse_unindexable",
-    "translate",
-    "verified_rows",
-    "without_misfits",
-]

@@ -6,5 +6,3 @@ Uses the log and the full-text index instead of reading rows where their values 
 from __future__ import annotations
 
 from indextables.operations.aggregate.run import aggregate
-
-__all__ = ["aggregate"]

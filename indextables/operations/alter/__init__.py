@@ -9,5 +9,3 @@ from indextables.operations.alter.actions import commit_actions
 from indextables.operations.alter.partitions import drop_partitions
 from indextables.operations.alter.protocol_upgrade import upgrade_protocol
 from indextables.operations.alter.skips import record_skipped_file
-
-__all__ = ["commit_actions", "drop_partitions", "record_skipped_file", "upgrade_protocol"]

@@ -16,17 +16,3 @@ from indextables.operations.checkpoint.cleanup import (
     with_checkpoint,
 )
 from indextables.operations.checkpoint.run import checkpoint, checkpoint_version, next_checkpoint_version
-
-__all__ = [
-    "checkpoint",
-    "checkpoint_if_due",
-    "checkpoint_version",
-    "expired_files",
-    "gather_log_facts",
-    "is_incomplete_state",
-    "is_self_contained",
-    "next_checkpoint_version",
-    "referenced_manifests",
-    "with_checked_bases",
-    "with_checkpoint",
-]

@@ -9,16 +9,3 @@ from indextables.operations.expire.drop_table import drop
 from indextables.operations.expire.purge_files import complete_purge_facts, gather_purge_facts, purge, purge_options
 from indextables.operations.expire.purge_plan import PurgeFacts, PurgeOptions, may_be_uncommitted, plan_purge
 from indextables.operations.expire.truncate_log import truncate_history
-
-__all__ = [
-    "PurgeFacts",
-    "PurgeOptions",
-    "complete_purge_facts",
-    "drop",
-    "gather_purge_facts",
-    "may_be_uncommitted",
-    "plan_purge",
-    "purge",
-    "purge_options",
-    "truncate_history",
-]

@@ -11,16 +11,3 @@ from indextables.operations.inspect.log_actions import describe_log
 from indextables.operations.inspect.options_in_force import describe_options
 from indextables.operations.inspect.state_summary import SCHEMA, describe_state
 from indextables.operations.inspect.verify_splits import MISSING, VerifyTask, verify
-
-__all__ = [
-    "MISSING",
-    "SCHEMA",
-    "VerifyTask",
-    "describe_log",
-    "describe_options",
-    "describe_state",
-    "doctor",
-    "health",
-    "health_report",
-    "verify",
-]

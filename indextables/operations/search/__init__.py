@@ -7,5 +7,3 @@ from __future__ import annotations
 
 from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns, count, explain_filter, scan
 from indextables.operations.search.run import search
-
-__all__ = ["SCORE", "bind", "bound_query", "check_columns", "count", "explain_filter", "scan", "search"]

@@ -7,5 +7,3 @@ from __future__ import annotations
 
 from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.operations.write.run import PreparedWrite, commit_write, prepare_write, write_rows
-
-__all__ = ["PreparedWrite", "commit_write", "new_metadata", "prepare_write", "write_rows", "write_version_zero"]

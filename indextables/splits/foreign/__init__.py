@@ -1,5 +1,3 @@
 """Splits written by the upstream Scala program, decoded in a child process."""
 
 from indextables.splits.foreign.split import fingerprint, is_upstream_split, translate, verified_rows
-
-__all__ = ["fingerprint", "is_upstream_split", "translate", "verified_rows"]

@@ -20,29 +20,3 @@ from indextables.splits.format.file_footers import FOOTER_MAGIC, body_end, check
 from indextables.splits.format.rowstore import RowStore, RowStoreWriter
 from indextables.splits.format.scratch import remove, scratch_folder
 from indextables.splits.format.stats import StatsCollector, merge_statistics
-
-__all__ = [
-    "FOOTER_MAGIC",
-    "FORMAT_VERSION",
-    "INDEX_META",
-    "ROW_STORE",
-    "ColumnStatistics",
-    "Footer",
-    "Hotcache",
-    "Range",
-    "RowStore",
-    "RowStoreSections",
-    "RowStoreWriter",
-    "StatsCollector",
-    "body_end",
-    "check_body",
-    "check_ranges",
-    "has_our_hotcache",
-    "map_split",
-    "merge_statistics",
-    "read_files",
-    "read_footer",
-    "remove",
-    "scratch_folder",
-    "write_bundle",
-]

@@ -19,33 +19,3 @@ from indextables.splits.index.schema import (
     translated,
 )
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta
-
-__all__ = [
-    "GRAM",
-    "NULLS",
-    "ROW",
-    "DocMapping",
-    "IndexMeta",
-    "Numbers",
-    "Segment",
-    "all_rows",
-    "analyzer",
-    "build_index",
-    "combine_metas",
-    "grams",
-    "index_fields",
-    "index_files",
-    "index_schema",
-    "kinds",
-    "load_meta",
-    "merge_segments",
-    "numbers_at",
-    "numbers_of_hits",
-    "open_searcher",
-    "parse_meta",
-    "prepare_column",
-    "refuse_unindexable",
-    "top_hits",
-    "translated",
-    "without_misfits",
-]

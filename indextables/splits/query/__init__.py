@@ -3,5 +3,3 @@
 from indextables.splits.query.compile import ParsedQuery, parse_query
 from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, Searchable
 from indextables.splits.query.snippets import Highlighter, best_snippet
-
-__all__ = ["FAST", "POSITIONS", "Highlighter", "IndexPart", "ParsedQuery", "Searchable", "best_snippet", "parse_query"]

@@ -2,5 +2,3 @@
 
 from indextables.splits.remote.partial import PartialSplit, Piece
 from indextables.splits.remote.sparse import write_sparse
-
-__all__ = ["PartialSplit", "Piece", "write_sparse"]

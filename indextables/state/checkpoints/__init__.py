@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from indextables.state.checkpoints.contents import FAMILIES, Format, Written
-
-__all__ = ["FAMILIES", "Format", "Written"]

@@ -6,14 +6,3 @@ from indextables.state.checkpoints.avro.file_loader import FileLoader, ManifestD
 from indextables.state.checkpoints.avro.read import is_intact, read_state
 from indextables.state.checkpoints.avro.state_files import state_path
 from indextables.state.checkpoints.avro.write import write_state, written_state
-
-__all__ = [
-    "FileLoader",
-    "ManifestDamaged",
-    "is_intact",
-    "read_state",
-    "state_path",
-    "verified_manifests",
-    "write_state",
-    "written_state",
-]

@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from indextables.state.checkpoints.json.multipart import part_list, read_parts, write_head, write_parts
 from indextables.state.checkpoints.json.single import read_object, write_json
-
-__all__ = ["part_list", "read_object", "read_parts", "write_head", "write_json", "write_parts"]

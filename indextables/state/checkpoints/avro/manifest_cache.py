@@ -110,14 +110,15 @@ def _read(path: Path, decode: Callable[[pa.Buffer], T], known_seal: bytes | None
         if seal != (known_seal or _seal(body)):
             raise ValueError("the pages do not agree with the seal")
         found = decode(body)
-        if known_seal is None:
-            os.utime(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, pa.ArrowException):
         with suppress(OSError):
             path.unlink(missing_ok=True)
         return None
+    if known_seal is None:
+        with suppress(OSError):  # a file of another user, or a cache that is read-only, is as good
+            os.utime(path)  # eviction goes by the time of the last use
     return found
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
-from indextables.operations.search import check_columns
+from indextables.operations.search import requested_columns
 from indextables.splits import Numbers
 
 FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg")
@@ -111,7 +111,7 @@ def _parse(schema: pa.Schema, number: int, name: Any, given: Any) -> Measure:
     function, column = given
     if column == "*" and function == "count":
         return Measure(name, function, None, None, (Part(f"m{number}", "count_all", "sum", _same),))
-    check_columns(schema, [column])
+    requested_columns(schema, [column])
     kind = schema.field(column).type
     return Measure(name, function, column, kind, _parts(f"m{number}", function, column, kind))
 

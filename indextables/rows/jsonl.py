@@ -120,7 +120,10 @@ def _converter(kind: pa.DataType) -> Convert | None:
 
 
 def _nested_converter(kind: pa.DataType) -> Convert | None:
-    """The conversion of a value inside a nested one; None if none is needed. These are converted here because Arrow would also cast values behind nulls."""
+    """The conversion of a value inside a nested one; None if none is needed.
+
+    These values are converted here because Arrow would also cast values behind nulls.
+    """
     if pa.types.is_floating(kind):
         return _to_float
     if pa.types.is_decimal(kind):

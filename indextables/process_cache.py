@@ -24,7 +24,7 @@ class ProcessCache(Generic[Key, Value]):
     process, so it belongs to a module.
     """
 
-    _held: OrderedDict[Key, tuple[Value, Sizes]]
+    _entries: OrderedDict[Key, tuple[Value, Sizes]]
     _totals: Sizes
 
     def __init__(self, bounds: Callable[[], Sizes] = lambda: (), size_of: Callable[[Value], Sizes] = lambda _: (1,)) -> None:
@@ -37,10 +37,10 @@ class ProcessCache(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         with self._lock:
-            found = self._held.get(key)
+            found = self._entries.get(key)
             if found is None:
                 return None
-            self._held.move_to_end(key)
+            self._entries.move_to_end(key)
             return found[0]
 
     def put(self, key: Key, value: Value) -> Value:
@@ -48,13 +48,13 @@ class ProcessCache(Generic[Key, Value]):
         new = (value, self._size_of(value))
         dropped = []
         with self._lock:
-            kept = self._held.setdefault(key, new)
-            self._held.move_to_end(key)
+            kept = self._entries.setdefault(key, new)
+            self._entries.move_to_end(key)
             if kept is new:
                 self._totals = tuple(map(add, self._totals, new[1])) if self._totals else new[1]
             bounds = self._bounds()
-            while len(self._held) > 1 and any(map(gt, self._totals, bounds)):
-                dropped.append(self._remove(next(iter(self._held))))
+            while len(self._entries) > 1 and any(map(gt, self._totals, bounds)):
+                dropped.append(self._remove(next(iter(self._entries))))
         del dropped
         return kept[0]
 
@@ -69,35 +69,35 @@ class ProcessCache(Generic[Key, Value]):
 
     def pop(self, key: Key) -> Value | None:
         with self._lock:
-            return self._remove(key) if key in self._held else None
+            return self._remove(key) if key in self._entries else None
 
     def items(self) -> list[tuple[Key, Value]]:
         """The least recently used first."""
         with self._lock:
-            return [(key, value) for key, (value, _) in self._held.items()]
+            return [(key, value) for key, (value, _) in self._entries.items()]
 
     def values(self) -> list[Value]:
         return [value for _, value in self.items()]
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
     def clear(self) -> None:
         with self._lock:
-            dropped, self._held, self._totals = self._held, OrderedDict(), ()
+            dropped, self._entries, self._totals = self._entries, OrderedDict(), ()
         del dropped
 
     def _remove(self, key: Key) -> Value:
-        value, sizes = self._held.pop(key)
+        value, sizes = self._entries.pop(key)
         self._totals = tuple(map(sub, self._totals, sizes))
         return value
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
         self._making = threading.Lock()  # separate, so that lookups do not wait while a value is made
-        self._held = OrderedDict()
+        self._entries = OrderedDict()
         self._totals = ()
 
     def _after_fork(self) -> None:
-        self._inherited.append(self._held)
+        self._inherited.append(self._entries)
         self._start_empty()

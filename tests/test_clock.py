@@ -1,3 +1,5 @@
+"""Clocks: times in milliseconds, ISO 8601, and a clock that a test can replace."""
+
 from __future__ import annotations
 
 import time

@@ -106,9 +106,9 @@ def _strings_of(maps: pa.MapArray, key: str) -> pa.Array:
     offsets = maps.offsets.to_numpy()
     entries = np.flatnonzero(np.asarray(pc.equal(maps.keys, pa.scalar(key)).to_numpy(zero_copy_only=False), bool))
     entries = entries[(entries >= offsets[0]) & (entries < offsets[-1])]
-    places = np.full(len(maps), -1, np.int64)
-    places[np.searchsorted(offsets, entries, side="right") - 1] = entries
-    return maps.items.take(pa.array(places, pa.int64(), mask=places < 0))
+    found = np.full(len(maps), -1, np.int64)  # the entry of each row
+    found[np.searchsorted(offsets, entries, side="right") - 1] = entries
+    return maps.items.take(pa.array(found, pa.int64(), mask=found < 0))
 
 
 def without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:

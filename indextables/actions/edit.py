@@ -100,7 +100,7 @@ class Edit:
             parts.append(Part(Segment(list(self._recent.items()))))
             self._recent = {}
         gone = self._gone | self._newly_gone if self._newly_gone else self._gone
-        newer = LiveFiles(_tidy(parts), MappingProxyType(self._recent), self._num_records, self._size, self._mappings)
+        newer = LiveFiles(_few_parts(parts), MappingProxyType(self._recent), self._num_records, self._size, self._mappings)
         return LayeredFiles(newer, self._base, gone)
 
     def _flush(self) -> None:
@@ -115,14 +115,14 @@ class Edit:
         self._num_records -= num_records or 0
 
 
-def _tidy(parts: list[Part]) -> tuple[Part, ...]:
+def _few_parts(parts: list[Part]) -> tuple[Part, ...]:
     """Joins parts until each is at least twice as large as the next: few parts to search for a path, and rare joins."""
-    tidy: list[Part] = []
+    joined: list[Part] = []
     for part in parts:
         if not len(part):
             continue
         last = part.compacted()
-        while tidy and len(tidy[-1]) < 2 * len(last):
-            last = tidy.pop().followed_by(last)
-        tidy.append(last)
-    return tuple(tidy)
+        while joined and len(joined[-1]) < 2 * len(last):
+            last = joined.pop().followed_by(last)
+        joined.append(last)
+    return tuple(joined)

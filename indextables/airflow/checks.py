@@ -90,7 +90,7 @@ class Fields:
 def text(value: Any) -> str:
     """One line of text without a template, since values of this file are never rendered."""
     if not isinstance(value, str) or not value:
-        raise Problem(f"{value!r} is not a string")
+        raise Problem(f"{value!r} is not a non-empty string")
     if len(value) > PATH_CHARACTERS:
         raise Problem(f"{value[:40]!r}… is longer than {PATH_CHARACTERS} characters")
     if _TEMPLATE.search(value):

@@ -5,7 +5,7 @@
 
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.rows.foreign_splits import is_upstream, split_settings
-from indextables.rows.ingest import batches_of, check_columns
+from indextables.rows.ingest import batches_of, check_source_schema
 from indextables.rows.live_split import LiveRows, LiveSplit, batch_groups
 from indextables.rows.live_view import LiveView, open_live_view
 from indextables.rows.sinks import atomic_file, write_batches

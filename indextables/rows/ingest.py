@@ -63,13 +63,13 @@ def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
 def conform(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.RecordBatch:
     """The same rows with the table's column order and types. Columns are matched by name; none may be missing or extra."""
     if batch.schema.equals(schema) and not any(batch.column(i).null_count for i, f in enumerate(schema) if not f.nullable):
-        return _valid(batch, first_row)
-    check_columns(batch.schema, schema)
+        return _checked_utf8(batch, first_row)
+    check_source_schema(batch.schema, schema)
     columns = [_cast(batch.column(batch.schema.names.index(f.name)), f, first_row) for f in schema]
-    return _valid(pa.RecordBatch.from_arrays(columns, schema=schema), first_row)
+    return _checked_utf8(pa.RecordBatch.from_arrays(columns, schema=schema), first_row)
 
 
-def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+def _checked_utf8(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     """Returns the batch. SchemaMismatch if a string is not UTF-8, as in files of some other programs."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_string(field.type) or pa.types.is_nested(field.type):
@@ -81,7 +81,7 @@ def _valid(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     return batch
 
 
-def check_columns(given: pa.Schema, schema: pa.Schema) -> None:
+def check_source_schema(given: pa.Schema, schema: pa.Schema) -> None:
     """SchemaMismatch unless the column names are the table's and every type can be converted to the table's."""
     doubled = [name for name in given.names if given.names.count(name) > 1]
     extra = [name for name in given.names if name not in schema.names]

@@ -115,28 +115,31 @@ def _has_decimals(kind: pa.DataType) -> bool:
 def _converter(kind: pa.DataType) -> Convert | None:
     """A conversion from JSON values to the values a column is built from; None if none is needed."""
     if pa.types.is_decimal(kind):
-        return _decimal_text
-    return (lambda value: _checked(value, str)) if pa.types.is_temporal(kind) else _inner(kind)
+        return _to_decimal_text
+    return (lambda value: _checked_type(value, str)) if pa.types.is_temporal(kind) else _nested_converter(kind)
 
 
-def _inner(kind: pa.DataType) -> Convert | None:
-    """The conversion inside nested values. These are converted here because Arrow would also cast values behind nulls."""
+def _nested_converter(kind: pa.DataType) -> Convert | None:
+    """The conversion of a value inside a nested one; None if none is needed.
+
+    These values are converted here because Arrow would also cast values behind nulls.
+    """
     if pa.types.is_floating(kind):
-        return _float
+        return _to_float
     if pa.types.is_decimal(kind):
-        return lambda value: Decimal(_decimal_text(value))
+        return lambda value: Decimal(_to_decimal_text(value))
     if pa.types.is_temporal(kind):
-        return lambda value: pa.scalar(_checked(value, str)).cast(kind).as_py()
+        return lambda value: pa.scalar(_checked_type(value, str)).cast(kind).as_py()
     if pa.types.is_binary(kind):
         return bytes.fromhex
     if pa.types.is_list(kind):
-        element = _inner(kind.value_type)
-        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _checked(value, list)]
+        element = _nested_converter(kind.value_type)
+        return None if element is None else lambda value: [_convert_unless_null(element, item) for item in _checked_type(value, list)]
     if pa.types.is_struct(kind):
-        fields = {field.name: _inner(field.type) for field in kind}
+        fields = {field.name: _nested_converter(field.type) for field in kind}
         return lambda value: {name: _convert_unless_null(fields.get(name), item) for name, item in value.items()}
     if pa.types.is_map(kind):
-        key, item = _key(kind.key_type), _inner(kind.item_type)
+        key, item = _key_converter(kind.key_type), _nested_converter(kind.item_type)
         return lambda value: [] if value == [] else [(key(name), _convert_unless_null(item, found)) for name, found in value.items()]
     return None
 
@@ -145,25 +148,25 @@ def _convert_unless_null(convert: Convert | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 
-def _float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if isinstance(value, bool) or (isinstance(value, str) and value not in _SPECIAL):
         raise ValueError(value)
     return float(_SPECIAL[value] if isinstance(value, str) else value)
 
 
-def _decimal_text(value: Any) -> str:
+def _to_decimal_text(value: Any) -> str:
     if isinstance(value, bool):
         raise ValueError(value)
     return value if isinstance(value, str) else str(Decimal(value))
 
 
-def _checked(value: Any, kind: type[_Value]) -> _Value:
+def _checked_type(value: Any, kind: type[_Value]) -> _Value:
     if not isinstance(value, kind):
         raise TypeError(value)
     return value
 
 
-def _key(kind: pa.DataType) -> Convert:
+def _key_converter(kind: pa.DataType) -> Convert:
     """A conversion from the names of a JSON object to the keys of a map."""
     if pa.types.is_binary(kind):
         return bytes.fromhex

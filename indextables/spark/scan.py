@@ -10,7 +10,7 @@ import pyarrow as pa
 from indextables import limits
 from indextables.actions import Add
 from indextables.errors import SchemaMismatch
-from indextables.operations.search import SCORE, check_columns
+from indextables.operations.search import SCORE, requested_columns
 from indextables.predicates import Predicate
 from indextables.rows import LiveRows, LiveSplit, batch_groups
 from indextables.spark.options import SourceOptions
@@ -71,7 +71,7 @@ def open_snapshot(options: SourceOptions) -> tuple[TableContext, Snapshot]:
 
 def output_schema(snapshot: Snapshot, options: SourceOptions) -> pa.Schema:
     """The schema of a query that does not set one itself; a search adds `_score`."""
-    names = check_columns(snapshot.schema, options.columns)
+    names = requested_columns(snapshot.schema, options.columns)
     return pa.schema([*(snapshot.schema.field(name) for name in names), *([_SCORE_FIELD] if options.query is not None else [])])
 
 

@@ -144,7 +144,7 @@ def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], s
     known = {*facts.inventory.versions, *facts.inventory.bases}
     expired = {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
     kept, bases = _required(facts, expired)
-    return expired, kept, bases | _spaced(facts, policy, kept, bases)
+    return expired, kept, bases | _spaced_bases(facts, policy, kept, bases)
 
 
 def _is_base(facts: LogFacts, version: int) -> bool:
@@ -197,7 +197,7 @@ def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
     return kept, bases
 
 
-def _spaced(facts: LogFacts, policy: Policy, kept: set[int], bases: set[int]) -> set[int]:
+def _spaced_bases(facts: LogFacts, policy: Policy, kept: set[int], bases: set[int]) -> set[int]:
     """Checkpoints that are kept at a distance of `Policy.spacing`: they become the bases of versions that are young today."""
     oldest = min((version for version in kept if version > 0), default=0)
     last = _time(facts, oldest)

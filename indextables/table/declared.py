@@ -6,7 +6,7 @@ as damaged only if this program supports its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -14,6 +14,7 @@ from indextables.actions import Protocol
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.state import read_state_manifest, state_protocol
+from indextables.storage import Store
 from indextables.table.protocol import check_readable
 
 
@@ -23,6 +24,7 @@ class _Declaring(msgspec.Struct):
     protocol: Protocol | None = None
 
 
+_Reader = Callable[[Store, int], Protocol | None]  # of the file of one kind for a version
 _DECLARING = msgspec.json.Decoder(_Declaring)
 
 
@@ -30,25 +32,26 @@ def refuse_unsupported(
     log: TransactionLog, listing: LogListing, version: int | None = None, check: Callable[[Protocol], None] = check_readable
 ) -> None:
     """Raises ProtocolUnsupported if the newest protocol at or before `version` (None: of the whole log) does not pass the check."""
-    kinds = [  # for the same version, the last of these that exists is read first
-        (listing.parquets, names.parquet_metadata_path),
-        (listing.checkpoints, names.checkpoint_path),
-        (listing.states, None),
-        (listing.versions, names.version_path),
+    kinds: list[tuple[Iterable[int], _Reader]] = [  # for the same version, the last of these that exists is read first
+        (listing.parquets, _reader_of_json(names.parquet_metadata_path)),
+        (listing.checkpoints, _reader_of_json(names.checkpoint_path)),
+        (listing.states, lambda store, number: state_protocol(read_state_manifest(store, number))),
+        (listing.versions, _reader_of_json(names.version_path)),
     ]
-    places = [(number, order) for order, (found, _) in enumerate(kinds) for number in found if version is None or number <= version]
-    for number, order in sorted(places, reverse=True):
-        path_of = kinds[order][1]
+    found = [(number, order) for order, (numbers, _) in enumerate(kinds) for number in numbers if version is None or number <= version]
+    for number, order in sorted(found, reverse=True):
+        _, read = kinds[order]
         try:
-            if path_of is None:
-                protocol = state_protocol(read_state_manifest(log.store, number))
-            else:
-                protocol = _last_protocol(files.unpack(log.store.read(path_of(number)), path_of(number)))
+            protocol = read(log.store, number)
         except (LogCorrupted, FileNotFoundError):
             continue
         if protocol is not None:
             check(protocol)
             break
+
+
+def _reader_of_json(path_of: Callable[[int], str]) -> _Reader:
+    return lambda store, number: _last_protocol(files.unpack(store.read(path_of(number)), path_of(number)))
 
 
 def _last_protocol(text: bytes) -> Protocol | None:

@@ -40,7 +40,8 @@ class Explain:
 def explain(log: TransactionLog, snapshot: Snapshot, predicate: Predicate | None, query: str | None) -> Explain:
     """What `predicate` prunes of a snapshot; without one, every file remains. Loads no more files than a scan would."""
     base = snapshot.layers.base
-    manifests = read = () if base is None else base.manifests
+    manifests = () if base is None else base.manifests
+    read = manifests
     if predicate is None:
         remaining = totals(log, snapshot)
         considered = in_partitions = remaining.num_files

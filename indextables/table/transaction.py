@@ -89,14 +89,14 @@ def _write(log: TransactionLog, version: int, actions: Sequence[Action], info: C
         return log.write(version, actions, compress=compress)
     except StorageError as failure:
         try:
-            return _contains(log.read(version), info)
+            return _is_file_of(log.read(version), info)
         except VersionNotFound:
             raise failure from None
         except IndexTablesError as error:
             raise CommitUnknown(f"version {version} may have been written: the store failed ({failure}), and then {error}") from failure
 
 
-def _contains(file: VersionFile, info: CommitInfo) -> bool:
+def _is_file_of(file: VersionFile, info: CommitInfo) -> bool:
     """Whether the file is that of this commit."""
     return any(isinstance(action, CommitInfo) and action.id == info.id for action in file.actions)
 
@@ -136,7 +136,7 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
             return True
         is_there = False
         with suppress(VersionNotFound):
-            is_there = _contains(log.read(version), info)
+            is_there = _is_file_of(log.read(version), info)
         others_expired = not set(listing.versions).issuperset(range(version + 1, min(later)))
         if not is_there or not (ours or others_expired):
             raise CommitUnknown(f"version {version} was written and has already expired; whether it is part of the table is unknown")

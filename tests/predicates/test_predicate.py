@@ -1,3 +1,5 @@
+"""Predicates on Arrow data: comparisons, LIKE, times, limits of nesting, and the same result on every form of the values."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The cache of open splits: bounded, shared by threads, empty after a fork, and without traces on disk."""
+
 from __future__ import annotations
 
 import multiprocessing

@@ -1,3 +1,5 @@
+"""The doc mapping: kinds of columns, its JSON, and the options it refuses."""
+
 from __future__ import annotations
 
 import json

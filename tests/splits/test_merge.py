@@ -1,3 +1,5 @@
+"""Merging splits keeps rows, answers and statistics; indexes that cannot be merged are built again; damage is named."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""The query language: invalid and hostile queries are refused with their position; hits, their order and limit."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""Rows of every type survive a split unchanged and are found by their values; a failed write leaves nothing."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Snippets: which words are marked, and which passage of a long text is chosen."""
+
 from __future__ import annotations
 
 import pyarrow as pa

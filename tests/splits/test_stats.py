@@ -1,3 +1,5 @@
+"""Min/max statistics: no value is outside its bounds, also after bounds are truncated or merged."""
+
 from __future__ import annotations
 
 import math

@@ -47,6 +47,23 @@ def test_a_damaged_file_is_deleted(folder: Path) -> None:
     assert len(cases) > 500
 
 
+def test_a_file_whose_time_cannot_be_set_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that another user owns, or a read-only one. A test may run as root, for whom every file is writable."""
+
+    def refused(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    manifest_cache.put(DIGEST, ROWS)
+    manifest_cache.put_paths(DIGEST, ROWS.column("path"))
+    before = sorted(folder.glob("??/*"))
+    monkeypatch.setattr(os, "utime", refused)
+    found = manifest_cache.get(DIGEST)
+    assert found is not None
+    assert found.equals(ROWS)
+    assert manifest_cache.possible_paths(DIGEST, len(ROWS), ["f7"]) == ["f7"]
+    assert sorted(folder.glob("??/*")) == before
+
+
 def test_a_damaged_cache_file_does_not_change_the_result(tmp_path: Path, folder: Path) -> None:
     table = start(tmp_path / "t")
     commit(table, *(file(f"f{n}", n) for n in range(100)))

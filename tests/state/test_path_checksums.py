@@ -42,7 +42,7 @@ def test_paths_of_the_manifest_are_found_and_others_are_not() -> None:
 
 def test_a_damaged_file_is_deleted(folder: Path) -> None:
     save_checksums()
-    (path,) = folder.glob("??/*.paths")
+    (path,) = folder.glob("??/*.crcs")
     whole = path.read_bytes()
     cases = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
     cases += [whole[:length] for length in range(0, len(whole), 7)]
@@ -95,7 +95,7 @@ def test_the_files_are_the_same_with_and_without_cached_checksums(tmp_path: Path
     for step in steps:
         for made in (plain, table):
             commit(made, *step)
-        for path in folder.glob("??/*.paths") if known != "known" else ():
+        for path in folder.glob("??/*.crcs") if known != "known" else ():
             path.unlink() if known == "forgotten" else path.write_bytes(b"x" + path.read_bytes()[1:])
         expected = [(add.path, add.num_merge_ops) for add in adds(plain)]
         assert it.open(table).describe()["num_files"] == len(expected)

@@ -1,3 +1,5 @@
+"""Pruning never drops a file or manifest with a matching row, and drops those that cannot match."""
+
 from __future__ import annotations
 
 import math

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from indextables.config import parse_duration
 from indextables.errors import InvalidArgument
-from indextables.operations.search import check_columns
+from indextables.operations.search import requested_columns
 
 _CALENDAR = re.compile(r"([0-9]{0,4})\s*(month|quarter|year)s?")
 _DAY_MS = 86_400_000
@@ -67,7 +67,7 @@ def _parse(schema: pa.Schema, name: Any, given: Any) -> GroupKey:
 
 
 def _type_of(schema: pa.Schema, column: Any) -> pa.DataType:
-    check_columns(schema, [column])
+    requested_columns(schema, [column])
     return schema.field(column).type
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
-from indextables.operations.search import check_columns
+from indextables.operations.search import requested_columns
 from indextables.splits import Numbers
 
 FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg")
@@ -110,14 +110,14 @@ def _parse(schema: pa.Schema, number: int, name: Any, given: Any) -> Measure:
         raise InvalidArgument(f"aggregate {name!r} has the unknown function {given[0]!r}; use one of {', '.join(FUNCTIONS)}")
     function, column = given
     if column == "*" and function == "count":
-        return Measure(name, function, None, None, (Part(f"m{number}", "count_all", "sum", _same),))
-    check_columns(schema, [column])
+        return Measure(name, function, None, None, (Part(f"m{number}", "count_all", "sum", _unchanged),))
+    requested_columns(schema, [column])
     kind = schema.field(column).type
     return Measure(name, function, column, kind, _parts(f"m{number}", function, column, kind))
 
 
 def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Part, ...]:
-    count = Part(f"{name}_n", "count", "sum", _same)
+    count = Part(f"{name}_n", "count", "sum", _unchanged)
     if function == "count":
         return (count,)
     if pa.types.is_nested(kind) or pa.types.is_null(kind):
@@ -126,19 +126,19 @@ def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Pa
         return ()
     if function in ("min", "max"):
         if not pa.types.is_floating(kind):
-            return (Part(name, function, function, _same),)
+            return (Part(name, function, function, _unchanged),)
         nans = Part(f"{name}_nan", "sum", "sum", lambda values: pc.is_nan(values).cast(pa.int64()))
         return Part(name, function, function, _numbers), nans
     if pa.types.is_integer(kind):
         return Part(f"{name}_high", "sum", "sum", _high), Part(f"{name}_low", "sum", "sum", _low), count
     if pa.types.is_decimal(kind):
-        return Part(name, "sum", "sum", _same), count
+        return Part(name, "sum", "sum", _unchanged), count
     if pa.types.is_floating(kind):
         return Part(name, "sum", "sum", lambda values: values.cast(pa.float64())), count
     raise InvalidArgument(f"{function} requires a column of numbers, and {column!r} has type {kind}")
 
 
-def _same(values: pa.Array) -> pa.Array:
+def _unchanged(values: pa.Array) -> pa.Array:
     return values
 
 

@@ -223,7 +223,7 @@ class _Pairs:
         numbered = groups.select(keys).append_column("n", pa.array(np.full(groups.num_rows, -1, np.int64)))
         counted = pairs.group_by(keys, use_threads=False).aggregate([([], "count_all")]).rename_columns([*keys, "n"])
         # A join would not match null keys, so add one marker row per group and group again.
-        placeless = counted.append_column("at", pa.nulls(counted.num_rows, pa.int64()))
-        both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), placeless])
+        unnumbered = counted.append_column("at", pa.nulls(counted.num_rows, pa.int64()))
+        both = pa.concat_tables([numbered.append_column("at", pa.array(np.arange(groups.num_rows))), unnumbered])
         joined = both.group_by(keys, use_threads=False).aggregate([("n", "max"), ("at", "max")]).sort_by("at_max")
         return pc.max_element_wise(joined.column("n_max").combine_chunks(), pa.scalar(0, pa.int64()))

@@ -71,7 +71,7 @@ def cleanup(context: TableContext, snapshot: Snapshot) -> tuple[dict[str, int], 
 def expired_files(context: TableContext, version: int) -> Plan:
     """The plan of a cleanup after the checkpoint of `version`, which is the newest."""
     facts, listing = gather_log_facts(context.log, version)
-    return _planned(context, facts, listing)
+    return _retention_plan(context, facts, listing)
 
 
 def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> Plan:
@@ -80,14 +80,14 @@ def preview_cleanup(context: TableContext, version: int, *, is_state: bool) -> P
         return Plan([])
     try:
         facts, listing = gather_log_facts(context.log, version)
-        return _planned(context, with_checkpoint(facts, version, is_state=is_state), listing)
+        return _retention_plan(context, with_checkpoint(facts, version, is_state=is_state), listing)
     except IndexTablesError as error:
         if context.config.get("cleanup.failurePolicy") == "fail":
             raise
         return Plan([], [str(error)])
 
 
-def _planned(context: TableContext, facts: LogFacts, listing: LogListing) -> Plan:
+def _retention_plan(context: TableContext, facts: LogFacts, listing: LogListing) -> Plan:
     log, config, now_ms = context.log, context.config, context.clock.now_ms()
     policy = Policy.of(config, log=config.get("logRetention.duration"), keep_versions=config.get("checkpoint.retention"))
 

@@ -52,7 +52,7 @@ from indextables.table import (
 def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
     """The protocol and metadata that must be committed before the checkpoint can be written; usually none."""
     options = options_of(context, base)
-    needed = needed_protocol(_planned(context, base), options)
+    needed = needed_protocol(_unnormalised_contents(context, base), options)
     protocol = _taken_over_if_unreadable(base.protocol, base.protocol if needed is None else upgraded_to(base.protocol, needed), options)
     metadata = base.metadata
     if has_registry(protocol):
@@ -61,8 +61,8 @@ def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
         registry = Registry.of(metadata)
         metadata = registered(metadata, registry.missing(base.layers, _renamed(context, base, registry)))
         protocol = protocol if metadata is base.metadata else upgraded_to(protocol, NEEDED)
-    news: list[Action] = [] if protocol is base.protocol else [protocol]
-    return news if metadata is base.metadata else [*news, metadata]
+    changed: list[Action] = [] if protocol is base.protocol else [protocol]
+    return changed if metadata is base.metadata else [*changed, metadata]
 
 
 def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
@@ -101,13 +101,13 @@ def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) 
     return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
 
 
-def _planned(context: TableContext, snapshot: Snapshot) -> Contents:
+def _unnormalised_contents(context: TableContext, snapshot: Snapshot) -> Contents:
     return plan_checkpoint(snapshot, context.totals(snapshot), context.clock.now_ms(), context.config.get("transaction.txnRetention"))
 
 
 def checkpoint_contents(context: TableContext, snapshot: Snapshot) -> Contents:
     """The contents of the checkpoint with the table's options; registered doc mappings are replaced by references (SDD-05, SDD-06)."""
-    contents = _planned(context, snapshot)
+    contents = _unnormalised_contents(context, snapshot)
     registry = Registry.of(contents.metadata)
     renamed = _renamed(context, snapshot, registry)
     files = _without_base(context, snapshot, renamed.keys()) if renamed else contents.files

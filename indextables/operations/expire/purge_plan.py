@@ -50,7 +50,7 @@ class PurgeFacts:
 def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
     """Pure. All deletions by kind, splits last and the largest first. The order in which kinds are deleted is that of `purge_files.run`."""
     log = retention.plan(facts.log, options.policy, now_ms)
-    splits = _dead_splits(facts, log, options, now_ms)
+    splits = _split_deletions(facts, log, options, now_ms)
     found = sorted(splits.deletions, key=lambda deletion: (-deletion.size, deletion.path))
     cut = []
     if len(found) > options.max_splits:
@@ -75,7 +75,7 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     return [base for base in bases if base not in facts.read_bases] if is_any else []
 
 
-def _dead_splits(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
+def _split_deletions(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms: int) -> Plan:
     """Deletions of splits that are neither live nor recently removed.
 
     A split that a retained version added or a retained checkpoint lists is kept if its removal is unknown: the version with the removal

@@ -110,18 +110,18 @@ def _checkpoint(context: TableContext, listing: LogListing, version: int) -> pa.
 def _head(listing: LogListing, snapshot: Snapshot) -> str:
     version = snapshot.version
     states = [state_path(version, form) for form in ("avro", "json")]
-    places = [*states, names.checkpoint_path(version), names.parquet_metadata_path(version)]
-    return next((place for place in places if listing.stamp(place) is not None), LOG_FOLDER)
+    paths = [*states, names.checkpoint_path(version), names.parquet_metadata_path(version)]
+    return next((path for path in paths if listing.stamp(path) is not None), LOG_FOLDER)
 
 
 def _versions(context: TableContext, versions: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
     for file in context.log.read_present(versions):
-        place = f"{context.root}/{names.version_path(file.version)}"
-        yield file.version, _with_location(_rows(file.actions), file.version, place, is_checkpoint=False)
+        path = f"{context.root}/{names.version_path(file.version)}"
+        yield file.version, _with_location(_rows(file.actions), file.version, path, is_checkpoint=False)
 
 
-def _with_location(rows: pa.Table, version: int, place: str, *, is_checkpoint: bool) -> pa.Table:
-    for name, value in (("version", version), ("log_file_path", place), ("is_checkpoint", is_checkpoint)):
+def _with_location(rows: pa.Table, version: int, path: str, *, is_checkpoint: bool) -> pa.Table:
+    for name, value in (("version", version), ("log_file_path", path), ("is_checkpoint", is_checkpoint)):
         at = SCHEMA.get_field_index(name)
         rows = rows.set_column(at, SCHEMA.field(at), pa.repeat(pa.scalar(value, SCHEMA.field(at).type), rows.num_rows))
     return rows
@@ -133,10 +133,10 @@ def _rows(actions: Iterable[Action]) -> pa.Table:
     parts: list[pa.Table] = []
     order: list[int] = []
     for kind, encode in _KINDS.items():
-        places = [place for place, action in enumerate(ordered) if isinstance(action, kind)]
-        if places:
-            parts.append(encode([ordered[place] for place in places]))
-            order += places
+        positions = [position for position, action in enumerate(ordered) if isinstance(action, kind)]
+        if positions:
+            parts.append(encode([ordered[position] for position in positions]))
+            order += positions
     if len(parts) < 2:
         return parts[0] if parts else SCHEMA.empty_table()
     return pa.concat_tables(parts).take(pa.array(sorted(range(len(order)), key=order.__getitem__), pa.int64()))
@@ -162,8 +162,11 @@ def _adds(rows: pa.Table) -> pa.Table:
     return _table("add", rows.num_rows, {name: rows.column(name) for name in SCHEMA.names if name in rows.schema.names})
 
 
-def _filled(kind: str, prefix: str, fields: str) -> Callable[[Sequence[Any]], pa.Table]:
-    """Encodes actions of this kind. Column names are those of the fields, with the prefix unless there is such a column without it."""
+def _encoder_of(kind: str, prefix: str, fields: str) -> Callable[[Sequence[Any]], pa.Table]:
+    """A function that encodes actions of this kind as rows of `SCHEMA`, with a column for each of `fields`.
+
+    Column names are those of the fields, with the prefix unless there is such a column without it.
+    """
     columns = {name if name in SCHEMA.names else prefix + name.replace(".", "_"): attrgetter(name) for name in fields.split()}
 
     def encode(actions: Sequence[Any]) -> pa.Table:
@@ -175,13 +178,13 @@ def _filled(kind: str, prefix: str, fields: str) -> Callable[[Sequence[Any]], pa
 
 
 _KINDS: dict[type, Callable[[Sequence[Any]], pa.Table]] = {
-    Protocol: _filled("protocol", "protocol_", "min_reader_version min_writer_version reader_features writer_features"),
-    Metadata: _filled(
+    Protocol: _encoder_of("protocol", "protocol_", "min_reader_version min_writer_version reader_features writer_features"),
+    Metadata: _encoder_of(
         "metadata",
         "metadata_",
         "id name description format.provider format.options schema_string partition_columns configuration created_time",
     ),
     Add: lambda actions: _adds(adds.encode(actions)),
-    Remove: _filled("remove", "", "path partition_values size data_change tags deletion_timestamp extended_file_metadata"),
-    Skip: _filled("skip", "skip_", "path partition_values size skip_timestamp reason operation retry_after count"),
+    Remove: _encoder_of("remove", "", "path partition_values size data_change tags deletion_timestamp extended_file_metadata"),
+    Skip: _encoder_of("skip", "skip_", "path partition_values size skip_timestamp reason operation retry_after count"),
 }

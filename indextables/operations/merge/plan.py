@@ -67,11 +67,13 @@ class MergeGroup:
 
 
 def described(group: PlannedGroup | MergeGroup) -> str:
-    return f"{len(group.paths)} splits, the oldest {group.paths[0]!r},"
+    """The subject of a sentence about the group."""
+    first = f"{group.paths[0]!r}"
+    return f"split {first}" if len(group.paths) == 1 else f"{len(group.paths)} splits, the oldest {first},"
 
 
 def not_merged(group: PlannedGroup | MergeGroup, reason: str) -> str:
-    return f"{described(group)} are not merged: {reason}"
+    return f"{described(group)} {'is' if len(group.paths) == 1 else 'are'} not merged: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

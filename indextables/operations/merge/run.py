@@ -85,8 +85,8 @@ class _Merging:
     def _added_by_others(self) -> set[str]:
         """Splits that other writers added during this merge. They are left to the next one: a large split is not rewritten for few rows."""
         files = self.context.load(self.snapshot).files_table().select(["path", "added_at_version"])
-        news = files.filter(pc.greater(files.column("added_at_version"), self.first.version))
-        return set(news.column("path").to_pylist()) - self.made
+        added = files.filter(pc.greater(files.column("added_at_version"), self.first.version))
+        return set(added.column("path").to_pylist()) - self.made
 
     def finished(self, report: Callable[..., Report]) -> tuple[Report, Snapshot]:
         if self.version is None and self.errors:

@@ -23,7 +23,7 @@ from indextables.storage import StoreSpec, open_store
 class Merged:
     """The result of merging one group; picklable, returned by executors."""
 
-    group: MergeGroup  # without damaged sources
+    group: MergeGroup  # without damaged sources, unless there is an `error`
     add: Add | None  # the merged split, published but not committed; None if fewer than two usable sources were left
     broken: tuple[tuple[Add, str], ...] = ()  # damaged or missing sources, each with the reason
     error: IndexTablesError | None = None  # why the group could not be merged although its sources are intact
@@ -39,18 +39,19 @@ class MergeTask:
     take_over: bool = False  # a split of another program may be the only source
 
     def __call__(self, group: MergeGroup) -> Merged:
+        broken: list[tuple[Add, str]] = []  # kept if an error follows, so that the next merge does not fetch them again
         try:
             reason = Capacity.of(self.store, runs_locally=True).shortage([group.size])
             if reason is not None:
                 raise StorageError(not_merged(group, reason))
             with tempfile.TemporaryDirectory(prefix="indextables-sources-") as folder:
-                return self._merge_usable(group, *self._fetch(group, Path(folder)))
+                return self._merge_usable(group, self._fetch(group, Path(folder), broken), broken)
         except LogCorrupted:  # a path outside the table: do not act on such a log at all
             raise
         except IndexTablesError as error:
-            return Merged(group, None, error=error)
+            return Merged(group, None, tuple(broken), error)
         except OSError as cause:
-            return Merged(group, None, error=StorageError(f"{described(group)} could not be merged: {cause}"))
+            return Merged(group, None, tuple(broken), StorageError(f"{described(group)} could not be merged: {cause}"))
 
     def _merge_usable(self, group: MergeGroup, found: list[tuple[Add, Path]], broken: list[tuple[Add, str]]) -> Merged:
         while len(found) > 1 or (self.take_over and found and is_upstream(found[0][0])):
@@ -64,9 +65,9 @@ class MergeTask:
                 return Merged(rest, None, tuple(broken), error)
         return Merged(MergeGroup(group.partition_values, tuple(add for add, _ in found)), None, tuple(broken))
 
-    def _fetch(self, group: MergeGroup, folder: Path) -> tuple[list[tuple[Add, Path]], list[tuple[Add, str]]]:
-        """The usable sources, and the others with the reason. Fetches several at a time, since latency dominates for small splits."""
-        store = open_store(self.store)
+    def _fetch(self, group: MergeGroup, folder: Path, broken: list[tuple[Add, str]]) -> list[tuple[Add, Path]]:
+        """The usable sources; adds the others to `broken`. Fetches several at a time, since latency dominates for small splits."""
+        store, found = open_store(self.store), list[tuple[Add, Path]]()
 
         def fetch(numbered: tuple[int, Add]) -> Path | str:
             number, add = numbered
@@ -76,9 +77,12 @@ class MergeTask:
                 return str(error)
 
         with ThreadPoolExecutor(1 if self.store.root.is_local else limits.PARALLEL_FETCHES) as pool:
-            fetched = list(zip(group.sources, pool.map(fetch, enumerate(group.sources)), strict=True))
-        found = [(add, path) for add, path in fetched if isinstance(path, Path)]
-        return found, [(add, why) for add, why in fetched if isinstance(why, str)]
+            for add, path in zip(group.sources, pool.map(fetch, enumerate(group.sources)), strict=True):
+                if isinstance(path, Path):
+                    found.append((add, path))
+                else:
+                    broken.append((add, path))
+        return found
 
     def _merge(self, group: MergeGroup, sources: Sequence[Path]) -> Add:
         with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:

@@ -5,5 +5,5 @@
 
 from __future__ import annotations
 
-from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns, count, explain_filter, scan
+from indextables.operations.search.rows import SCORE, bind, bound_query, count, explain_filter, requested_columns, scan
 from indextables.operations.search.run import search

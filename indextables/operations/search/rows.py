@@ -27,7 +27,7 @@ def bind(snapshot: Snapshot, where: str | None) -> Predicate | None:
 def scan(request: Scan, context: TableContext, snapshot: Snapshot) -> pa.RecordBatchReader:
     """Streams the matching rows with one split open at a time. Arguments are checked before the first batch."""
     predicate = bind(snapshot, request.where)
-    names = check_columns(snapshot.schema, request.columns)
+    names = requested_columns(snapshot.schema, request.columns)
     files = live_files(context.load(snapshot, predicate), predicate)
     schema = pa.schema([snapshot.schema.field(name) for name in names])
     batches = (batch for add in files for batch in LiveSplit.of(snapshot, add).open(context).batches(names, predicate))
@@ -64,7 +64,7 @@ def bound_query(context: TableContext, snapshot: Snapshot, query: str) -> tuple[
     return parse_query(query, snapshot.schema, mapping), mapping
 
 
-def check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+def requested_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     """The requested columns without duplicates, by default all. Raises for an unknown column or an unsupported type."""
     if columns is not None and (isinstance(columns, str) or not columns):
         raise InvalidArgument(f"columns {columns!r} is not a list of column names")

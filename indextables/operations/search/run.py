@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from indextables import limits
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
-from indextables.operations.search.rows import SCORE, bind, bound_query, check_columns
+from indextables.operations.search.rows import SCORE, bind, bound_query, requested_columns
 from indextables.operations.verbs import Search
 from indextables.predicates import Predicate, typed_array
 from indextables.rows import LiveView, open_live_view
@@ -172,13 +172,13 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
 def _result_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     """The columns of the table to return. `_score` may be requested and is always returned."""
     if columns is None or isinstance(columns, str) or SCORE in schema.names or SCORE not in columns:
-        return check_columns(schema, columns)
+        return requested_columns(schema, columns)
     others = [name for name in columns if name != SCORE]
-    return check_columns(schema, others) if others else []
+    return requested_columns(schema, others) if others else []
 
 
 def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> list[str]:
-    names = [] if snippets is None else check_columns(schema, snippets)
+    names = [] if snippets is None else requested_columns(schema, snippets)
     for name in names:
         if not pa.types.is_string(schema.field(name).type):
             raise InvalidArgument(f"snippets require string columns, and {name!r} has type {schema.field(name).type}")

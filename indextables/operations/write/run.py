@@ -21,7 +21,7 @@ from indextables.operations.verbs import Write
 from indextables.operations.write.after_write import FollowUp, after_write
 from indextables.operations.write.create import new_metadata, write_version_zero
 from indextables.predicates import Predicate, parse_predicate
-from indextables.rows import SplitTask, batches_of, check_columns, describe_uncommitted, uncommitted_splits_in_errors
+from indextables.rows import SplitTask, batches_of, check_source_schema, describe_uncommitted, uncommitted_splits_in_errors
 from indextables.schema import from_spark_json
 from indextables.splits import SplitSettings
 from indextables.table import (
@@ -81,7 +81,7 @@ def prepare_write(
         check_owned(base.protocol, take_over=bool(context.config.get("storage.takeOver")))
         base.require_no_gap()
         if source_schema is not None:
-            check_columns(source_schema, schema)
+            check_source_schema(source_schema, schema)
     if partition_by is not None and list(partition_by) != metadata.partition_columns:
         has = ", ".join(metadata.partition_columns) or "nothing"
         raise SchemaMismatch(f"the table is partitioned by {has}, not by {', '.join(partition_by) or 'nothing'}")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from indextables.actions import STRINGS, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
+from indextables.actions import STRINGS, Add, LayeredFiles, LiveFiles, Metadata, Normalise, Part, Protocol, Replay, Segment, Totals, columns
 from indextables.errors import LogCorrupted
 from indextables.paths import NULL_PARTITION, are_plain
 
 _REQUIRED = ("path", "partition_values", "size", "modification_time", "data_change")
 _BOUNDS = {"size": (0, 2**63 - 1), "num_records": (0, 2**63 - 1), "num_merge_ops": (-(2**31), 2**31 - 1)}
+_BATCH_ADDS = 4_096  # whose paths are checked at once
 _MAPS = tuple(field.name for field in columns.SCHEMA if field.type == STRINGS)
 
 
@@ -35,14 +39,21 @@ def replay_of_rows(rows: pa.Table, normalise: Normalise, protocol: Protocol | No
             raise LogCorrupted(f"{source} contains a path twice")
         return Replay(normalise, protocol=protocol, metadata=metadata, files=LayeredFiles(live_files(rows)))
     replay = Replay(normalise, protocol=protocol, metadata=metadata)
+    adds = _adds(rows)
+    while batch := list(islice(adds, _BATCH_ADDS)):
+        replay.put_all(batch)
+    if replay.num_files < len(paths):
+        raise LogCorrupted(f"{source} contains a path twice")
+    return replay
+
+
+def _adds(rows: pa.Table) -> Iterator[Add]:
+    """The files of the rows. Map keys with a null value are dropped."""
     for add in columns.decode(rows):
         maps = {name: getattr(add, name) for name in _MAPS}
         unusual = {name: found for name, found in maps.items() if found is not None and None in found.values()}
         cleaned = {name: {key: value for key, value in found.items() if value is not None} for name, found in unusual.items()}
-        replay.put(structs.replace(add, **cleaned) if cleaned else add)
-    if replay.num_files < len(paths):
-        raise LogCorrupted(f"{source} contains a path twice")
-    return replay
+        yield structs.replace(add, **cleaned) if cleaned else add
 
 
 def _check(rows: pa.Table, source: str) -> None:

@@ -140,7 +140,7 @@ def _groups(contents: Contents, most: int) -> Iterator[pa.Table]:
     rows = max(1, min(GROUP_ROWS, half // each), -(-table.num_rows // (limits.CHECKPOINT_PARTS - 1)))
     yield _row_of_metadata(contents.metadata)
     for start in range(0, table.num_rows, rows):
-        yield _rows_of_files(table.slice(start, rows))
+        yield _rows_of_adds(table.slice(start, rows))
 
 
 def _bytes_saved(path: Path) -> int:
@@ -252,11 +252,11 @@ def _rows(data: bytes, source: str) -> pa.Table:
         raise LogCorrupted(f"{source} is damaged: {error}") from error
 
 
-def _rows_of_files(files: pa.Table) -> pa.Table:
+def _rows_of_adds(adds: pa.Table) -> pa.Table:
     """Converts rows of `columns.SCHEMA` to rows of a checkpoint."""
-    known = {_WIRE[name]: files.column(name) for name in files.column_names}
-    known[ACTION_TYPE] = pa.repeat("add", files.num_rows)
-    return _table(known, files.num_rows)
+    known = {_WIRE[name]: adds.column(name) for name in adds.column_names}
+    known[ACTION_TYPE] = pa.repeat("add", adds.num_rows)
+    return _table(known, adds.num_rows)
 
 
 def _row_of_metadata(metadata: Metadata) -> pa.Table:

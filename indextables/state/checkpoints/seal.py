@@ -43,7 +43,8 @@ def is_sealed(text: bytes) -> bool:
 
 def check_seal(text: bytes, digests: Sequence[str] | None, source: str) -> None:
     """LogCorrupted unless a list of parts has a valid seal or, as in the files of other programs, neither a seal nor digests."""
-    if has_seal(text) if digests is None else not is_sealed(text):
+    is_damaged = has_seal(text) if digests is None else not is_sealed(text)
+    if is_damaged:
         raise LogCorrupted(f"{source} does not match its digest")
 
 

@@ -71,7 +71,7 @@ def test_tantivy_and_arrow_agree_on_the_hits_of_a_query(
     read = SplitReader.search
     called: list[str] = []
     monkeypatch.setattr(SplitReader, "numbers", lambda *_: None)
-    monkeypatch.setattr(SplitReader, "search", lambda self, query, limit: called.append(query.text) or read(self, query, limit))
+    monkeypatch.setattr(SplitReader, "search", lambda self, query: called.append(query.text) or read(self, query))
     by_arrow = [table.aggregate(asked, group_by, query=query).to_pylist() for query in queries]
     assert set(called) == set(queries)
     assert len(by_tantivy[3]) == {None: 1, "date": 2, "level": 3}[group_by[0] if group_by else None]

@@ -173,6 +173,25 @@ def test_a_failing_group_does_not_affect_others(tmp_path: Path) -> None:
     assert ids(table) == list(range(60))
 
 
+@pytest.mark.parametrize("verb", ["local_path", "upload"])
+def test_a_damaged_source_of_a_failing_group_is_recorded(tmp_path: Path, verb: str) -> None:
+    """Otherwise the next merge would fetch it again."""
+    table = make(tmp_path / "t", appends=3, partition_by=[])
+    lost, *_, last = (str(path) for path in table.files().column("path").to_pylist())
+    (tmp_path / "t" / lost).unlink()
+
+    def failing(call: Call, perform: Perform) -> Any:
+        if call.verb == verb and (verb == "upload" or call.path == last):
+            raise it.StorageError("the store did not answer")
+        return perform()
+
+    with intercepting(tmp_path / "t", failing):
+        report, table = merge(tmp_path / "t")
+    assert (report.status, report.metrics["files_skipped"], table.files().num_rows) == ("partial", 1, 3)
+    assert report.warnings == ["the store did not answer", f"split {lost!r} is missing from the table"]
+    assert list(table._snapshot.skips) == [lost]
+
+
 def test_passes_are_repeated_until_nothing_is_left(tmp_path: Path) -> None:
     table = make(tmp_path / "t", appends=8, each=5, partition_by=[])
     report = table.merge_splits(max_source_splits=2)

@@ -12,6 +12,7 @@ import indextables as it
 from indextables import limits
 from indextables.operations.merge import capacity
 from indextables.operations.merge.capacity import Capacity, Disk, next_batch, split_by_capacity
+from indextables.operations.merge.plan import PlannedGroup, not_merged
 from indextables.paths import TableRoot
 from indextables.storage import StoreSpec
 from tests.support.tables import ids, make, rows, tree
@@ -105,6 +106,14 @@ def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeyp
         table.merge_splits()
     assert (caught.value.retryable, caught.value.exit_code) == (True, 75)
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"), [(("a",), "split 'a' is not merged: x"), (("a", "b"), "2 splits, the oldest 'a', are not merged: x")]
+)
+def test_a_group_of_one_split_is_called_a_split(paths: tuple[str, ...], text: str) -> None:
+    """A merge that takes a table over has such groups."""
+    assert not_merged(PlannedGroup({}, paths, tuple(range(len(paths))), rows=1, size=1, oldest=0), "x") == text
 
 
 def test_groups_that_fit_are_merged_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

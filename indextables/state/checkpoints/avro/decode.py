@@ -105,21 +105,21 @@ class _Reader:
             values = spread
         return pa.array(values, mask=mask)
 
-    def _places(self, rows: Longs | None) -> Longs:
-        """Where the next values of these rows begin."""
+    def _starts(self, rows: Longs | None) -> Longs:
+        """The offsets of the next values of these rows."""
         at = self._at if rows is None else self._at[rows]
         if (at > self._size).any():
             raise self._damaged("a record does not have its declared length")
         return at
 
     def _bytes(self, rows: Longs | None) -> npt.NDArray[np.uint8]:
-        at = self._places(rows)
+        at = self._starts(rows)
         self._move(rows, at + 1)
         found: npt.NDArray[np.uint8] = self._data[at]
         return found
 
     def _longs(self, rows: Longs | None) -> Longs:
-        at = self._places(rows)
+        at = self._starts(rows)
         byte = self._data[at]
         more = np.flatnonzero(byte & np.uint8(0x80))
         if not len(more):  # all values have one byte, as lengths usually do
@@ -174,9 +174,9 @@ class _Reader:
         pieces = pa.Array.from_buffers(pa.string(), 2 * count - 1, [None, pa.py_buffer(cuts), self._block])
         numbers = np.arange(0, 2 * count, 2)
         if mask is not None:
-            places = np.zeros(len(mask), np.int64)
-            places[~mask] = numbers
-            numbers = places
+            spread = np.zeros(len(mask), np.int64)
+            spread[~mask] = numbers
+            numbers = spread
         texts = pieces.take(pa.array(numbers, mask=mask))
         return texts if kind == pa.string() else texts.cast(kind)
 

@@ -29,9 +29,9 @@ def blocks(rows: pa.Table) -> Iterator[tuple[bytes, npt.NDArray[np.uint32]]]:
     size = max(1, min(BLOCK_ROWS, BLOCK_BYTES * rows.num_rows // max(1, rows.nbytes)))
     for start in range(0, rows.num_rows, size):
         joined = _joined(rows.slice(start, size).combine_chunks())
-        _, offsets, data = joined.buffers()
-        places = np.frombuffer(offsets, np.int32, len(joined) + 1, 4 * joined.offset)
-        yield data[int(places[0]) : int(places[-1])].to_pybytes(), np.diff(places).astype(np.uint32)
+        _, buffer, data = joined.buffers()
+        offsets = np.frombuffer(buffer, np.int32, len(joined) + 1, 4 * joined.offset)
+        yield data[int(offsets[0]) : int(offsets[-1])].to_pybytes(), np.diff(offsets).astype(np.uint32)
 
 
 def _joined(rows: pa.Table) -> pa.BinaryArray:
@@ -100,9 +100,9 @@ def _collections(column: pa.Array, nullable: bool) -> list[bytes | pa.Array]:
     counts[missing] = 0
     if column.null_count:
         items, bounds = _items(column.filter(valid))
-        places = np.zeros(len(column) + 1, np.int64)
-        places[1:] = np.cumsum(~missing)
-        starts = bounds[places]
+        present_before = np.zeros(len(column) + 1, np.int64)
+        present_before[1:] = np.cumsum(~missing)
+        starts = bounds[present_before]
     else:
         items, starts = _items(column)
     several = _sliced(items, starts)
@@ -131,9 +131,9 @@ def _sliced(items: pa.Array, starts: Longs) -> pa.Array:
     """The items of each row joined into one value: the same bytes with fewer offsets."""
     if not len(items):
         return pa.array([b""], pa.binary()).take(pa.array(np.zeros(len(starts) - 1, np.int64)))
-    _, offsets, data = items.buffers()
-    places = np.frombuffer(offsets, np.int32, len(items) + 1, 4 * items.offset)[starts]
-    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(places.astype(np.int32)), data])
+    _, buffer, data = items.buffers()
+    offsets = np.frombuffer(buffer, np.int32, len(items) + 1, 4 * items.offset)[starts]
+    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), data])
 
 
 def varints(values: Longs, valid: pa.Array | None = None, *, empty: npt.NDArray[np.bool_] | None = None) -> pa.Array:

@@ -34,9 +34,9 @@ def _ranks(rows: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[np.int64
     texts = coded.dictionary.to_pylist()
     keys = [_key(text, kind) for text in texts]
     known = sorted((at for at, key in enumerate(keys) if key is not None), key=lambda at: keys[at])
-    places = np.zeros(len(texts) + 1, np.int64)
-    places[known] = np.arange(1, len(known) + 1)
-    found: npt.NDArray[np.int64] = places[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+    ranks = np.zeros(len(texts) + 1, np.int64)
+    ranks[known] = np.arange(1, len(known) + 1)
+    found: npt.NDArray[np.int64] = ranks[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
     return found
 
 

@@ -61,7 +61,7 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
 
 def put_paths(digest: str, paths: pa.ChunkedArray) -> None:
     """Caches the checksums of the manifest's paths. Does nothing if they cannot be written."""
-    path = _path(f"{digest}.paths")
+    path = _path(f"{digest}.crcs")
     if os.path.exists(path):  # unlike pathlib, this does not raise if the folder is not readable
         return
     body = np.sort(_checksums(paths.cast(pa.binary()).to_pylist())).tobytes()
@@ -80,7 +80,7 @@ def possible_paths(digest: str, num_entries: int, paths: Collection[str]) -> lis
             raise ValueError("the number of checksums is not that of the entries")
         return np.frombuffer(body, _CHECKSUM, num_entries)
 
-    known = _read(_path(f"{digest}.paths"), decode)
+    known = _read(_path(f"{digest}.crcs"), decode)
     if known is None:
         return None
     names = list(paths)
@@ -110,14 +110,15 @@ def _read(path: Path, decode: Callable[[pa.Buffer], T], known_seal: bytes | None
         if seal != (known_seal or _seal(body)):
             raise ValueError("the pages do not agree with the seal")
         found = decode(body)
-        if known_seal is None:
-            os.utime(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, pa.ArrowException):
         with suppress(OSError):
             path.unlink(missing_ok=True)
         return None
+    if known_seal is None:
+        with suppress(OSError):  # a file of another user, or a cache that is read-only, is as good
+            os.utime(path)  # eviction goes by the time of the last use
     return found
 
 

@@ -110,20 +110,20 @@ def _own_rows(container: avro.Container, max_bytes: int, source: str) -> pa.Tabl
 def _is_normal(rows: pa.Table) -> bool:
     """Whether all paths are plain and no partition value is another writer's word for null, so that rows can be used unchanged."""
     for chunk in rows.column("path").chunks:
-        _, offsets, data = chunk.buffers()
-        places = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
-        if not _are_plain(data[int(places[0]) : int(places[-1])].to_pybytes(), places - places[0]):
+        _, buffer, data = chunk.buffers()
+        offsets = np.frombuffer(buffer, np.int32, len(chunk) + 1, 4 * chunk.offset)
+        if not _are_plain(data[int(offsets[0]) : int(offsets[-1])].to_pybytes(), offsets - offsets[0]):
             return False
     return not has_null_word(rows)
 
 
-def _are_plain(joined: bytes, places: npt.NDArray[np.int32]) -> bool:
+def _are_plain(joined: bytes, offsets: npt.NDArray[np.int32]) -> bool:
     """`paths.are_plain` for adjacent paths in one buffer: checks the first and last byte of each, and all bytes at once."""
-    lengths = np.diff(places)
+    lengths = np.diff(offsets)
     if not lengths.all() or int(lengths.max()) > limits.PATH_CHARACTERS:
         return False
     data = np.frombuffer(joined, np.uint8)
-    first, last = data[places[:-1]], data[places[1:] - 1]
+    first, last = data[offsets[:-1]], data[offsets[1:] - 1]
     unusual = (first == 46).any() or (first == 47).any() or (last == 47).any()
     return not unusual and b"//" not in joined and b"/." not in joined and not joined.translate(None, _PLAIN)
 

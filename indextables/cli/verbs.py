@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from indextables import usage
 from indextables.cli import display as terminal
-from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations import Report, Status
+from indextables.errors import InvalidArgument, LogCorrupted, TableNotFound
+from indextables.operations import Report, Status, unreadable
 from indextables.operations import verbs as requests
 from indextables.operations.request import Interface, Request
 from indextables.usage import AnyRequest, options_of
@@ -149,7 +149,11 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    request, table = _request(requests.Verify, arguments), _open(arguments)
+    request = _request(requests.Verify, arguments)
+    try:
+        table = _open(arguments)
+    except LogCorrupted as error:  # a finding, as in doctor
+        return _findings([unreadable(str(_context(arguments).root), error)], arguments.json)
     with terminal.items_counted("verifying splits", request.workload.threads, arguments.verbose) as executor:
         findings = table.verify(request.deep, executor)
     return _findings(findings, arguments.json)

@@ -380,6 +380,20 @@ def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Pat
     assert "{" not in out
 
 
+def test_health_tells_what_never_was_from_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = make(tmp_path / "t", appends=3)
+
+    def shown() -> list[str]:
+        out = run(capsys, "health", tmp_path / "t")[1]
+        return [line.split()[-1] for line in out.splitlines() if line.startswith(("last checkpoint", "last merge"))]
+
+    assert shown() == ["none", "none", "never"]
+    table.truncate_history()
+    assert shown()[::2] == ["3", "unknown"]  # an expired version may have been a merge
+    version_file(tmp_path / "t", 4).write_text("damaged")
+    assert shown() == ["unknown", "unknown", "unknown"]
+
+
 FORMS: dict[str, Any] = {
     "jsonl": lambda data: [json.loads(line)["id"] for line in data.splitlines()],
     "json": lambda data: [row["id"] for row in json.loads(data)],

@@ -204,6 +204,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "invalid choice: 'serch'", ["serch", "{t}"]),
     (2, "required", ["search"]),
     (2, "unrecognized arguments: --colums id (see indextables search --help)", ["search", "{t}", "x", "--colums", "id"]),
+    (2, "unrecognized arguments: refused; quote a query of several words (see", ["search", "{t}", "connection", "refused"]),
     (2, "unrecognized arguments: --wher", ["scan", "{t}", "--wher", "id = 1"]),
     (2, "(see indextables --help)", ["--vers"]),
     (2, "ends in none of .arrow, .csv, .json, .jsonl, .ndjson, .parquet, .txt", ["scan", "{t}", "--output", "{tmp}/x.xlsx"]),

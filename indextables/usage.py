@@ -28,6 +28,8 @@ class Parser(argparse.ArgumentParser):
         takes_query = any(action.metavar == "QUERY" and not action.option_strings for action in self._actions)
         if takes_query and (message.endswith("required: QUERY") or message.startswith("argument -o/--option:")):
             message += self._dash_hint()
+        if takes_query and message.startswith("unrecognized arguments:") and " -" not in message:
+            message += "; quote a query of several words"
         print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(InvalidArgument.exit_code)
 

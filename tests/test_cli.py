@@ -204,6 +204,7 @@ BAD: list[tuple[int, str, list[str]]] = [
     (2, "invalid choice: 'serch'", ["serch", "{t}"]),
     (2, "required", ["search"]),
     (2, "unrecognized arguments: --colums id (see indextables search --help)", ["search", "{t}", "x", "--colums", "id"]),
+    (2, "unrecognized arguments: refused; quote a query of several words (see", ["search", "{t}", "connection", "refused"]),
     (2, "unrecognized arguments: --wher", ["scan", "{t}", "--wher", "id = 1"]),
     (2, "(see indextables --help)", ["--vers"]),
     (2, "ends in none of .arrow, .csv, .json, .jsonl, .ndjson, .parquet, .txt", ["scan", "{t}", "--output", "{tmp}/x.xlsx"]),
@@ -378,6 +379,20 @@ def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Pat
     assert code == 0
     assert re.search(r"^state num manifests +0$", out, re.MULTILINE)
     assert "{" not in out
+
+
+def test_health_tells_what_never_was_from_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = make(tmp_path / "t", appends=3)
+
+    def shown() -> list[str]:
+        out = run(capsys, "health", tmp_path / "t")[1]
+        return [line.split()[-1] for line in out.splitlines() if line.startswith(("last checkpoint", "last merge"))]
+
+    assert shown() == ["none", "none", "never"]
+    table.truncate_history()
+    assert shown()[::2] == ["3", "unknown"]  # an expired version may have been a merge
+    version_file(tmp_path / "t", 4).write_text("damaged")
+    assert shown() == ["unknown", "unknown", "unknown"]
 
 
 FORMS: dict[str, Any] = {

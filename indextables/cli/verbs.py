@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from indextables import usage
 from indextables.cli import display as terminal
-from indextables.errors import InvalidArgument, TableNotFound
-from indextables.operations import Report, Status
+from indextables.errors import InvalidArgument, LogCorrupted, TableNotFound
+from indextables.operations import Report, Status, unreadable
 from indextables.operations import verbs as requests
 from indextables.operations.request import Interface, Request
 from indextables.usage import AnyRequest, options_of
@@ -149,7 +149,11 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    request, table = _request(requests.Verify, arguments), _open(arguments)
+    request = _request(requests.Verify, arguments)
+    try:
+        table = _open(arguments)
+    except LogCorrupted as error:  # a finding, as in doctor
+        return _findings([unreadable(str(_context(arguments).root), error)], arguments.json)
     with terminal.items_counted("verifying splits", request.workload.threads, arguments.verbose) as executor:
         findings = table.verify(request.deep, executor)
     return _findings(findings, arguments.json)
@@ -172,9 +176,19 @@ def _health(arguments: argparse.Namespace) -> int:
     document |= {f"state {name}": value for name, value in (document.pop("state") or {"": None}).items()}
     for name, value in document.items():
         shown = terminal.human(name, value) if name.endswith("bytes") and value is not None else value
-        print(f"{name.replace('_', ' '):26} {'unknown' if shown is None else shown}")
+        print(f"{name.replace('_', ' '):26} {_null_of(name, document) if shown is None else shown}")
     terminal.print_findings(findings)
     return 0
+
+
+def _null_of(name: str, document: Mapping[str, Any]) -> str:
+    """What a null of the health document means. Versions that have expired may have had a write or a merge."""
+    version = document["version"]
+    if version is not None and name in ("last_checkpoint", "last_checkpoint_at") and document["last_checkpoint"] is None:
+        return "none"
+    if version is not None and name in ("last_write_at", "last_merge_at") and document["num_versions"] == version + 1:
+        return "never"
+    return "unknown"
 
 
 def _describe(arguments: argparse.Namespace) -> None:

@@ -6,5 +6,5 @@
 from __future__ import annotations
 
 from indextables.operations.executor import Executor, ProgressThreads, Threads, Workload, in_threads
-from indextables.operations.findings import Finding
+from indextables.operations.findings import Finding, unreadable
 from indextables.operations.report import Report, Status, reporter

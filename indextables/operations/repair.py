@@ -9,19 +9,22 @@ from typing import Any
 
 from msgspec import structs
 
-from indextables.actions import Action, Add, Replay, encode_actions
+from indextables.actions import Action, Add, Remove, Replay, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import IndexTablesError, InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
 from indextables.log import files
+from indextables.operations.expire import FolderListing
 from indextables.operations.findings import Finding, command, counted
 from indextables.operations.inspect import MISSING, VerifyTask
 from indextables.operations.report import Report, Status, reporter
 from indextables.operations.verbs import Repair
-from indextables.paths import LOG_FOLDER, TableRoot
+from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
 from indextables.state import FileLoader, is_intact
 from indextables.storage import Store, StoreSpec, open_store
 from indextables.table import CURRENT, TableContext, check_writable, newest_base, refuse_unsupported
+
+_SHOWN = 3  # unreferenced splits named in the warning
 
 
 def repair(
@@ -39,7 +42,7 @@ def repair(
         raise InvalidArgument(f"{str(target.root)!r} is not empty; choose a missing or empty folder for the repaired log")
     if f"{target.root}/".startswith(f"{context.root}/{LOG_FOLDER}/"):
         raise InvalidArgument(f"{str(target.root)!r} is inside the log to repair; choose a folder outside of it for the repaired log")
-    replay, version, broken = _read_what_is_valid(context)
+    replay, version, broken, unread = _read_what_is_valid(context)
     if replay.metadata is None:
         raise LogCorrupted(f"the log of {context.root} has no valid file with metadata; the table cannot be repaired")
     protocol = replay.protocol or CURRENT
@@ -53,12 +56,17 @@ def repair(
         _write(target, 1, [*replay.txns.values(), *bare])
     _write(target, 0, [protocol, replay.metadata])
     warnings = [*broken, *(finding.message for found in problems.values() for finding in found), *_left_out(context, adds, problems)]
+    if unread:
+        warnings.extend(_unreferenced(context, adds))
     metrics = {"total_splits": len(adds), "valid_splits": len(valid), "missing_splits": len(problems), "source_version": version}
     return report(Status.PARTIAL if warnings else Status.SUCCESS, metrics, base_version=version, warnings=warnings)
 
 
-def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
-    """Replays the newest valid base and every readable version after it; returns warnings about what could not be read."""
+def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str], bool]:
+    """Replays the newest valid base and every readable version after it.
+
+    Also returns the newest version read, warnings about what could not be read, and whether that includes a version after the base.
+    """
     context.log.invalidate_cache()
     listing = context.log.listing()
     if listing.is_empty:
@@ -68,11 +76,12 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
     broken = [f"the state of version {version} was ignored: it is incomplete" for version in listing.states if version not in whole]
     base = newest_base(context.log, replace(listing, states=whole), None)
     problems = [*broken, *(f"the checkpoint of version {version} was ignored: {why}" for version, why in base.broken.items())]
-    newest = -1 if base.version is None else base.version
+    newest, unread = -1 if base.version is None else base.version, False
     for version in listing.versions:
         if version <= newest:
             continue
         if version > newest + 1:
+            unread = True
             missing = f"version {newest + 1}" if version == newest + 2 else f"versions {newest + 1} to {version - 1}"
             problems.append(f"{missing} cannot be read: the splits added or removed there are unknown")
         try:
@@ -83,8 +92,9 @@ def _read_what_is_valid(context: TableContext) -> tuple[Replay, int, list[str]]:
         except IndexTablesError as error:
             if error.retryable:
                 raise
+            unread = True
             problems.append(f"version {version} was ignored: {error}")
-    return base.replay, newest, problems
+    return base.replay, newest, problems, unread
 
 
 def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
@@ -100,6 +110,30 @@ def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str,
     if damaged:
         scan = command("scan", str(context.root), "--output", "FILE")
         yield f"rows of a damaged split may still be readable: export them before you delete the old log ({scan}), then append them again"
+
+
+def _unreferenced(context: TableContext, adds: Sequence[Add]) -> Iterator[str]:
+    """A warning about splits that may belong to a version that was not read: purge would delete them as left by a failed write."""
+    known = {add.path for add in adds} | _removed(context)
+    paths = sorted(path for _, path in FolderListing.of(context.store.list("")) if is_our_split(path) and path not in known)
+    if paths:
+        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
+        yield (
+            f"the new log does not reference {len(paths)} split file{'s'[: len(paths) != 1]} of the table's folder, which may belong to the"
+            f" versions that cannot be read: {shown}; purge would delete them, so check them first (docs/operations.md, Repair)"
+        )
+
+
+def _removed(context: TableContext) -> set[str]:
+    """The paths that a readable version removed."""
+    paths: set[str] = set()
+    for version in context.log.listing().versions:
+        try:
+            paths |= {context.root.relative(action.path) for action in context.log.read(version).actions if isinstance(action, Remove)}
+        except IndexTablesError as error:
+            if error.retryable:
+                raise
+    return paths
 
 
 def _write(log_folder: Store, version: int, actions: list[Action]) -> None:

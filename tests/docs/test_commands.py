@@ -202,12 +202,18 @@ def _exit_code(command: list[str], folder: Path, variables: dict[str, str] | Non
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode
 
 
+def activated(words: list[str], folder: Path) -> None:
+    """The line names the environment that the Makefile creates."""
+    assert words == ["source", re.search(r"^VENV := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1] + "/bin/activate"]  # type: ignore[index]
+
+
 CHECKS: dict[str, Callable[[list[str], Path], None]] = {
     r"make\b": make_target,
     r"pip ": pip_install,
     r"docker compose ": compose,
     r"git ": git_clone,
     r"eval ": exported,
+    r"source ": activated,
     r"spark-submit ": job,
     r"(?:[A-Z_]+=\S+ )*indextables \S+ (?:s3|gs|abfss)://": remote,
 }

@@ -40,7 +40,7 @@ def _fixed_severities(tree: ast.Module) -> dict[str, str]:
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef) and function.name in MAKERS
         for call in ast.walk(function)
-        if isinstance(call, ast.Call) and _name(call.func) == "Finding"
+        if isinstance(call, ast.Call) and _name(call.func) == "Finding" and isinstance(call.args[1], ast.Attribute)
     }
 
 

@@ -72,6 +72,16 @@ def test_reports_and_tables_have_the_metrics(table: it.Table, tmp_path: Path) ->
     assert table.describe()["metrics"].keys() == after.keys()
 
 
+def test_health_counts_the_versions_since_the_last_checkpoint_as_the_metrics_do(tmp_path: Path) -> None:
+    """Version 0 is one of them: a reader replays it too."""
+    table = make(tmp_path / "t", appends=3)
+    assert (table.health()["versions_since_checkpoint"], table.metrics()["versions_since_checkpoint"]) == (4, 4)
+    table.checkpoint()
+    assert (table.health()["versions_since_checkpoint"], table.metrics()["versions_since_checkpoint"]) == (0, 0)
+    table.append(rows(100, 1))
+    assert (table.health()["versions_since_checkpoint"], table.metrics()["versions_since_checkpoint"]) == (1, 1)
+
+
 @pytest.mark.parametrize("kind", EVERY_FORMAT)
 def test_every_format_reports_its_compression_ratio(tmp_path: Path, kind: Format) -> None:
     """OBS-02: for hundreds of similar files."""

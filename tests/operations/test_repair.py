@@ -10,7 +10,7 @@ import pytest
 
 import indextables as it
 from indextables.cli.main import main
-from tests.support.tables import ids, make, tree
+from tests.support.tables import ids, make, rows, tree
 
 LOG = "_transaction_log"
 
@@ -67,6 +67,27 @@ def test_a_version_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert report.status == "partial"
     assert "version 2" in report.warnings[0]
     assert ids(in_place(tmp_path / "t", tmp_path / "new")) == [*range(10), *range(20, 30)]
+
+
+def test_repair_warns_about_splits_that_only_an_unreadable_version_added(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", appends=3, partition_by=[])
+    lost = table.files()["path"].to_pylist()[1]
+    (tmp_path / "t" / LOG / f"{2:020d}.json").write_bytes(b"\x1f\x8bdamaged")
+    report = it.repair(tmp_path / "t", tmp_path / "new")
+    assert "the new log does not reference 1 split file of the table's folder" in report.warnings[-1]
+    assert repr(lost) in report.warnings[-1]
+    assert "purge would delete them, so check them first" in report.warnings[-1]
+
+
+def test_repair_does_not_report_splits_that_a_readable_version_removed(tmp_path: Path) -> None:
+    """A split that was merged away must not be added again: its rows would be there twice."""
+    table = make(tmp_path / "t", appends=3, partition_by=[])
+    table.merge_splits("100M")
+    table.append(rows(30, 10))
+    (tmp_path / "t" / LOG / f"{5:020d}.json").write_bytes(b"\x1f\x8bdamaged")
+    report = it.repair(tmp_path / "t", tmp_path / "new")
+    assert "does not reference 1 split file of" in report.warnings[-1]
+    assert ids(in_place(tmp_path / "t", tmp_path / "new")) == list(range(30))
 
 
 def test_repair_requires_an_empty_target_outside_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,10 +144,9 @@ class Examination:
     def _checkpoints(self) -> Iterator[Finding]:
         for damage in self.damages:
             if damage.version < (self.snapshot.checkpoint or 0):
-                instead = (
-                    f"the checkpoint of version {self.snapshot.checkpoint} is used instead; purge deletes this one when it has expired"
-                )
-                yield Finding("broken-checkpoint", Severity.INFO, f"{damage.message}; {instead}", command("purge", self.table))
+                instead = f"the checkpoint of version {self.snapshot.checkpoint} is used instead"
+                message = f"{damage.message}; {instead}: nothing needs to be done, and purge deletes this one when it has expired"
+                yield Finding("broken-checkpoint", Severity.INFO, message, command("doctor", self.table))
             else:
                 yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", self.table))
 
@@ -185,7 +184,7 @@ class Examination:
         if self.is_foreign:
             return
         orphans = self._orphans(planned)
-        yield from self._young_unreferenced_splits(orphans, purge)
+        yield from self._young_unreferenced_splits(orphans)
         yield from _finding_of("orphaned-split", Severity.WARNING, orphans, "split", _UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
@@ -213,12 +212,16 @@ class Examination:
     def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
         return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
-    def _young_unreferenced_splits(self, due: Sequence[str], fix: str) -> Iterator[Finding]:
-        """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently."""
+    def _young_unreferenced_splits(self, due: Sequence[str]) -> Iterator[Finding]:
+        """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently.
+
+        Nothing is to be done about them now, so the fix is to look again.
+        """
+        fix = command("doctor", self.table)
         known = set(due)
         unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
-        what = f"{_UNREFERENCED}, and may belong to a write in progress"
+        what = f"{_UNREFERENCED}, and may belong to a write in progress; purge does not delete such splits yet"
         yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return

@@ -7,7 +7,8 @@ Existing keys do not change; keys may be added. Metrics that cannot be determine
 - `num_small_files`, `small_file_ratio`: splits small enough to be merged, and their share of all splits
 - `num_dead_files`, `dead_bytes`: splits on disk that are not live; of these a purge would delete `num_purgeable_files`, `purgeable_bytes`
 - `num_skipped_files`: splits in cooldown, which merges skip
-- `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`, `versions_since_checkpoint`
+- `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`
+- `versions_since_checkpoint`: versions that a reader replays; without a checkpoint all of them, version 0 included, as in `metrics`
 - `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: from the retained history. A purge makes no commit and does not
   appear there; see `num_purgeable_files`
 - `state`: the newest checkpoint, as in DESCRIBE STATE
@@ -73,7 +74,7 @@ def _figures(examination: Examination) -> dict[str, Any]:
         "num_skipped_files": len(files_in_cooldown(snapshot, context.clock.now_ms())),
         "num_versions": len(examination.listing.versions),
         "last_checkpoint": snapshot.checkpoint,
-        "versions_since_checkpoint": snapshot.version - (snapshot.checkpoint or 0),
+        "versions_since_checkpoint": snapshot.version - (-1 if snapshot.checkpoint is None else snapshot.checkpoint),
         "last_commit_at": _last(history),
         "last_operation": history[-1].operation if history else None,
         "last_write_at": _last(history, WRITE_MODES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import indextables as it
 from indextables.cli.main import main
 from indextables.errors import StorageRefused
 from tests.support.intercepted_store import Call, Perform, intercepting
-from tests.support.tables import make
+from tests.support.tables import make, version_file
 
 
 def splits_fail(call: Call, perform: Perform) -> Any:
@@ -48,3 +49,18 @@ def test_a_split_that_the_store_refuses_is_a_finding(tmp_path: Path) -> None:
         (finding,) = it.open(tmp_path / "t").verify()
     assert finding.code == "unreadable-split"
     assert first in finding.message
+
+
+def test_verify_prints_a_finding_for_a_log_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path / "t", appends=2)
+    version_file(tmp_path / "t", 1).write_text("damaged")
+    assert main(["verify", str(tmp_path / "t"), "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert main(["doctor", str(tmp_path / "t"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"findings": [finding]}
+    assert main(["verify", str(tmp_path / "t")]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "error unreadable: version 1, line 1 is not an action" in printed
+    assert "fix: indextables repair" in printed
+    assert main(["verify", str(tmp_path / "none"), "--json"]) == 78
+    assert capsys.readouterr().out == ""

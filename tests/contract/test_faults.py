@@ -19,27 +19,37 @@ from tests.support.tables import SCHEMA, ids, rows
 TIMEOUT = 1.5
 
 
-@pytest.fixture
-def store(proxy: FaultProxy, mini: Server) -> Store:
+def open_through(proxy: FaultProxy, mini: Server, seconds: float) -> Store:
     place = mini.place()
     open_store(spec_of(place, **options(proxy.url))).create("warm", b"up")  # the probe is done, with time for its race
-    found = open_store(spec_of(place, **options(proxy.url, f"{TIMEOUT}s")))
+    found = open_store(spec_of(place, **options(proxy.url, f"{seconds}s")))
     proxy.clear()
     return found
 
 
+@pytest.fixture
+def store(proxy: FaultProxy, mini: Server) -> Store:
+    return open_through(proxy, mini, TIMEOUT)
+
+
+@pytest.fixture
+def patient_store(proxy: FaultProxy, mini: Server) -> Store:
+    """For faults that are answered at once: only a busy machine takes longer, and that is no failure."""
+    return open_through(proxy, mini, 30)
+
+
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_create_with_faults_happens_once_or_reports_that_the_file_exists(store: Store, proxy: FaultProxy, depth: int) -> None:
+def test_a_create_with_faults_happens_once_or_reports_that_the_file_exists(patient_store: Store, proxy: FaultProxy, depth: int) -> None:
     """Every fault, alone and followed by every other: our own file is recognised, another writer's is kept."""
     cases = list(itertools.product((*LOST, *NOT_APPLIED), repeat=depth))
     for number, faults in enumerate(cases):
         for fault in faults:
             proxy.rule(fault, method="PUT", path=f"log/{depth}-{number}")
-        assert store.create(f"log/{depth}-{number}", f"ours {number}".encode()), faults
-        assert store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
+        assert patient_store.create(f"log/{depth}-{number}", f"ours {number}".encode()), faults
+        assert patient_store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
         proxy.rule(faults[0], method="PUT", path=f"log/{depth}-{number}")
-        assert not store.create(f"log/{depth}-{number}", b"theirs"), faults
-        assert store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
+        assert not patient_store.create(f"log/{depth}-{number}", b"theirs"), faults
+        assert patient_store.read(f"log/{depth}-{number}") == f"ours {number}".encode()
     assert len(cases) == 9**depth
 
 
@@ -83,7 +93,8 @@ def test_a_refusal_is_reported_at_once(store: Store, proxy: FaultProxy) -> None:
 
 
 @pytest.mark.parametrize("fault", ["503", "500", "429", "reset", "truncate", "slow", "apply_close"])
-def test_reads_survive_a_burst_of_faults(store: Store, proxy: FaultProxy, fault: str) -> None:
+def test_reads_survive_a_burst_of_faults(proxy: FaultProxy, mini: Server, fault: str) -> None:
+    store = open_through(proxy, mini, 3 if fault == "slow" else 30)  # a slow answer takes a third of the time
     data = bytes(range(256)) * 8
     store.replace("log/data", data)
     calls: list[tuple[Callable[[], object], object]] = [

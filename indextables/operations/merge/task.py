@@ -88,7 +88,7 @@ class MergeTask:
         with tempfile.TemporaryDirectory(prefix="indextables-merge-") as folder:
             target = Path(folder, "merged.split")
             info = merge_files(sources, target, Path(folder), self.settings.compression)
-            if info.num_records != group.rows:
+            if info.num_records != group.rows and all(add.num_records is not None for add in group.sources):
                 raise SplitCorrupted(f"the merge of {group.sources[0].path!r} … has {info.num_records} rows, not {group.rows}")
             generation = 1 + max(add.num_merge_ops or 0 for add in group.sources)
             values = dict(group.partition_values)

@@ -200,6 +200,18 @@ def test_a_damaged_source_is_skipped_and_the_rest_is_merged(tmp_path: Path, capl
     assert path in table.files().column("path").to_pylist(), "a skipped split stays in the table"
 
 
+def test_splits_whose_number_of_rows_is_not_in_the_log_are_merged(tmp_path: Path) -> None:
+    """`numRecords` is optional in the log."""
+    table = make(tmp_path / "t", appends=3, each=5, partition_by=[])
+    first, *_ = (action["add"] for action in table.log.actions(1) if "add" in action)
+    del first["numRecords"]
+    table.log.commit([{"remove": {"path": first["path"]}}])
+    table.log.commit([{"add": first}])
+    expected = ids(table)
+    assert table.merge_splits("100M").status == "success"
+    assert (ids(it.open(tmp_path / "t")), it.open(tmp_path / "t").files().column("num_records").to_pylist()) == (expected, [15])
+
+
 def test_a_group_of_damaged_sources_is_skipped(tmp_path: Path) -> None:
     """After the cooldown it is retried and its count increases. A checkpoint keeps unexpired skips."""
     table = make(tmp_path / "t", appends=2, partition_by=[])

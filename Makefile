@@ -35,8 +35,8 @@ down: $(STAMP)  ## stop what `make up` started
 test: lint  ## lint, then all tests except the slow ones, with the coverage gate; what .ci/run calls
 	INDEXTABLES_TEST_SEED=$${INDEXTABLES_TEST_SEED:-1} $(PYTHON) -m pytest $(IN_PARALLEL) --cov --cov-report=term-missing:skip-covered
 
-test-long: lint  ## the same with new seeds, including the tests marked slow
-	$(PYTHON) -m pytest $(IN_PARALLEL) -m "slow or not slow" --cov --cov-report=term-missing:skip-covered
+test-long: lint  ## the same with new seeds and without coverage, including the tests marked slow (hours)
+	$(PYTHON) -m pytest $(IN_PARALLEL) -m "slow or not slow"
 
 scorecard: $(STAMP)  ## only the tests of the promises R1 to R20, with one row per promise: what ran and the result (about 12 minutes)
 	$(PYTHON) -m pytest $(IN_PARALLEL) -q -p tests.support.scorecard

@@ -32,7 +32,7 @@ DURATION_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([mM][sS]|[sSmMhHdDwW])$"
 _SECRET = re.compile(
     r"(?i)secret|passw|passphrase|pwd|token(?!i[sz])|credential(?!s?.?provider)|(access|account|api|session|shared).?key|key.?file"
     r"|connection.?string|service.?account(?!.?name)|oauth|sas|private|signature"
-    r"|(?:^|[._-])(?:sig|key|pass|pw|cred|creds|jwt|bearer|authorization|cookie)$|(?-i:[a-z]Key$)"
+    r"|(?:^|[._-])(?:sig|key|pass|pw|cred|creds|auth|jwt|bearer|authorization|cookie)$|(?-i:[a-z]Key$)"
 )
 _SIZE_UNITS = {"": 1, "K": limits.KIB, "M": limits.MIB, "G": limits.GIB, "T": 1024 * limits.GIB}
 _DURATION_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}

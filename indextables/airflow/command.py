@@ -31,6 +31,7 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AIRFLOW = re.compile(r"_*AIRFLOW_")
 _LOGGED = "the command is logged"
 _SETTING = re.compile(r"(?:^|[?&;#])\s*([^=?&;#/]+)=")  # of an address or a connection string
+_NAMED_VALUE = re.compile(r"(?:^|[\s;])(?:-D)?([^\s=;]+)=")  # in a Spark setting, such as Java options or a connection string
 
 
 def job_name(job: str) -> str:
@@ -71,6 +72,8 @@ def refuse_secret_settings(conf: Mapping[str, object]) -> None:
         if is_secret(key):
             raise ConfigError(f"Spark setting {key!r} looks like a credential; set it in spark-defaults.conf or the environment, {_LOGGED}")
         plain_text(f"Spark setting {key!r}", str(value))
+        if any(map(is_secret, _NAMED_VALUE.findall(str(value)))):
+            raise ConfigError(f"Spark setting {key!r} contains a credential; set it in spark-defaults.conf or the environment, {_LOGGED}")
 
 
 def job_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -54,14 +54,15 @@ class JobSubmitHook(SparkSubmitHook):
         self._env = self._env_vars  # for `yarn application -kill`
         super().on_kill()
 
-    def _build_spark_submit_command(self, application: str) -> list[str]:
-        command: list[str] = super()._build_spark_submit_command(application)
+    def _build_spark_common_args(self) -> list[str]:
+        """Checks the words here because the provider logs the command as soon as it is complete."""
+        words: list[str] = super()._build_spark_common_args()
         self._env = None  # if set, the provider would replace our `env` by the whole environment of the task
         if self._is_yarn or self._is_kubernetes:  # then the provider passes the variables as Spark settings
             refuse_secret_settings(self._env_vars or {})
-        for word in command:
+        for word in words:
             plain_text("the spark-submit command", word)
-        return command
+        return words
 
 
 class IndexTablesJobOperator(SparkSubmitOperator):

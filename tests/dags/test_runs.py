@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pytest
 
 from tests.support.airflow_project import StubSpark
+from tests.support.processes import has_ended
 from tests.support.tables import tree
 
 pytestmark = [
@@ -244,23 +244,15 @@ def test_a_step_that_times_out_is_ended_with_its_driver(bag: Any, spark: StubSpa
     done = run(bag, "indextables_bare_maintain")
     assert states(done)["merge_splits"] == ("failed", 1)
     assert time.monotonic() - started < 30
-    assert not alive(int((spark.folder / "driver.pid").read_text()))
-    assert not alive(spark.calls[0]["pid"])
+    assert has_ended(int((spark.folder / "driver.pid").read_text()))
+    assert has_ended(spark.calls[0]["pid"])
 
 
 def test_a_driver_that_outlives_its_jvm_is_ended_before_the_next_try(bag: Any, spark: StubSpark) -> None:
     spark.answer("merge_splits", {"child": 0, "signal": signal.SIGKILL}, {})
     done = run(bag, "indextables_bare_maintain")
     assert states(done)["merge_splits"] == ("success", 2)
-    assert not alive(int((spark.folder / "driver.pid").read_text()))
-
-
-def alive(pid: int) -> bool:
-    """Whether the process still runs; a zombie does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert has_ended(int((spark.folder / "driver.pid").read_text()))
 
 
 def test_spark_settings_of_a_table_reach_spark_submit(bag: Any, spark: StubSpark) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -12,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from indextables.airflow.local import server
 from indextables.airflow.local.settings import airflow_environment, password
 from tests.support.airflow_project import SOURCE, STUB_PATH, StubSpark, make_project
+from tests.support.processes import has_ended
 
 
 def test_everything_is_kept_in_one_folder_that_only_the_owner_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +133,7 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
         assert server.main(["status"]) == 0
         assert server.main(["down"]) == 0
     assert "3 processes were still running and had to be killed" in capsys.readouterr().out
-    assert not any(running(pid) for pid in (part.pid, *children))
+    assert all(has_ended(pid) for pid in (part.pid, *children))
     assert server.main(["status"]) == 1
 
 
@@ -145,12 +144,6 @@ def test_a_reused_process_id_is_left_alone(tmp_path: Path) -> None:
         server._stop(tmp_path, state)
         assert other.poll() is None
         other.kill()
-
-
-def running(pid: int) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 @pytest.mark.slow
@@ -192,4 +185,4 @@ def test_up_serves_the_dags_and_down_ends_it(tmp_path: Path) -> None:
         assert len(pids) >= 4
     finally:
         assert "Airflow is down" in call("down")
-    assert not any(running(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)

@@ -39,8 +39,8 @@ from indextables.splits.index import (
     numbers_of_hits,
     open_searcher,
     parse_meta,
+    tantivy_errors_as,
     top_hits,
-    translated,
 )
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, Searchable
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
@@ -178,7 +178,7 @@ class SplitReader(Searchable):
         try:
             with scratch_folder("indextables-index-") as folder:
                 self.extract(folder, parts)
-                with translated(SplitCorrupted, f"split {self.path} is damaged: its index cannot be opened"):
+                with tantivy_errors_as(SplitCorrupted, f"split {self.path} is damaged: its index cannot be opened"):
                     searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the index of split {self.path} could not be copied: {cause}") from cause

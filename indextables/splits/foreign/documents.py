@@ -21,7 +21,7 @@ from indextables import limits
 from indextables.errors import IndexTablesError, SplitCorrupted
 from indextables.splits.foreign.worker import Answer, Job
 from indextables.splits.format import map_split, scratch_folder
-from indextables.splits.index import Segment, translated
+from indextables.splits.index import Segment, tantivy_errors_as
 from indextables.splits.writer import SplitWriter
 from indextables.values import decode_value
 
@@ -52,7 +52,7 @@ def _translate(job: Job, folder: Path) -> None:
     for name, span in job.files.items():
         (index / name).write_bytes(data[span.start : span.end])
     writer = SplitWriter(job.settings, folder)
-    with translated(SplitCorrupted, "its documents cannot be decoded"):
+    with tantivy_errors_as(SplitCorrupted, "its documents cannot be decoded"):
         searcher = tantivy.Index.open(str(index)).searcher()
         for documents in _documents(searcher, job, index):
             writer.write(_batch(documents, job))

@@ -15,7 +15,7 @@ from indextables.splits.index.schema import (
     numbers_at,
     numbers_of_hits,
     open_searcher,
+    tantivy_errors_as,
     top_hits,
-    translated,
 )
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta

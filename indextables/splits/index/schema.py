@@ -36,7 +36,7 @@ _TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip
 
 
 @contextmanager
-def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
+def tantivy_errors_as(error: type[IndexTablesError], message: str) -> Iterator[None]:
     """Converts tantivy's exceptions to `error`, including panics, which derive from BaseException and bypass `except Exception`."""
     try:
         yield
@@ -87,7 +87,7 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     first_row = secrets.randbelow(1 << 62)
     heap = min(_HEAP_PER_BYTE * data_bytes + limits.INDEX_HEAP_MIN, limits.INDEX_HEAP_MAX)
     folder.mkdir(parents=True)
-    with translated(StorageError, f"the index in {folder} could not be built"):
+    with tantivy_errors_as(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
         for tokenizer in {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)} - {kinds.RAW}:
             index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))
@@ -162,7 +162,7 @@ def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[s
 
 @contextmanager
 def _searching(text: str) -> Iterator[None]:
-    with translated(SplitCorrupted, "a split is damaged: its index cannot be searched"):
+    with tantivy_errors_as(SplitCorrupted, "a split is damaged: its index cannot be searched"):
         try:
             yield
         except ValueError as cause:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from indextables.operations.verbs import Checkpoint, Health, MergeSplits, Purge, Write
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 from indextables.spark.job import Job, run
 from indextables.spark.session import LazySession, SparkExecutor
 
@@ -40,7 +40,7 @@ def _write(request: Write, context: TableContext, session: LazySession) -> Repor
     frame = open_frame(session(), source, format_of(source, request.format), known.schema if known else None)
     schema = nullable(arrow_schema(frame.schema))
     prepared = prepare_write(request, context, schema, known=known, table_options=context.config.options)
-    with translated(source):
+    with spark_errors_as_ours(source):
         return write_prepared(frame, prepared)
 
 

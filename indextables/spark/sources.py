@@ -13,7 +13,7 @@ import pyarrow as pa
 from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.paths import check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 
 FORMATS = ("parquet", "csv", "json")
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
@@ -51,7 +51,7 @@ def check_source(source: str) -> str:
 
 def open_frame(session: Any, source: str, form: str, table: pa.Schema | None) -> Any:
     """The rows as a DataFrame; text formats take their types from the schema of the table, if given."""
-    with translated(source):
+    with spark_errors_as_ours(source):
         frame = {"parquet": _parquet, "csv": _csv, "json": _json}[form](session, source, table)
         if not frame.columns:
             raise SourceUnreadable(f"{source!r} cannot be read: it has no columns")

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from indextables.errors import SchemaMismatch, SourceUnreadable, SplitCorrupted
-from indextables.spark.failures import our_error, source_error, translated
+from indextables.spark.failures import our_error, source_error, spark_errors_as_ours
 from indextables.spark.sources import check_source, format_of, open_frame
 
 TABLE = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))])
@@ -21,7 +21,7 @@ AT = 1704067200_000_000
 
 
 def rows(spark: Any, source: Path, form: str, table: pa.Schema | None = TABLE) -> list[dict[str, Any]]:
-    with translated(str(source)):
+    with spark_errors_as_ours(str(source)):
         frame = open_frame(spark, str(source), form, table)
         return [row.asDict() for row in frame.selectExpr("id", "text", "day", "unix_micros(at) AS at").collect()]
 
@@ -117,7 +117,7 @@ def test_a_csv_file_in_another_encoding_is_refused(spark: Any, tmp_path: Path) -
     (tmp_path / "a.csv").write_bytes(b"id,text\n1,plain\n")
     (tmp_path / "b.csv").write_bytes("id,text\n2,gr\xf6\xdfe\n".encode("latin-1"))
     for table in (None, TABLE):
-        with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), translated(str(tmp_path)):
+        with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), spark_errors_as_ours(str(tmp_path)):
             open_frame(spark, str(tmp_path), "csv", table)
 
 
@@ -145,7 +145,7 @@ def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Pat
     for table in (None, TABLE):
         with (
             pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', but other files have 'id, text'"),
-            translated(str(tmp_path)),
+            spark_errors_as_ours(str(tmp_path)),
         ):
             open_frame(spark, str(tmp_path), "csv", table).collect()
 

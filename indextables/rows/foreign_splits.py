@@ -11,7 +11,7 @@ from indextables.config import Config
 from indextables.errors import StorageError
 from indextables.logs import logger
 from indextables.paths import is_our_split
-from indextables.splits import SplitSettings, fingerprint, is_upstream_split, translate, without_misfits
+from indextables.splits import SplitSettings, fingerprint, is_upstream_split, rewrite_upstream_split, without_misfits
 from indextables.storage import Downloads, cache_folder
 from indextables.table import Snapshot, TableContext
 
@@ -46,7 +46,7 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
 
     def make(file: Path) -> None:
         _warn_once(str(context.root), folder)
-        translate(path, file, settings, add.partition_values)
+        rewrite_upstream_split(path, file, settings, add.partition_values)
 
     try:
         return Downloads(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)

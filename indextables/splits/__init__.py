@@ -1,6 +1,6 @@
 """Splits: immutable files that hold rows and their full-text index."""
 
-from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
+from indextables.splits.foreign import fingerprint, is_upstream_split, rewrite_upstream_split, verified_rows
 from indextables.splits.format import ColumnStatistics
 from indextables.splits.index import DocMapping, Numbers, refuse_unindexable, without_misfits
 from indextables.splits.merge import BrokenSource, merge_splits

@@ -37,7 +37,7 @@ def work(job: Job) -> Answer:
         limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * job.source.stat().st_size, limits.UPSTREAM_MEMORY)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         with scratch_folder("indextables-upstream-") as folder:
-            _translate(job, folder)
+            _rewrite(job, folder)
     except (SplitCorrupted, MemoryError) as error:
         return Answer(str(error) or "its documents need more memory than the limit", damaged=True)
     except (OSError, IndexTablesError) as error:
@@ -45,7 +45,7 @@ def work(job: Job) -> Answer:
     return Answer()
 
 
-def _translate(job: Job, folder: Path) -> None:
+def _rewrite(job: Job, folder: Path) -> None:
     index = folder / "index"
     index.mkdir()
     data = memoryview(map_split(job.source))

@@ -66,7 +66,7 @@ class Inventory:
         return [file for path, file in self.manifests.items() if path.startswith(folder)]
 
     @property
-    def bases(self) -> list[int]:
+    def deletable_bases(self) -> list[int]:
         """Versions with a checkpoint or state, ascending; without version 0 if its file exists, because that is never deleted."""
         return sorted(version for version in {*self.checkpoints, *self.states} if version > 0 or 0 not in self.versions)
 

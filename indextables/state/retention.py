@@ -141,7 +141,7 @@ def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], s
         return set(), set(), set()
     # Expired versions have passed every retention limit (RET-01, C-19, C-20); of some only a checkpoint or state is left.
     end = min(facts.latest - policy.keep_versions, facts.current)
-    known = {*facts.inventory.versions, *facts.inventory.bases}
+    known = {*facts.inventory.versions, *facts.inventory.deletable_bases}
     expired = {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
     kept, bases = _required(facts, expired)
     return expired, kept, bases | _spaced_bases(facts, policy, kept, bases)
@@ -181,7 +181,7 @@ def _runs(versions: Iterable[int]) -> Iterator[range]:
 def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
     """The version files and bases that are needed to read every retained version (C-50)."""
     assert facts.latest is not None
-    versions, with_checkpoint = facts.inventory.versions, facts.inventory.bases
+    versions, with_checkpoint = facts.inventory.versions, facts.inventory.deletable_bases
     kept: set[int] = {0, max(versions, default=0)}  # other programs derive the next version from the newest file
     bases = {facts.latest, *(base for base in with_checkpoint if base not in versions and base not in expired)}
     for run in _runs(versions):
@@ -202,7 +202,7 @@ def _spaced_bases(facts: LogFacts, policy: Policy, kept: set[int], bases: set[in
     oldest = min((version for version in kept if version > 0), default=0)
     last = _time(facts, oldest)
     chosen = set()
-    for base in facts.inventory.bases:
+    for base in facts.inventory.deletable_bases:
         time = _time(facts, base)
         if base < oldest or time is None:
             continue

@@ -109,7 +109,7 @@ def with_checked_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Ca
 def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFacts:
     """Pure. The facts of the log once `version` has a checkpoint. A new state is assumed to reference the newest state's manifests."""
     inventory, references = facts.inventory, facts.references
-    made = {version: ()} if version not in inventory.bases else {}
+    made = {version: ()} if version not in inventory.deletable_bases else {}
     newest = max((state for state in references or {} if state < version), default=None)
     if made and is_state and references is not None:
         references = {**references, version: () if newest is None else references[newest]}

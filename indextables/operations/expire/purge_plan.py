@@ -138,7 +138,7 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
     gone = {file.path for deletion in log.deletions for file in deletion.files}
     inventory, end = facts.log.inventory, _first_contiguous_version(facts) - 1
     found = []
-    for base in (base for base in inventory.bases if base < end):
+    for base in (base for base in inventory.deletable_bases if base < end):
         files = (*inventory.checkpoints.get(base, ()), *inventory.states.get(base, ()))
         if not all(file.path in gone for file in files):
             found.append(base)

@@ -37,7 +37,7 @@ def _facts(context: TableContext, version: int) -> LogFacts:
     """The facts of the log with `version`, which has been verified, as the only base."""
     facts, _ = gather_log_facts(context.log, version)
     named, unreadable = referenced_manifests(context.log, facts.inventory)
-    is_base = {base: base == version for base in facts.inventory.bases}
+    is_base = {base: base == version for base in facts.inventory.deletable_bases}
     return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
 
 

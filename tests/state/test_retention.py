@@ -201,7 +201,7 @@ def test_a_state_with_a_manifest_in_use_in_its_folder_is_kept() -> None:
     assert paths(plan(used, POLICY, NOW)) == {state(10)}
     unused = states({5: 8, 10: 8, 15: 8, 20: 8}, {5: [inside], 10: [inside], 15: [], 20: []}, files={inside: 8.0})
     assert paths(plan(unused, POLICY, NOW)) == {state(5), state(10), inside}
-    not_gathered = LogFacts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
+    not_gathered = LogFacts(*(getattr(unused, name) for name in ("inventory", "newest_version", "newest_checkpoint", "times", "is_base")))
     assert paths(plan(not_gathered, POLICY, NOW)) == {state(10)}
 
 
@@ -229,7 +229,7 @@ def test_manifests_are_kept_if_a_state_or_the_pointer_is_unreadable() -> None:
     """C-49: the plan gives the reason."""
     unread = manifests()
     references = {number: paths for number, paths in (unread.references or {}).items() if number != 15}
-    files = ("inventory", "current", "latest", "times", "is_base")
+    files = ("inventory", "newest_version", "newest_checkpoint", "times", "is_base")
     doubtful = LogFacts(*(getattr(unread, name) for name in files), references=references, unreadable={15: "it was cut"})
     found = plan(doubtful, POLICY, NOW)
     assert numbers(found, FileKind.MANIFEST) == []

@@ -160,8 +160,8 @@ def _log_facts(log: TransactionLog, snapshot: Snapshot, inventory: Inventory, ti
     named, unreadable = referenced_manifests(log, inventory)
     return LogFacts(
         inventory=inventory,
-        current=snapshot.version,
-        latest=snapshot.checkpoint,
+        newest_version=snapshot.version,
+        newest_checkpoint=snapshot.checkpoint,
         times={version: time for version, time in times.items() if time > 0},
         is_base={},
         references=named,

@@ -38,7 +38,7 @@ def _facts(context: TableContext, version: int) -> LogFacts:
     facts, _ = gather_log_facts(context.log, version)
     named, unreadable = referenced_manifests(context.log, facts.inventory)
     is_base = {base: base == version for base in facts.inventory.deletable_bases}
-    return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
+    return replace(facts, newest_checkpoint=version, is_base=is_base, references=named, unreadable=unreadable)
 
 
 def _expected_facts(context: TableContext, snapshot: Snapshot) -> LogFacts:
@@ -92,5 +92,5 @@ def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     facts = _expected_facts(context, snapshot)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(snapshot).num_files)
+    metrics = _metrics(Deleted(planned.deletions), facts.newest_version, context.totals(snapshot).num_files)
     return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)

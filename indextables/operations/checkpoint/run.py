@@ -16,13 +16,13 @@ from indextables.operations.report import Report, Status, dry_run_report, report
 from indextables.operations.verbs import Checkpoint
 from indextables.state import (
     NEEDED,
+    CheckpointOptions,
     Contents,
     FileKind,
     FileLoader,
     ManifestDamaged,
     Plan,
     Registry,
-    StateOptions,
     Written,
     column_values,
     is_valid_checkpoint,
@@ -65,12 +65,12 @@ def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
     return changed if metadata is base.metadata else [*changed, metadata]
 
 
-def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
+def options_of(context: TableContext, snapshot: Snapshot) -> CheckpointOptions:
     """The options of the state. A table of another program also gets a `_manifest.avro`, by which that program finds the state (C-40)."""
-    return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
+    return replace(CheckpointOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
 
 
-def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
+def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: CheckpointOptions) -> Protocol:
     """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
 
     This is the case after a protocol upgrade, or if that program does not know the format. It can read our Avro states of its own splits.
@@ -97,7 +97,7 @@ def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -
 
 
 def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) -> Snapshot:
-    is_avro = StateOptions.of(context.config).format == "avro"
+    is_avro = CheckpointOptions.of(context.config).format == "avro"
     return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
 
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from indextables.errors import LogCorrupted
 from indextables.state import (
+    CheckpointOptions,
     Format,
     StateFigures,
     StateManifest,
-    StateOptions,
     compaction_reason,
     read_checkpoint,
     read_pointer,
@@ -48,7 +48,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
     manifests, tombstones = (0, 0) if state is None else (len(state.manifests), len(state.tombstones or ()))
     totals = context.totals(found)
     live = totals.num_files
-    options = StateOptions.of(context.for_table(newest).config)
+    options = CheckpointOptions.of(context.for_table(newest).config)
     due = manifests > 0 and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
     return {
         "table_path": str(context.root),

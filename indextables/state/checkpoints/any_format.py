@@ -21,7 +21,7 @@ from indextables.errors import (
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.paths import LOG_FOLDER
 from indextables.state.checkpoints import avro
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, Written
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
@@ -30,19 +30,19 @@ from indextables.storage import Store
 _PROTOCOLS = {Format.JSON_PARTS: Protocol.of(3, "multiPartCheckpoint"), Format.AVRO: Protocol.of(AVRO_STATE_PROTOCOL, "avroState")}
 
 
-def format_of(contents: Contents, options: StateOptions) -> Format:
+def format_of(contents: Contents, options: CheckpointOptions) -> Format:
     """The format that the options choose for these contents."""
     if options.format != "json":
         return Format.AVRO if options.format == "avro" else Format.PARQUET
     return Format.JSON_PARTS if options.multi_part and contents.num_actions > options.actions_per_part else Format.JSON
 
 
-def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
+def needed_protocol(contents: Contents, options: CheckpointOptions) -> Protocol | None:
     """The protocol that the table needs before this checkpoint is written (PRT-08); None: no requirement. Pure."""
     return _PROTOCOLS.get(format_of(contents, options))
 
 
-def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
+def write_checkpoint(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool = False) -> Written:
     """Writes the checkpoint of a version and verifies it. A valid existing checkpoint is kept, a broken one is replaced.
 
     Raises CheckpointError, and ManifestDamaged if a manifest that has to be read is damaged.
@@ -58,7 +58,7 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
         raise CheckpointWriteError(contents.version, error) from error
 
 
-def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
+def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool) -> Written:
     now_ms = log.clock.now_ms()
     form = format_of(contents, options)
     if form is Format.AVRO:
@@ -71,7 +71,7 @@ def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, co
     return write_json(log.store, contents, compress=options.gzip)
 
 
-def _existing(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
+def _existing(log: TransactionLog, contents: Contents, options: CheckpointOptions) -> Written | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
     listing, version = log.look(), contents.version
     if version not in listing.bases:

@@ -31,12 +31,12 @@ FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
 
 
 def _from(key: str) -> Any:
-    """A field of StateOptions with the value of this option of the table."""
+    """A field of CheckpointOptions with the value of this option of the table."""
     return field(metadata={"option": key})
 
 
 @dataclass(frozen=True, slots=True)
-class StateOptions:
+class CheckpointOptions:
     """The options for writing checkpoints."""
 
     format: str = _from("state.format")
@@ -55,7 +55,7 @@ class StateOptions:
     both_manifest_forms: bool = False  # also write the state manifest in the other form
 
     @classmethod
-    def of(cls, config: Config) -> StateOptions:
+    def of(cls, config: Config) -> CheckpointOptions:
         return cls(**{each.name: config.get(each.metadata["option"]) for each in fields(cls) if each.metadata})
 
 

@@ -23,7 +23,7 @@ from indextables.state import (
     ManifestDamaged,
     Plan,
     Registry,
-    Written,
+    WrittenCheckpoint,
     column_values,
     is_valid_checkpoint,
     needed_protocol,
@@ -153,7 +153,7 @@ def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, cle
     return report(status, metrics | deleted, warnings=warnings, **versions)
 
 
-def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
+def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> WrittenCheckpoint:
     """Writes the checkpoint. If the state to continue turns out to be damaged, all files are loaded from an older base instead."""
     options = options_of(context, snapshot)
     try:
@@ -171,7 +171,7 @@ def checkpoint_version(report: Report) -> int:
     return version
 
 
-def _measured(context: TableContext, written: Written, duration_ms: int) -> dict[str, int]:
+def _measured(context: TableContext, written: WrittenCheckpoint, duration_ms: int) -> dict[str, int]:
     """Logs and counts the checkpoint (OBS-01, 02, 05)."""
     context.metrics.checkpoint_created(duration_ms, written.size, written.compression_percent)
     measures = {"duration_ms": duration_ms, "size_bytes": written.size, "compression_percent": written.compression_percent}

@@ -21,7 +21,7 @@ from indextables.errors import (
 from indextables.log import LogListing, TransactionLog, files, names
 from indextables.paths import LOG_FOLDER
 from indextables.state.checkpoints import avro
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
@@ -42,7 +42,7 @@ def needed_protocol(contents: Contents, options: CheckpointOptions) -> Protocol 
     return _PROTOCOLS.get(format_of(contents, options))
 
 
-def write_checkpoint(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool = False) -> Written:
+def write_checkpoint(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool = False) -> WrittenCheckpoint:
     """Writes the checkpoint of a version and verifies it. A valid existing checkpoint is kept, a broken one is replaced.
 
     Raises CheckpointError, and ManifestDamaged if a manifest that has to be read is damaged.
@@ -58,7 +58,7 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: Checkpoin
         raise CheckpointWriteError(contents.version, error) from error
 
 
-def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool) -> Written:
+def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool) -> WrittenCheckpoint:
     now_ms = log.clock.now_ms()
     form = format_of(contents, options)
     if form is Format.AVRO:
@@ -71,7 +71,7 @@ def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, 
     return write_json(log.store, contents, compress=options.gzip)
 
 
-def _existing(log: TransactionLog, contents: Contents, options: CheckpointOptions) -> Written | None:
+def _existing(log: TransactionLog, contents: Contents, options: CheckpointOptions) -> WrittenCheckpoint | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
     listing, version = log.look(), contents.version
     if version not in listing.bases:
@@ -88,7 +88,7 @@ def _existing(log: TransactionLog, contents: Contents, options: CheckpointOption
         return None
 
 
-def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, form: Format) -> Written:
+def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, form: Format) -> WrittenCheckpoint:
     """Describes an existing JSON or Parquet checkpoint."""
     version = contents.version
     more: dict[str, Any] = {}

@@ -79,12 +79,12 @@ class Contents:
     def num_actions(self) -> int:
         return self.num_files + 1 + (self.protocol is not None) + len(self.txns) + len(self.skips)
 
-    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> Written:
-        return Written(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
+    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> WrittenCheckpoint:
+        return WrittenCheckpoint(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenCheckpoint:
     """A checkpoint that was written and verified."""
 
     version: int

@@ -22,7 +22,7 @@ from indextables.actions import STRINGS, Add, Count, FileFormat, Int64, Metadata
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
 from indextables.state.checkpoints.checked_columns import replay_of_rows
-from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, Written
+from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json import write_head
 from indextables.state.checkpoints.seal import check_seal, decoding, read_part, sealed
 from indextables.storage import Store
@@ -75,7 +75,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
 _METADATA = msgspec.json.Decoder(CheckpointMetadata)
 
 
-def write_parquet(store: Store, contents: Contents, options: CheckpointOptions, now_ms: int) -> Written:
+def write_parquet(store: Store, contents: Contents, options: CheckpointOptions, now_ms: int) -> WrittenCheckpoint:
     """Writes Parquet files to a local folder, uploads and verifies them, and then writes the metadata."""
     with tempfile.TemporaryDirectory(prefix="indextables-checkpoint-") as folder:
         local_files = list(_write_files(contents, options, Path(folder)))

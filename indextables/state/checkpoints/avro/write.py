@@ -30,7 +30,7 @@ from indextables.state.checkpoints.avro.layout import Kinds, bounds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
 from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.schema_registry import Registry
 
 
@@ -87,7 +87,7 @@ class _ManifestWriter:
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
 
 
-def write_state(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, force: bool = False) -> Written:
+def write_state(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, force: bool = False) -> WrittenCheckpoint:
     """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
     schema = from_spark_json(contents.metadata.schema_string)
@@ -114,7 +114,7 @@ def write_state(log: TransactionLog, contents: Contents, options: CheckpointOpti
     )
 
 
-def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: CheckpointOptions) -> Written:
+def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: CheckpointOptions) -> WrittenCheckpoint:
     """Describes the existing state of this version."""
     version = contents.version
     infos = read_state_manifest(log.store, version).manifests

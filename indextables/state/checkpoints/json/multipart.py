@@ -19,7 +19,7 @@ from indextables.actions import Action, CommitInfo, Count, Int64, Normalise, Rep
 from indextables.errors import CheckpointValidationError, LogCorrupted, StorageError, UnsafePath
 from indextables.log import files, names
 from indextables.paths import LOG_FOLDER, check_relative
-from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, Written
+from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
 from indextables.state.checkpoints.seal import check_seal, read_part, sealed
 from indextables.storage import Store
@@ -39,7 +39,7 @@ class PartList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 _PART_LIST = msgspec.json.Decoder(PartList)
 
 
-def write_parts(store: Store, contents: Contents, options: CheckpointOptions, checkpoint_id: str, now_ms: int) -> Written:
+def write_parts(store: Store, contents: Contents, options: CheckpointOptions, checkpoint_id: str, now_ms: int) -> WrittenCheckpoint:
     """Writes the parts under unique names, verifies them, and then writes the list. Memory use: one compressed part and a batch of adds."""
     each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
     parts: list[str] = []

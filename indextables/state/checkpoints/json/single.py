@@ -15,7 +15,7 @@ import msgspec
 from indextables.actions import Action, Add, CommitInfo, Metadata, Normalise, Protocol, Replay, Skip, Txn, decode_actions, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
 from indextables.log import files, names
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.state.checkpoints.contents import Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.seal import SEAL_BYTES, decoding, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
@@ -39,7 +39,7 @@ _ADDS = msgspec.json.Decoder(list[Add])
 _ENCODER = msgspec.json.Encoder()
 
 
-def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
+def write_json(store: Store, contents: Contents, *, compress: bool) -> WrittenCheckpoint:
     """Writes the checkpoint, replacing an existing one, and verifies it. Memory use: the compressed file and a batch of adds."""
     path = names.checkpoint_path(contents.version)
     packer, digest = files.Packer(compress=compress), hashlib.sha256()

@@ -24,7 +24,7 @@ from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
 from indextables.rows.foreign_splits import is_upstream, path_in_our_format
 from indextables.splits import (
-    Numbers,
+    ColumnNumbers,
     ParsedQuery,
     SplitPlace,
     SplitReader,
@@ -182,7 +182,7 @@ class LiveRows:
         """Which of the rows with these numbers match."""
         return np.asarray(_selection(self.take(numbers, sorted(predicate.columns)), predicate), dtype=bool)
 
-    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
+    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]] | None:
         """The number of rows that match the query, and statistics of these columns over them; None if the index cannot compute them.
 
         Only valid for a split in `fully_matching_files`, because the index does not apply the selection of rows.

@@ -31,9 +31,9 @@ from indextables.splits.format import (
 )
 from indextables.splits.index import (
     ROW,
+    ColumnNumbers,
     DocMapping,
     IndexMeta,
-    Numbers,
     index_fields,
     kinds,
     numbers_of_hits,
@@ -102,7 +102,7 @@ class SplitReader(Searchable):
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
-    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
+    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]] | None:
         """The number of matching rows and the statistics of these columns over them; None if a column is not indexed as a number."""
         fields = dict(self.mapping.fields)
         if any(fields.get(name) not in (kinds.INTEGER, kinds.FLOAT) or not name.isidentifier() for name in columns):

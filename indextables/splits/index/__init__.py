@@ -7,7 +7,7 @@ from indextables.splits.index.mapping import DocMapping, without_misfits
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
-    Numbers,
+    ColumnNumbers,
     all_rows,
     build_index,
     index_fields,

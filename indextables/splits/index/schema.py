@@ -141,7 +141,7 @@ def top_hits(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class ColumnNumbers:
     """tantivy's statistics of a numeric column over the matching rows, computed in doubles: exact as long as all values stay below 2^53."""
 
     count: int  # of non-null values
@@ -150,13 +150,13 @@ class Numbers:
     high: float = math.nan
 
 
-def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
+def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]]:
     """The number of hits, and the statistics of these fast columns over the hits; InvalidQuery, SplitCorrupted."""
     request = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
     with _searching(text):
         answer = searcher.aggregate(compiled, request)
     stats = [answer[f"c{n}"] for n in range(len(columns))]
-    numbers = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in stats]
+    numbers = [ColumnNumbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else ColumnNumbers(0) for n in stats]
     return int(answer["hits"]["value"]), dict(zip(columns, numbers, strict=True))
 
 

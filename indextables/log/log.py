@@ -25,7 +25,7 @@ CHUNK = 64  # maximum number of versions per task: starting a task costs as much
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadSettings:
     """Settings for reading logs."""
 
     parallelism: int = 4  # version files read in parallel
@@ -35,7 +35,7 @@ class Reading:
     decoded_manifests: bool = True  # whether to use this machine's cache of decoded manifests
 
     @classmethod
-    def of(cls, config: Config) -> Reading:
+    def of(cls, config: Config) -> ReadSettings:
         optimized = bool(config.get("transaction.useOptimized"))
         cached = optimized and bool(config.get("transaction.cache.enabled"))
         return cls(
@@ -45,18 +45,18 @@ class Reading:
             manifests=int(config.get("state.read.parallelism")) if optimized else 1,
         )
 
-    def uncached(self) -> Reading:
+    def uncached(self) -> ReadSettings:
         """The same settings without any cache, so that damage in the store is found."""
         return replace(self, cache_ms=0, decoded_manifests=False)
 
 
-DEFAULT = Reading()
+DEFAULT = ReadSettings()
 
 
 class TransactionLog:
     """The log of one table in one store, read through this process's cache unless `reading` disables it."""
 
-    def __init__(self, store: Store, reading: Reading = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, store: Store, reading: ReadSettings = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
         self.store = store
         self.reading = reading
         self.clock = clock

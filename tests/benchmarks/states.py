@@ -25,7 +25,7 @@ from indextables.actions.codec import encode_actions
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import files, names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint import run as checkpoint
 from indextables.paths import TableRoot
@@ -44,7 +44,7 @@ ICEBERG_MOST = 100_000  # pyiceberg takes 90 s for a million files
 TRANSACTIONS = (1_000,) if QUICK else (1_000, 10_000)
 RECENT = 40  # transactions after the last checkpoint but one, more than the 30 that a checkpoint keeps
 WHERE = "date = '2024-01-05' AND host = 'h4'"
-UNCACHED = Reading(cache_ms=0)
+UNCACHED = ReadSettings(cache_ms=0)
 
 MEMORY = """
 import gc, pyarrow as pa, sys

@@ -20,7 +20,7 @@ from indextables.actions.columns import encode
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
 from indextables.log import files, names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.log.names import LogListing
 from indextables.paths import TableRoot
 from indextables.state.checkpoints.any_format import read_json
@@ -197,7 +197,7 @@ def test_a_parquet_string_that_is_not_utf8_is_refused() -> None:
 
 def _state_of(store: Bytes) -> Replay:
     """Reads the state of version 1, with its manifest in the listing."""
-    log = TransactionLog(store, Reading(cache_ms=0, manifests=1))  # type: ignore[arg-type]
+    log = TransactionLog(store, ReadSettings(cache_ms=0, manifests=1))  # type: ignore[arg-type]
     return read_state(log, LogListing((), (), False, (1,), stamps={"manifests/m.avro": (0, 0)}), 1)
 
 

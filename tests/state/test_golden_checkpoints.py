@@ -20,7 +20,7 @@ from indextables.actions.layers import EMPTY
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log import names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.state.checkpoints import any_format
 from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format
 from indextables.state.pointer import read_pointer, write_pointer
@@ -86,7 +86,7 @@ def contents(kind: Format) -> Contents:
 
 def log_of(store: MemoryStore) -> TransactionLog:
     clock = Clock(lambda: NOW_MS, lambda _: None, lambda: "00000000-0000-4000-8000-0123456789ab")
-    return TransactionLog(store, Reading(cache_ms=0), clock)  # type: ignore[arg-type]
+    return TransactionLog(store, ReadSettings(cache_ms=0), clock)  # type: ignore[arg-type]
 
 
 def store_of(folder: Path) -> MemoryStore:

@@ -74,7 +74,7 @@ class TransactionLog:
         """
         cache = self.cache()
         if cache is None:
-            return self.look(None if version is None else version - 1)
+            return self.uncached_listing(None if version is None else version - 1)
         cached: names.LogListing | None = cache.get(
             CacheKind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms)
         )
@@ -82,12 +82,12 @@ class TransactionLog:
             return cached
         previous = cache.last_listing
         if version is None:
-            listing = self.look()
+            listing = self.uncached_listing()
         elif previous is None or not previous.versions:
-            listing = self.look(version - 1)
+            listing = self.uncached_listing(version - 1)
         else:
             start = min(version, previous.versions[-1])
-            listing = previous.before(start).followed_by(self.look(start - 1))
+            listing = previous.before(start).followed_by(self.uncached_listing(start - 1))
         self.generation = cache.revalidate(listing, lambda anchor: self.is_unchanged(anchor, listing), self.clock.now_ms())
         return listing
 
@@ -97,7 +97,7 @@ class TransactionLog:
         cache = self.cache()
         return cache is None or cache.last_listing is None
 
-    def look(self, after: int | None = None) -> names.LogListing:
+    def uncached_listing(self, after: int | None = None) -> names.LogListing:
         """Lists the folder without the cache; with `after`, only names that sort after the file of that version."""
         since = 0 if after is None else max(0, after + 1)
         entries = self.store.list(LOG_FOLDER, names.version_path(since - 1) if since else None)

@@ -126,7 +126,7 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     caller would write the same data again.
     """
     try:
-        listing = log.look(after=version)
+        listing = log.uncached_listing(after=version)
         later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
         if not later:
             return True

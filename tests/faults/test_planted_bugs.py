@@ -97,9 +97,9 @@ def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     real = checkpoint.write_checkpoint
 
     def early(log: Any, contents: Any, *rest: Any, **more: Any) -> Any:
-        for version in log.look().versions[1:-1]:
+        for version in log.uncached_listing().versions[1:-1]:
             log.store.delete(names.version_path(version))
-        for base in log.look().bases:
+        for base in log.uncached_listing().bases:
             for path in names.head_paths(base):
                 log.store.delete(path)
         return real(log, contents, *rest, **more)

@@ -125,7 +125,7 @@ def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFact
 
 def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
     """The facts of the log without checked bases (see `with_checked_bases`), and their listing. Reads no version file."""
-    listing = log.look()
+    listing = log.uncached_listing()
     inventory = Inventory.of(listing.stamps)
     facts = LogFacts(
         inventory=inventory,

@@ -187,7 +187,7 @@ def _measured(context: TableContext, written: WrittenCheckpoint, duration_ms: in
 
 def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
     version = snapshot.version
-    listing = context.log.look(version - 1)
+    listing = context.log.uncached_listing(version - 1)
     options = options_of(context, snapshot)
     if options.format == "avro":
         form = "avro" if options.both_manifest_forms else options.manifest_format  # a state of another program is left unchanged

@@ -58,7 +58,7 @@ def run(context: TableContext, made: Report) -> Report:
     report = reporter("truncate_history", str(context.root), context.clock)
     version = checkpoint_version(made)
     context.log.invalidate_cache()
-    if not is_self_contained(context.log, context.log.look(), version, thorough=True):
+    if not is_self_contained(context.log, context.log.uncached_listing(), version, thorough=True):
         raise CheckpointValidationError(version, "it depends on older files, so nothing was deleted")
     facts = _facts(context, version)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())

@@ -66,7 +66,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
 
 def _form(context: TableContext, version: int) -> tuple[str, StateManifest | None]:
     """The format of the checkpoint, and its manifest if it is an Avro state. With several formats, the pointer decides."""
-    pointer, listing = read_pointer(context.store), context.log.look()
+    pointer, listing = read_pointer(context.store), context.log.uncached_listing()
     try:
         _, form = read_checkpoint(context.log, listing, version, pointer.family if pointer and pointer.version == version else None)
     except LogCorrupted:

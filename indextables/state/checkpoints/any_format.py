@@ -73,7 +73,7 @@ def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, 
 
 def _existing(log: TransactionLog, contents: Contents, options: CheckpointOptions) -> WrittenCheckpoint | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
-    listing, version = log.look(), contents.version
+    listing, version = log.uncached_listing(), contents.version
     if version not in listing.bases:
         return None
     try:
@@ -137,7 +137,7 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
     With `skip_verified`, manifests that this process has verified before are skipped, and only a part of a large state is read. Damage that
     is missed is found when the manifest is read, and nothing is deleted because of a state that was not read in full.
     """
-    listing = log.look()
+    listing = log.uncached_listing()
     try:
         _, form = read_checkpoint(log, listing, version, only)
     except LogCorrupted:

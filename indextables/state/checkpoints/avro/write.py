@@ -265,7 +265,7 @@ def _publish(log: TransactionLog, state: StateManifest, options: CheckpointOptio
     if not is_written and (replacing or not is_intact(log, version)):
         log.store.replace(path, data)
         is_written = True
-    listing = log.look()
+    listing = log.uncached_listing()
     for other in _ENCODERS.keys() - {form}:
         is_there = listing.stamp(avro_state.state_path(version, other)) is not None
         if is_written and (is_there or options.both_manifest_forms):

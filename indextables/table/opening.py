@@ -130,7 +130,7 @@ def _checked_from(snapshot: Snapshot) -> int:
     return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - MAX_RECHECKED)
 
 
-def committed(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
+def snapshot_after_commit(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
     """The table right after a commit on `base` (None for version 0). Reads nothing, so concurrent commits neither show nor make it fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))

@@ -25,7 +25,7 @@ from indextables.operations.merge import merge_splits
 from indextables.operations.repair import repair
 from indextables.operations.search import bind, count, explain_filter, scan, search
 from indextables.operations.write import new_metadata, prepare_write, write_rows, write_version_zero
-from indextables.splits import without_misfits
+from indextables.splits import without_invalid_column_options
 from indextables.table import Explain, Snapshot, TableContext, cooldown, public_table, read_changes, read_history, version_at
 
 Path = str | os.PathLike[str]
@@ -90,7 +90,7 @@ class Table:
     def warnings(self) -> list[str]:
         """Problems that reading this version works around: a broken checkpoint, a gap, a bad option in the table's configuration."""
         snapshot = self._snapshot
-        config = without_misfits(
+        config = without_invalid_column_options(
             self._context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns
         )
         return [*self._snapshot.warnings, *config.warnings]

@@ -11,7 +11,7 @@ from indextables.config import Config
 from indextables.errors import StorageError
 from indextables.logs import logger
 from indextables.paths import is_our_split
-from indextables.splits import SplitSettings, fingerprint, is_upstream_split, rewrite_upstream_split, without_misfits
+from indextables.splits import SplitSettings, fingerprint, is_upstream_split, rewrite_upstream_split, without_invalid_column_options
 from indextables.storage import Downloads, cache_folder
 from indextables.table import Snapshot, TableContext
 
@@ -28,7 +28,7 @@ def is_upstream(add: Add) -> bool:
 
 def split_settings(snapshot: Snapshot, config: Config) -> SplitSettings:
     """How splits of the table are merged and translated; `config` must include the table's configuration."""
-    config = without_misfits(config, snapshot.schema, snapshot.partition_columns)
+    config = without_invalid_column_options(config, snapshot.schema, snapshot.partition_columns)
     return SplitSettings.of_config(config, snapshot.schema, snapshot.partition_columns)
 
 

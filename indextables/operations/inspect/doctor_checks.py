@@ -27,7 +27,7 @@ from indextables.operations.findings import Finding, Severity, command, counted,
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
 from indextables.operations.verbs import MergeSplits, Purge
-from indextables.splits import without_misfits
+from indextables.splits import without_invalid_column_options
 from indextables.state import Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
@@ -112,7 +112,7 @@ class Examination:
             yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _options(self) -> Iterator[Finding]:
-        for warning in without_misfits(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
+        for warning in without_invalid_column_options(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
             message = f"{warning}; writes and purge are refused unless the call passes a valid value"
             yield Finding("bad-option", Severity.WARNING, message, command("config", self.table))
 

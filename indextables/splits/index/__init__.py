@@ -3,7 +3,7 @@
 from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DocMapping, without_misfits
+from indextables.splits.index.mapping import DocMapping, without_invalid_column_options
 from indextables.splits.index.schema import (
     NULLS,
     ROW,

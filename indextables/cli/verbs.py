@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from indextables import usage
+from indextables import command_line
 from indextables.cli import display as terminal
+from indextables.command_line import AnyRequest, options_of
 from indextables.errors import InvalidArgument, LogCorrupted, TableNotFound
 from indextables.operations import Report, Status, unreadable
 from indextables.operations import verbs as requests
 from indextables.operations.request import Interface, Request
-from indextables.usage import AnyRequest, options_of
 
 if TYPE_CHECKING:
     from indextables.api import Table
@@ -278,7 +278,7 @@ def _sql(arguments: argparse.Namespace) -> None:
 
 
 def _request(verb: type[AnyRequest], arguments: argparse.Namespace, **overrides: Any) -> AnyRequest:
-    return usage.request_of(verb, arguments, Interface.TERMINAL, **overrides)
+    return command_line.request_of(verb, arguments, Interface.TERMINAL, **overrides)
 
 
 def _context(arguments: argparse.Namespace) -> TableContext:

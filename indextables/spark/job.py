@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import interrupts, logs
 from indextables.clock import SYSTEM_CLOCK, iso_ms
+from indextables.command_line import add_arguments, add_option, options_of, request_of
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
 from indextables.operations.request import Interface, Request
 from indextables.spark.session import LazySession, under_spark_submit
 from indextables.startup import INTERRUPTED
-from indextables.usage import add_arguments, add_option, options_of, request_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report

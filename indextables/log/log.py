@@ -15,7 +15,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.log.cache import VERSION_DEPENDENT, Anchor, CacheKind, LogCache
 from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
@@ -117,7 +117,7 @@ class TransactionLog:
     def digest(self, path: str) -> bytes | None:
         """Digest of the text of a version file; None if it is missing or damaged."""
         try:
-            return digest_of(files.unpack(self.store.read(path), path))
+            return digest_of(packing.unpack(self.store.read(path), path))
         except (FileNotFoundError, LogCorrupted):
             return None
 
@@ -135,7 +135,7 @@ class TransactionLog:
 
     def raw_lines(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as plain JSON objects, validated like every version that is read."""
-        text = files.unpack(self.read(version).data, f"version {version}")
+        text = packing.unpack(self.read(version).data, f"version {version}")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
@@ -197,7 +197,7 @@ class TransactionLog:
 
     def _decoded(self, version: int, data: bytes) -> VersionFile:
         source = f"version {version}"
-        found = decode_version(files.unpack(data, source), source, version)
+        found = decode_version(packing.unpack(data, source), source, version)
         file = VersionFile(version, found.items, found.unknown, data)
         cache = self.cache()
         if cache is not None:
@@ -248,8 +248,8 @@ def _packed(version: int, actions: Sequence[Action], *, compress: bool) -> bytes
     """The bytes of a version file, decoded once as a check: actions given by callers may hold anything."""
     source = f"version {version}"
     try:
-        data = files.pack(encode_actions(actions), compress=compress)
-        decode_version(files.unpack(data, source), source, version)
+        data = packing.pack(encode_actions(actions), compress=compress)
+        decode_version(packing.unpack(data, source), source, version)
     except (UnicodeEncodeError, TypeError, OverflowError, LogCorrupted) as error:
         raise InvalidArgument(f"{source} was not written, because no reader would accept it: {error}") from None
     return data

@@ -19,7 +19,7 @@ from indextables.actions.codec import decode_actions
 from indextables.actions.columns import encode
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.log.log import ReadSettings, TransactionLog
 from indextables.log.names import LogListing
 from indextables.paths import TableRoot
@@ -114,7 +114,7 @@ def _is_read(read: Any) -> bool:
 @settings(max_examples=EXAMPLES)
 @given(damaged((VERSION, gzip.compress(VERSION), b"\x01\x01" + gzip.compress(VERSION))) | JSON_TEXT)
 def test_version_files(data: bytes) -> None:
-    _is_read(lambda: decode_actions(files.unpack(data, "version 1"), "version 1"))
+    _is_read(lambda: decode_actions(packing.unpack(data, "version 1"), "version 1"))
 
 
 @settings(max_examples=EXAMPLES)
@@ -122,7 +122,7 @@ def test_version_files(data: bytes) -> None:
 def test_a_damaged_gzip_is_refused_or_gives_the_original_actions(data: bytes) -> None:
     original = decode_actions(VERSION, "x").actions
     try:
-        actions = decode_actions(files.unpack(data, "version 1"), "version 1").actions
+        actions = decode_actions(packing.unpack(data, "version 1"), "version 1").actions
     except LogCorrupted:
         return
     assert actions in ([], original) or not data.startswith(b"\x1f\x8b")

@@ -18,7 +18,7 @@ from indextables.errors import (
     StorageError,
     UnsafePath,
 )
-from indextables.log import LogListing, TransactionLog, files, names
+from indextables.log import LogListing, TransactionLog, names, packing
 from indextables.paths import LOG_FOLDER
 from indextables.state.checkpoints import avro
 from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
@@ -162,4 +162,4 @@ def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay,
 
 
 def _unpacked(store: Store, version: int) -> bytes:
-    return files.unpack(store.read(names.checkpoint_path(version)), f"checkpoint {version}")
+    return packing.unpack(store.read(names.checkpoint_path(version)), f"checkpoint {version}")

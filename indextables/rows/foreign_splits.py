@@ -12,7 +12,7 @@ from indextables.errors import StorageError
 from indextables.logs import logger
 from indextables.paths import is_our_split
 from indextables.splits import SplitSettings, fingerprint, is_upstream_split, rewrite_upstream_split, without_invalid_column_options
-from indextables.storage import Downloads, cache_folder
+from indextables.storage import FileCache, cache_folder
 from indextables.table import Snapshot, TableContext
 
 
@@ -49,7 +49,7 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
         rewrite_upstream_split(path, file, settings, add.partition_values)
 
     try:
-        return Downloads(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
+        return FileCache(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
     except OSError as cause:
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 

@@ -15,7 +15,7 @@ from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER, temporary_name
 from indextables.process_cache import ProcessCache
-from indextables.storage.downloads import cache_folder
+from indextables.storage.file_cache import cache_folder
 from indextables.storage.store import Store, StoreSpec
 
 _proved: ProcessCache[str, bool] = ProcessCache()

@@ -26,7 +26,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "indextables"
 
 
-class Downloads:
+class FileCache:
     """Files by location, path and size, which identify a split, since its name is never reused. `fetch(path, file)` downloads one."""
 
     def __init__(self, folder: Path, location: str, max_bytes: int = limits.CACHE_BYTES) -> None:

@@ -26,7 +26,7 @@ class Probed(Protocol):
 
     spec: StoreSpec
 
-    def create_unproved(self, path: str, data: bytes) -> bool: ...
+    def create_without_probe(self, path: str, data: bytes) -> bool: ...
 
     def delete(self, path: str) -> None: ...
 
@@ -44,7 +44,7 @@ def probe(store: Probed) -> bool:
 
             def write(writer: int, path: str = path, start: threading.Barrier = start) -> bool:
                 start.wait()
-                return store.create_unproved(path, f"{name} {writer}".encode())
+                return store.create_without_probe(path, f"{name} {writer}".encode())
 
             try:
                 winners = sum(pool.map(write, range(limits.PROBE_WRITERS)))

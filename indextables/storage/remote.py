@@ -125,9 +125,9 @@ class RemoteStore:
         self._ready_to_write(path, len(data))
         if self.spec.single_writer and self._is_there(path):
             return False
-        return self.create_unproved(path, data)
+        return self.create_without_probe(path, data)
 
-    def create_unproved(self, path: str, data: bytes) -> bool:
+    def create_without_probe(self, path: str, data: bytes) -> bool:
         """`create` without a proof that it is atomic; the probe races this method."""
         deadline = Deadline(self.spec.timeout)
         put = partial(self.backend.put, path, data, if_absent=self.backend.creates_atomically)

@@ -182,7 +182,7 @@ def own_commit_mistaken_for_a_conflict(patch: pytest.MonkeyPatch) -> None:
                 raise fault.error(self.root, path)
         return True
 
-    patch.setattr(RemoteStore, "create_unproved", create)
+    patch.setattr(RemoteStore, "create_without_probe", create)
 
 
 def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ _proved: ProcessCache[str, bool] = ProcessCache()
 
 
 class Probed(Protocol):
-    """A store with the capability `atomic_create_needs_proof`."""
+    """A store with the capability `needs_atomicity_probe`."""
 
     spec: StoreSpec
 
@@ -61,7 +61,7 @@ def probe(store: Probed) -> bool:
 
 def creates_atomically(store: Store) -> bool:
     """Whether creation is atomic, tested by a race if the store needs proof; StorageError or CommitUnknown if the race cannot be run."""
-    return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store))
+    return not store.capabilities.needs_atomicity_probe or probe(cast(Probed, store))
 
 
 def _remove(store: Probed, path: str) -> None:

@@ -55,7 +55,7 @@ class RemoteStore:
     def __init__(self, spec: StoreSpec, backend: Backend) -> None:
         self.spec = spec
         self.root = spec.root
-        self.capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=not spec.single_writer)
+        self.capabilities = Capabilities(has_latency=True, needs_atomicity_probe=not spec.single_writer)
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(

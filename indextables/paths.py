@@ -26,7 +26,7 @@ _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
 
 LOCAL = "file"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
-_USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
+_USER_ALLOWED = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # Hive escapes control characters and these in the name of a partition folder.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
@@ -130,7 +130,7 @@ def check_no_user(text: str) -> None:
     """
     scheme, path = _split_scheme(text)
     user = path.lstrip("/").split("/", 1)[0].rpartition("@")[0] if scheme != LOCAL else ""
-    if ":" in user or (user and scheme not in _USER_IS_NO_SECRET):
+    if ":" in user or (user and scheme not in _USER_ALLOWED):
         raise ConfigError(f"the {scheme} address carries credentials; they come from the environment, a profile or the instance")
 
 

@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def warn_of(error: Exception, text: str) -> None:
+def log_failure(error: Exception, text: str) -> None:
     """Logs the failure of a follow-up step; the operation itself has succeeded. Unexpected errors are logged with their trace."""
     logger.warning("%s: %s", text, error, exc_info=not isinstance(error, IndexTablesError))
 

@@ -25,7 +25,7 @@ def checkpoint_if_due(context: TableContext, snapshot: Snapshot, *, merged: bool
             report = checkpoint_run.run(bound, ready, compact=compact)
         except Exception as error:
             what = f"the checkpoint after version {snapshot.version} failed"
-            logs.warn_of(error, what)
+            logs.log_failure(error, what)
             return snapshot, [f"{what}: {error}"]
         return replace(ready, checkpoint=ready.version), list(report.warnings)
 

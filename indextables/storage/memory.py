@@ -15,13 +15,13 @@ from functools import cached_property
 from pathlib import Path
 
 from indextables.storage.file_cache import FileCache
-from indextables.storage.store import LOCAL, Entry, StoreSpec
+from indextables.storage.store import LOCAL_CAPABILITIES, Entry, StoreSpec
 
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by full path, shared by all stores of the process
 
 
 class MemoryStore:
-    capabilities = LOCAL
+    capabilities = LOCAL_CAPABILITIES
 
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec

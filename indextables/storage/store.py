@@ -64,7 +64,7 @@ class Capabilities:
     needs_atomicity_probe: bool  # servers may claim an atomic create that they do not have, so `storage.probe` tests it
 
 
-LOCAL = Capabilities(has_latency=False, needs_atomicity_probe=False)
+LOCAL_CAPABILITIES = Capabilities(has_latency=False, needs_atomicity_probe=False)
 
 
 class Store(Protocol):

@@ -52,9 +52,9 @@ class Examination:
 
     @cached_property
     def facts(self) -> PurgeFacts:
-        """The facts for purge plans with `options` and with `sooner`. Requires a log without a gap."""
+        """The facts for purge plans with `options` and with `minimum_age_options`. Requires a log without a gap."""
         facts = gather_purge_facts(self.context)
-        return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.sooner, self.now_ms)
+        return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.minimum_age_options, self.now_ms)
 
     @cached_property
     def now_ms(self) -> int:
@@ -81,7 +81,7 @@ class Examination:
         return purge_options(Purge(), self.context.config)
 
     @property
-    def sooner(self) -> PurgeOptions:
+    def minimum_age_options(self) -> PurgeOptions:
         """The same options with the minimum waiting time for unreferenced splits."""
         return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR_MS)
 
@@ -225,7 +225,7 @@ class Examination:
         yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return
-        sooner = plan_purge(self.facts, self.sooner, self.now_ms).deletions
+        sooner = plan_purge(self.facts, self.minimum_age_options, self.now_ms).deletions
         waiting = [path for path in self._orphans(sooner) if path not in known]
         what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
         yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)

@@ -145,7 +145,7 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
     if form is not Format.AVRO:
         return True
     if skip_verified:
-        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SCRUBBED_BYTES)
+        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SPOT_CHECK_BYTES)
     return avro.is_intact(log, version)
 
 

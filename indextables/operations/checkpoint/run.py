@@ -79,15 +79,15 @@ def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: CheckpointO
     return new if is_read else taken_over(new)
 
 
-def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> tuple[Snapshot, int | None]:
+def prepare(context: TableContext, snapshot: Snapshot, *, self_contained: bool = False) -> tuple[Snapshot, int | None]:
     """The snapshot to checkpoint. A needed protocol upgrade is committed first as a separate version (PRT-08); the second value is then the
     version it was committed on, else None.
 
-    An Avro state continues the newest state before it, unless that one is damaged and the new state must be self-contained (`alone`).
+    An Avro state continues the newest state before it, unless that one is damaged (`self_contained`).
     """
     if snapshot.checkpoint == snapshot.version:
         return snapshot, None
-    snapshot = _on_newest_state(context, snapshot, alone=alone)
+    snapshot = _on_newest_state(context, snapshot, self_contained=self_contained)
 
     def build(base: Snapshot) -> Draft:
         return Draft(_needed_actions(context, base))
@@ -96,9 +96,9 @@ def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -
     return outcome.snapshot, None if outcome.version is None else outcome.base_version
 
 
-def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) -> Snapshot:
+def _on_newest_state(context: TableContext, snapshot: Snapshot, *, self_contained: bool) -> Snapshot:
     is_avro = CheckpointOptions.of(context.config).format == "avro"
-    return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
+    return on_newest_state(context.log, snapshot) if is_avro and not self_contained else snapshot
 
 
 def _unnormalised_contents(context: TableContext, snapshot: Snapshot) -> Contents:
@@ -229,19 +229,19 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     if rewrites or (request.compact and bound.config.get("state.format") == "avro"):
         target = replace(target, checkpoint=None)
     if request.dry_run:
-        return _dry_run_report(bound, target, alone=is_broken, clean=clean)
-    ready, before = prepare(bound, target, alone=is_broken)
+        return _dry_run_report(bound, target, self_contained=is_broken, clean=clean)
+    ready, before = prepare(bound, target, self_contained=is_broken)
     clean = clean and not is_foreign(ready.protocol)
     return run(bound, ready, compact=request.compact, clean=clean, before=before)
 
 
-def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
+def _dry_run_report(context: TableContext, snapshot: Snapshot, *, self_contained: bool, clean: bool) -> Report:
     """The report of a dry run. The numbers of bytes and manifests are left out, since they are known only after writing."""
     report = reporter("checkpoint", str(context.root), context.clock)
     steps: list[dict[str, Any]] = []
     version, protocol = snapshot.version, snapshot.protocol
     if snapshot.checkpoint != version:
-        actions = _needed_actions(context, _on_newest_state(context, snapshot, alone=alone))
+        actions = _needed_actions(context, _on_newest_state(context, snapshot, self_contained=self_contained))
         protocol = next((action for action in actions if isinstance(action, Protocol)), protocol)
         version += bool(actions)
         if actions:

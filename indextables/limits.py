@@ -95,7 +95,7 @@ STATS_CHARACTERS = 32
 
 # Purge
 OLDER_THAN = "7d"  # default retention of removed splits; there is no table option for it
-ORPHAN_HOURS = 24  # minimum age of a split that no version references: its writer may not have committed yet
+UNREFERENCED_HOURS = 24  # minimum age of a split that no version references: its writer may not have committed yet
 
 # Splits of other writers
 UPSTREAM_FORM = 1  # version of the converted splits in the cache: a new number converts them again

@@ -68,7 +68,7 @@ class Policy:
     keep_states: int  # number of states that are kept at any age
     states: int
     manifests: int
-    orphaned_parts: int = limits.ORPHAN_HOURS * HOUR_MS
+    unfinished_parts: int = limits.UNREFERENCED_HOURS * HOUR_MS
 
     @classmethod
     def of(cls, config: Config, *, log: int, keep_versions: int) -> Policy:
@@ -122,9 +122,9 @@ def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
 
 def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     """The deletions: versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None. Pure."""
-    orphaned = _orphaned_parts(facts, policy, now_ms)
+    unfinished = _unfinished_parts(facts, policy, now_ms)
     if facts.newest_checkpoint is None:
-        return Plan(orphaned)
+        return Plan(unfinished)
     expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
     versions, reasons = _versions(facts, expired - kept), []
@@ -132,7 +132,7 @@ def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
         reasons = [f"state {max(dependent)} has no metadata or no protocol and depends on older files: versions and states are kept"]
         versions, states = [], []
     manifests, kept_reasons = _unused_manifests(facts, policy, now_ms, states)
-    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *orphaned, *states, *manifests], [*reasons, *kept_reasons])
+    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *unfinished, *states, *manifests], [*reasons, *kept_reasons])
 
 
 def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
@@ -232,12 +232,12 @@ def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[in
     ]
 
 
-def _orphaned_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
+def _unfinished_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
     """Old parts without a head. Young ones are kept: they may belong to a checkpoint that is being written."""
     return [
         Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), "part of a checkpoint that was never finished", version)
-        for version, files in sorted(facts.inventory.orphaned_parts.items())
-        if _all_older(files, policy.orphaned_parts, now_ms)
+        for version, files in sorted(facts.inventory.unfinished_parts.items())
+        if _all_older(files, policy.unfinished_parts, now_ms)
     ]
 
 

@@ -71,7 +71,7 @@ def retry_on_the_outdated_base(patch: pytest.MonkeyPatch) -> None:
 
 def purge_of_uncommitted_files(patch: pytest.MonkeyPatch) -> None:
     real = purge.purge_options
-    patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), orphan_ms=-1))
+    patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), unreferenced_ms=-1))
 
 
 def drop_that_deletes_splits_first(patch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class Examination:
     @property
     def minimum_age_options(self) -> PurgeOptions:
         """The same options with the minimum waiting time for unreferenced splits."""
-        return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR_MS)
+        return replace(self.options, unreferenced_ms=limits.UNREFERENCED_HOURS * HOUR_MS)
 
     def findings(self) -> Iterator[Finding]:
         yield from self._store()
@@ -183,12 +183,12 @@ class Examination:
         yield from _finding_of("missing-split", Severity.ERROR, missing, "live split", "missing", repair)
         if self.is_foreign:
             return
-        orphans = self._orphans(planned)
-        yield from self._young_unreferenced_splits(orphans)
-        yield from _finding_of("orphaned-split", Severity.WARNING, orphans, "split", _UNREFERENCED, purge)
+        unreferenced = self._unreferenced_splits(planned)
+        yield from self._young_unreferenced_splits(unreferenced)
+        yield from _finding_of("orphaned-split", Severity.WARNING, unreferenced, "split", _UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
-        yield from self._overdue_deletions(planned, {*orphans, *manifests})
+        yield from self._overdue_deletions(planned, {*unreferenced, *manifests})
 
     def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
         """Files that a purge would delete now, and versions that the cleanup after a checkpoint should have deleted."""
@@ -209,7 +209,7 @@ class Examination:
         latest = self.now_ms - self.options.older_than_ms
         return all(file.modified_ms is not None and file.modified_ms <= latest for file in deletion.files)
 
-    def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
+    def _unreferenced_splits(self, planned: Sequence[Deletion]) -> list[str]:
         return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
     def _young_unreferenced_splits(self, due: Sequence[str]) -> Iterator[Finding]:
@@ -226,7 +226,7 @@ class Examination:
         if len(fresh) == len(unknown):
             return
         sooner = plan_purge(self.facts, self.minimum_age_options, self.now_ms).deletions
-        waiting = [path for path in self._orphans(sooner) if path not in known]
+        waiting = [path for path in self._unreferenced_splits(sooner) if path not in known]
         what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
         yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)
 

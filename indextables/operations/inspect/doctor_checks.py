@@ -31,6 +31,7 @@ from indextables.splits import without_invalid_column_options
 from indextables.state import Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
+from indextables.texts import first_of
 
 SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
 LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
@@ -260,6 +261,4 @@ def doctor(context: TableContext) -> list[Finding]:
 def _finding_of(code: str, severity: Severity, paths: Sequence[str], thing: str, what: str, fix: str) -> Iterator[Finding]:
     """A finding about these files; none if there are none."""
     if paths:
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + more
-        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {shown}", fix)
+        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {first_of(paths, _SHOWN)}", fix)

@@ -13,6 +13,8 @@ from indextables.paths import is_our_split, is_split
 from indextables.state import Deletion, File, FileKind, LogFacts, NotGathered, Plan, Policy, retention
 from indextables.table import Snapshot
 
+UNREFERENCED = "not referenced by any version"
+
 
 @dataclass(frozen=True, slots=True)
 class PurgeOptions:
@@ -91,7 +93,7 @@ def _split_deletions(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms
             if max(facts.removed_at[file.path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
         elif removals_are_old and _is_old_unreferenced(facts, file, now_ms - options.unreferenced_ms):
-            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
+            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), UNREFERENCED))
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)

@@ -15,6 +15,7 @@ from indextables.errors import CommitUnknown, ConfigError, IndexTablesError, Pro
 from indextables.log import POINTER, LogListing
 from indextables.operations.checkpoint import expired_files
 from indextables.operations.expire import (
+    UNREFERENCED,
     PurgeFacts,
     PurgeOptions,
     complete_purge_facts,
@@ -36,7 +37,6 @@ from indextables.texts import first_of
 SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
 LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
 _SHOWN = 3
-_UNREFERENCED = "not referenced by any version"
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Examination:
             return
         unreferenced = self._unreferenced_splits(planned)
         yield from self._young_unreferenced_splits(unreferenced)
-        yield from _finding_of("orphaned-split", Severity.WARNING, unreferenced, "split", _UNREFERENCED, purge)
+        yield from _finding_of("orphaned-split", Severity.WARNING, unreferenced, "split", UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
         yield from self._overdue_deletions(planned, {*unreferenced, *manifests})
@@ -222,13 +222,13 @@ class Examination:
         known = set(due)
         unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
-        what = f"{_UNREFERENCED}, and may belong to a write in progress; purge does not delete such splits yet"
+        what = f"{UNREFERENCED}, and may belong to a write in progress; purge does not delete such splits yet"
         yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return
         sooner = plan_purge(self.facts, self.minimum_age_options, self.now_ms).deletions
         waiting = [path for path in self._unreferenced_splits(sooner) if path not in known]
-        what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
+        what = f"{UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
         yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)
 
 

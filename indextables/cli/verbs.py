@@ -21,6 +21,8 @@ from indextables.operations import verbs as requests
 from indextables.operations.request import Interface, Request
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indextables.api import Table
     from indextables.operations import Finding
     from indextables.table import TableContext
@@ -59,24 +61,23 @@ def _create(arguments: argparse.Namespace) -> None:
 
 
 def _write(arguments: argparse.Namespace, mode: str) -> int:
-    from indextables.operations.write import commit_write, prepare_write, write_rows
+    from indextables.operations.write import commit_write, prepare_from_source, write_rows
     from indextables.rows import open_source
 
     request, context = _request(requests.Write, arguments, mode=mode), _context(arguments)
     source = request.source or ""
+
+    def open_rows(schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
+        reader = open_source(source, request.format, schema)
+        return reader, reader.schema
+
     try:
-        known = None if request.create else context.snapshot()
+        prepared, reader = prepare_from_source(request, context, open_rows, options_of(arguments))
     except TableNotFound as error:
-        is_missing = context.log.listing().is_empty
+        is_missing = not request.create and context.log.listing().is_empty
         raise TableNotFound(f"{error}; --create makes a table there" if is_missing else str(error)) from None
-    if known is None and not context.log.listing().is_empty:
-        known = context.snapshot()
-    if known is not None:  # checks the options and the table before the source, like the job
-        prepared = prepare_write(request, context, known=known)
-        if prepared.is_done:
-            return _report(commit_write(prepared, [])[0], arguments.json)
-    reader = open_source(source, request.format, known.schema if known else None)
-    prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
+    if reader is None:
+        return _report(commit_write(prepared, [])[0], arguments.json)
     text = f"{mode} {os.path.basename(source)}"  # short, so that the count fits on the line
     with terminal.rows_counted(text, reader, arguments.verbose) as batches:
         report, _ = write_rows(prepared, batches)

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from indextables import limits
-from indextables.actions import MAPPING_PREFIX, Action, Metadata, Protocol
+from indextables.actions import Action, Metadata, Protocol
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import InvalidArgument
 from indextables.operations import Executor, Finding, Report, verbs
@@ -20,31 +19,16 @@ from indextables.operations.aggregate import aggregate
 from indextables.operations.alter import commit_actions, drop_partitions, record_skipped_file, upgrade_protocol
 from indextables.operations.checkpoint import checkpoint
 from indextables.operations.expire import drop, purge, truncate_history
-from indextables.operations.inspect import describe_log, describe_state, doctor, health, verify
+from indextables.operations.inspect import describe, describe_log, describe_state, doctor, health, metrics, verify
 from indextables.operations.merge import merge_splits
 from indextables.operations.repair import repair
 from indextables.operations.search import bind, count, explain_filter, scan, search
 from indextables.operations.write import new_metadata, prepare_write, write_rows, write_version_zero
-from indextables.splits import without_misfits
-from indextables.table import Explain, Snapshot, TableContext, cooldown, public_table, read_changes, read_history, version_at
+from indextables.splits import without_invalid_column_options
+from indextables.table import Explain, Snapshot, TableContext, cooldown, history_table, public_table, read_changes, version_at
 
 Path = str | os.PathLike[str]
 Options = Mapping[str, Any]
-
-_HISTORY = pa.schema(
-    [
-        ("version", pa.int64()),
-        ("timestamp", pa.timestamp("ms", tz="UTC")),
-        ("operation", pa.string()),
-        ("num_added", pa.int64()),
-        ("num_removed", pa.int64()),
-        ("rows_added", pa.int64()),
-        ("bytes_added", pa.int64()),
-        ("user", pa.string()),
-        ("engine", pa.string()),
-        ("job_id", pa.string()),
-    ]
-)
 
 
 class Table:
@@ -84,13 +68,13 @@ class Table:
     @property
     def configuration(self) -> dict[str, str]:
         """The table's options, without the index mappings that `metadata.configuration` also holds."""
-        return {key: text for key, text in self._snapshot.metadata.configuration.items() if not key.startswith(MAPPING_PREFIX)}
+        return self._snapshot.options
 
     @property
     def warnings(self) -> list[str]:
         """Problems that reading this version works around: a broken checkpoint, a gap, a bad option in the table's configuration."""
         snapshot = self._snapshot
-        config = without_misfits(
+        config = without_invalid_column_options(
             self._context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns
         )
         return [*self._snapshot.warnings, *config.warnings]
@@ -111,18 +95,11 @@ class Table:
 
     def history(self) -> pa.Table:
         """Every retained version, newest first."""
-        entries = sorted(read_history(self._context.log), key=lambda entry: -entry.version)
-        rows = [
-            {name: getattr(entry, name) for name in _HISTORY.names if name != "timestamp"} | {"timestamp": entry.timestamp_ms}
-            for entry in entries
-        ]
-        return pa.Table.from_pylist(rows, schema=_HISTORY)
+        return history_table(self._context.log)
 
     def changes(self, start: int, end: int | None = None) -> pa.Table:
         """The splits added and removed after version `start`, up to and including `end` (default: the version of this handle)."""
-        is_later = isinstance(end, int) and end > self.version
-        newest = self._context.newest(self._snapshot) if is_later else self._snapshot
-        return read_changes(self._context.log, start, self.version if end is None else end, newest.version)
+        return read_changes(self._context, self._snapshot, start, end)
 
     @property
     def log(self) -> TableLog:
@@ -209,16 +186,7 @@ class Table:
 
     def metrics(self) -> dict[str, int | float | None]:
         """Counters of this process for the table, hit rates of its cache, and the number of versions since the last checkpoint."""
-        context = self._context
-        listing = context.log.listing()
-        last = max(listing.bases, default=None)
-        return {
-            **context.metrics.to_dict(),
-            **context.log.cache_stats(),
-            "versions": len(listing.versions),
-            "last_checkpoint": last,
-            "versions_since_checkpoint": sum(version > (-1 if last is None else last) for version in listing.versions),
-        }
+        return metrics(self._context)
 
     def drop_partitions(self, where: str) -> Report:
         """Removes the partitions that match `where` from the table; purge deletes their files later."""
@@ -245,20 +213,7 @@ class Table:
         return health(self._context)
 
     def describe(self) -> dict[str, Any]:
-        snapshot = self._snapshot
-        totals = self._context.totals(snapshot)
-        return {
-            "path": self.path,
-            "version": snapshot.version,
-            "num_files": totals.num_files,
-            "num_records": totals.num_records,
-            "size_bytes": totals.size,
-            "partition_columns": self.partition_columns,
-            "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in snapshot.schema],
-            "protocol": msgspec.to_builtins(snapshot.protocol),
-            "configuration": self.configuration,
-            "metrics": self.metrics(),
-        }
+        return describe(self._context, self._snapshot)
 
     def describe_state(self) -> dict[str, Any]:
         """The newest checkpoint: its format, version, files, bytes, manifests and tombstones, and whether it is due for compaction."""

@@ -296,7 +296,7 @@ class Config:
     def with_table(self, table: Mapping[str, str]) -> Config:
         return Config.of(self.options, table)
 
-    def without_misfits(self, misfits: Mapping[str, str]) -> Config:
+    def without_invalid_column_options(self, misfits: Mapping[str, str]) -> Config:
         """Values of the table that do not fit its columns, by name, are ignored like other bad values; those of the call stay."""
         bad = {name: f"table configuration {why}" for name, why in misfits.items() if name in self.table and name not in self.options}
         return replace(self, table={name: text for name, text in self.table.items() if name not in bad}, bad={**self.bad, **bad})

@@ -19,7 +19,7 @@ LINE_VALUES = 200_000  # of one action: small values take 30 times the size of t
 LINE_CHECKED_BYTES = 64 * KIB  # shorter lines need no check against these two limits
 STATE_EXPANDED_FLOOR = 2 * MIB  # of a state manifest: its items take up to 100 times their bytes in memory
 STATE_EXPANDED_RATIO = 20
-SCRUBBED_BYTES = MIB  # of old manifests that a checkpoint reads to check that they are intact; it always reads at least one
+SPOT_CHECK_BYTES = MIB  # of old manifests that a checkpoint reads to check that they are intact; it always reads at least one
 CHECKPOINT_PARTS = 10_000
 PARQUET_ROWS_FLOOR = 100_000  # of a Parquet file; a larger file may have as many rows as bytes
 AVRO_DEPTH = 8  # of a schema
@@ -95,7 +95,7 @@ STATS_CHARACTERS = 32
 
 # Purge
 OLDER_THAN = "7d"  # default retention of removed splits; there is no table option for it
-ORPHAN_HOURS = 24  # minimum age of a split that no version references: its writer may not have committed yet
+UNREFERENCED_HOURS = 24  # minimum age of a split that no version references: its writer may not have committed yet
 
 # Splits of other writers
 UPSTREAM_FORM = 1  # version of the converted splits in the cache: a new number converts them again

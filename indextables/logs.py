@@ -31,12 +31,12 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def warn_of(error: Exception, text: str) -> None:
+def log_failure(error: Exception, text: str) -> None:
     """Logs the failure of a follow-up step; the operation itself has succeeded. Unexpected errors are logged with their trace."""
     logger.warning("%s: %s", text, error, exc_info=not isinstance(error, IndexTablesError))
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
+def _is_not_interrupt(record: logging.LogRecord) -> bool:
     """False for the trace of Ctrl-C that py4j logs: our programs report an interrupt themselves, in one line."""
     return not record.exc_info or not isinstance(record.exc_info[1], KeyboardInterrupt)
 
@@ -45,5 +45,5 @@ def configure(stream: IO[str], *, verbose: bool) -> None:
     """Configures logging for our own programs; as a library, the package leaves that to the caller."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if os.environ.get(FORMAT) == "json" else logging.Formatter("%(levelname)s: %(message)s"))
-    handler.addFilter(_is_no_interrupt)
+    handler.addFilter(_is_not_interrupt)
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])

@@ -26,7 +26,7 @@ _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
 
 LOCAL = "file"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
-_USER_IS_NO_SECRET = frozenset({"abfss", "sftp", "ssh"})
+_USER_ALLOWED = frozenset({"abfss", "sftp", "ssh"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # Hive escapes control characters and these in the name of a partition folder.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
@@ -35,10 +35,10 @@ SPLIT_PATTERN = r"(?:[^/]+=[^/]*/)*splits/split-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[
 _SPLIT_NAME = re.compile(SPLIT_PATTERN)
 # Where writers of this format may put splits (LOG-13).
 _ANY_SPLIT = re.compile(r"(?:[^/]+=[^/]*/)*(?:splits/)?[^/._][^/]*\.split")
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"  # a prefix of names
 _RANDOM = r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"  # a random UUID's digits
 _TEMPORARY_PATH = re.compile(
-    rf"(?:{LOG_FOLDER}/(?:[^/]+/)?|(?:[^/]+=[^/]*/)*splits/){re.escape(_TEMPORARY)}(?:{_RANDOM}|probe-{_RANDOM}-[0-9]{{1,4}})"
+    rf"(?:{LOG_FOLDER}/(?:[^/]+/)?|(?:[^/]+=[^/]*/)*splits/){re.escape(TEMPORARY)}(?:{_RANDOM}|probe-{_RANDOM}-[0-9]{{1,4}})"
 )
 
 
@@ -130,7 +130,7 @@ def check_no_user(text: str) -> None:
     """
     scheme, path = _split_scheme(text)
     user = path.lstrip("/").split("/", 1)[0].rpartition("@")[0] if scheme != LOCAL else ""
-    if ":" in user or (user and scheme not in _USER_IS_NO_SECRET):
+    if ":" in user or (user and scheme not in _USER_ALLOWED):
         raise ConfigError(f"the {scheme} address carries credentials; they come from the environment, a profile or the instance")
 
 
@@ -202,8 +202,8 @@ def is_split(path: str) -> bool:
 
 def temporary_name(purpose: str = "") -> str:
     """A new name for a file that its writer deletes when it is done. Readers ignore such files, and purge deletes those left behind."""
-    return f"{_TEMPORARY}{purpose}{uuid.uuid4().hex}"
+    return f"{TEMPORARY}{purpose}{uuid.uuid4().hex}"
 
 
 def is_our_temporary(path: str) -> bool:
-    return _TEMPORARY in path and _TEMPORARY_PATH.fullmatch(path) is not None
+    return TEMPORARY in path and _TEMPORARY_PATH.fullmatch(path) is not None

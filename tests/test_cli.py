@@ -414,7 +414,7 @@ def test_results_in_every_format(tmp_path: Path, capfdbinary: pytest.CaptureFixt
     assert main(["search", str(tmp_path / "t"), "*", "--limit", "3", "--format", form]) == 0
     out = capfdbinary.readouterr().out
     assert (pa.ipc.open_stream(out).read_all().column("id").to_pylist() if form == "arrow" else FORMS[form](out)) == [0, 1, 2]
-    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".tmp-")] == []
 
 
 def test_a_failed_output_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from indextables.cli.verbs import VERBS, Verb
+from indextables.command_line import Parser, add_arguments, add_option
 from indextables.file_formats import RESULTS
 from indextables.operations.request import Interface
-from indextables.usage import Parser, add_arguments, add_option
 from indextables.version import __version__
 
 

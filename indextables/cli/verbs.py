@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from indextables import usage
+from indextables import command_line
 from indextables.cli import display as terminal
+from indextables.command_line import AnyRequest, options_of
 from indextables.errors import InvalidArgument, LogCorrupted, TableNotFound
 from indextables.operations import Report, Status, unreadable
 from indextables.operations import verbs as requests
 from indextables.operations.request import Interface, Request
-from indextables.usage import AnyRequest, options_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indextables.api import Table
     from indextables.operations import Finding
     from indextables.table import TableContext
@@ -59,24 +61,23 @@ def _create(arguments: argparse.Namespace) -> None:
 
 
 def _write(arguments: argparse.Namespace, mode: str) -> int:
-    from indextables.operations.write import commit_write, prepare_write, write_rows
+    from indextables.operations.write import commit_write, prepare_from_source, write_rows
     from indextables.rows import open_source
 
     request, context = _request(requests.Write, arguments, mode=mode), _context(arguments)
     source = request.source or ""
+
+    def open_rows(schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
+        reader = open_source(source, request.format, schema)
+        return reader, reader.schema
+
     try:
-        known = None if request.create else context.snapshot()
+        prepared, reader = prepare_from_source(request, context, open_rows, options_of(arguments))
     except TableNotFound as error:
-        is_missing = context.log.listing().is_empty
+        is_missing = not request.create and context.log.listing().is_empty
         raise TableNotFound(f"{error}; --create makes a table there" if is_missing else str(error)) from None
-    if known is None and not context.log.listing().is_empty:
-        known = context.snapshot()
-    if known is not None:  # checks the options and the table before the source, like the job
-        prepared = prepare_write(request, context, known=known)
-        if prepared.is_done:
-            return _report(commit_write(prepared, [])[0], arguments.json)
-    reader = open_source(source, request.format, known.schema if known else None)
-    prepared = prepare_write(request, context, reader.schema, known=known, table_options=options_of(arguments))
+    if reader is None:
+        return _report(commit_write(prepared, [])[0], arguments.json)
     text = f"{mode} {os.path.basename(source)}"  # short, so that the count fits on the line
     with terminal.rows_counted(text, reader, arguments.verbose) as batches:
         report, _ = write_rows(prepared, batches)
@@ -278,7 +279,7 @@ def _sql(arguments: argparse.Namespace) -> None:
 
 
 def _request(verb: type[AnyRequest], arguments: argparse.Namespace, **overrides: Any) -> AnyRequest:
-    return usage.request_of(verb, arguments, Interface.TERMINAL, **overrides)
+    return command_line.request_of(verb, arguments, Interface.TERMINAL, **overrides)
 
 
 def _context(arguments: argparse.Namespace) -> TableContext:

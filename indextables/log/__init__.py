@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from indextables.log import cache, files, names
+from indextables.log import cache, names, packing
 from indextables.log.cache import Anchor, CacheKind, trim
 from indextables.log.conflicts import is_already_committed, require_live, require_same_columns, require_same_metadata
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.log.names import POINTER, LogListing
 from indextables.log.version_file import VersionFile

@@ -6,15 +6,15 @@ from collections.abc import Container, Iterable, Mapping
 
 from indextables.actions import MAPPING_PREFIX, Metadata, Txn
 from indextables.errors import ConcurrentConflict
+from indextables.texts import first_of
 
 
 def require_live(operation: str, sources: Iterable[str], live: Container[str], base_version: int) -> None:
     """ConcurrentConflict unless every split that the operation replaces is still live: otherwise rows would reappear or be duplicated."""
     gone = [path for path in sources if path not in live]
     if gone:
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise ConcurrentConflict(
-            f"{operation} read {gone[0]!r}{more}, which another commit up to version {base_version} removed; nothing was written"
+            f"{operation} read {first_of(gone, 1)}, which another commit up to version {base_version} removed; nothing was written"
         )
 
 

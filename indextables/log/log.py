@@ -15,7 +15,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.log.cache import VERSION_DEPENDENT, Anchor, CacheKind, LogCache
 from indextables.log.version_file import VersionFile, digest_of
 from indextables.paths import LOG_FOLDER
@@ -25,7 +25,7 @@ CHUNK = 64  # maximum number of versions per task: starting a task costs as much
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadSettings:
     """Settings for reading logs."""
 
     parallelism: int = 4  # version files read in parallel
@@ -35,7 +35,7 @@ class Reading:
     decoded_manifests: bool = True  # whether to use this machine's cache of decoded manifests
 
     @classmethod
-    def of(cls, config: Config) -> Reading:
+    def of(cls, config: Config) -> ReadSettings:
         optimized = bool(config.get("transaction.useOptimized"))
         cached = optimized and bool(config.get("transaction.cache.enabled"))
         return cls(
@@ -45,18 +45,18 @@ class Reading:
             manifests=int(config.get("state.read.parallelism")) if optimized else 1,
         )
 
-    def uncached(self) -> Reading:
+    def uncached(self) -> ReadSettings:
         """The same settings without any cache, so that damage in the store is found."""
         return replace(self, cache_ms=0, decoded_manifests=False)
 
 
-DEFAULT = Reading()
+DEFAULT = ReadSettings()
 
 
 class TransactionLog:
     """The log of one table in one store, read through this process's cache unless `reading` disables it."""
 
-    def __init__(self, store: Store, reading: Reading = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, store: Store, reading: ReadSettings = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> None:
         self.store = store
         self.reading = reading
         self.clock = clock
@@ -74,7 +74,7 @@ class TransactionLog:
         """
         cache = self.cache()
         if cache is None:
-            return self.look(None if version is None else version - 1)
+            return self.uncached_listing(None if version is None else version - 1)
         cached: names.LogListing | None = cache.get(
             CacheKind.VERSIONS_LIST, self.clock.now_ms(), min(max_staleness_ms, self.reading.cache_ms)
         )
@@ -82,12 +82,12 @@ class TransactionLog:
             return cached
         previous = cache.last_listing
         if version is None:
-            listing = self.look()
+            listing = self.uncached_listing()
         elif previous is None or not previous.versions:
-            listing = self.look(version - 1)
+            listing = self.uncached_listing(version - 1)
         else:
             start = min(version, previous.versions[-1])
-            listing = previous.before(start).followed_by(self.look(start - 1))
+            listing = previous.before(start).followed_by(self.uncached_listing(start - 1))
         self.generation = cache.revalidate(listing, lambda anchor: self.is_unchanged(anchor, listing), self.clock.now_ms())
         return listing
 
@@ -97,7 +97,7 @@ class TransactionLog:
         cache = self.cache()
         return cache is None or cache.last_listing is None
 
-    def look(self, after: int | None = None) -> names.LogListing:
+    def uncached_listing(self, after: int | None = None) -> names.LogListing:
         """Lists the folder without the cache; with `after`, only names that sort after the file of that version."""
         since = 0 if after is None else max(0, after + 1)
         entries = self.store.list(LOG_FOLDER, names.version_path(since - 1) if since else None)
@@ -117,7 +117,7 @@ class TransactionLog:
     def digest(self, path: str) -> bytes | None:
         """Digest of the text of a version file; None if it is missing or damaged."""
         try:
-            return digest_of(files.unpack(self.store.read(path), path))
+            return digest_of(packing.unpack(self.store.read(path), path))
         except (FileNotFoundError, LogCorrupted):
             return None
 
@@ -135,7 +135,7 @@ class TransactionLog:
 
     def raw_lines(self, version: int) -> list[dict[str, Any]]:
         """The lines of a version as plain JSON objects, validated like every version that is read."""
-        text = files.unpack(self.read(version).data, f"version {version}")
+        text = packing.unpack(self.read(version).data, f"version {version}")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def read_many(self, versions: Sequence[int]) -> Iterator[VersionFile]:
@@ -197,7 +197,7 @@ class TransactionLog:
 
     def _decoded(self, version: int, data: bytes) -> VersionFile:
         source = f"version {version}"
-        found = decode_version(files.unpack(data, source), source, version)
+        found = decode_version(packing.unpack(data, source), source, version)
         file = VersionFile(version, found.items, found.unknown, data)
         cache = self.cache()
         if cache is not None:
@@ -248,8 +248,8 @@ def _packed(version: int, actions: Sequence[Action], *, compress: bool) -> bytes
     """The bytes of a version file, decoded once as a check: actions given by callers may hold anything."""
     source = f"version {version}"
     try:
-        data = files.pack(encode_actions(actions), compress=compress)
-        decode_version(files.unpack(data, source), source, version)
+        data = packing.pack(encode_actions(actions), compress=compress)
+        decode_version(packing.unpack(data, source), source, version)
     except (UnicodeEncodeError, TypeError, OverflowError, LogCorrupted) as error:
         raise InvalidArgument(f"{source} was not written, because no reader would accept it: {error}") from None
     return data

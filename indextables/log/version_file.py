@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from indextables.actions import Action, AddBlock, decoded
-from indextables.log import files
+from indextables.log import packing
 
 
 class VersionFile(Struct, frozen=True):
@@ -32,7 +32,7 @@ class VersionFile(Struct, frozen=True):
     @property
     def digest(self) -> bytes:
         """Digest of the text, independent of how it was packed."""
-        return digest_of(files.unpack(self.data, f"version {self.version}"))
+        return digest_of(packing.unpack(self.data, f"version {self.version}"))
 
 
 def digest_of(text: bytes) -> bytes:

@@ -107,7 +107,7 @@ def still_unreferenced(log: TransactionLog, inventory: Inventory, manifests: Seq
     """
     if not manifests:
         return [], []
-    now = Inventory.of(log.look().stamps)
+    now = Inventory.of(log.uncached_listing().stamps)
     if any(files != inventory.states.get(version) for version, files in now.states.items()):
         return [], ["a state was written during this run and may reference any manifest: all manifests are kept"]
     return [deletion for deletion in manifests if now.manifests.get(deletion.path) == deletion.files[0]], []

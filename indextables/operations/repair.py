@@ -13,7 +13,7 @@ from indextables.actions import Action, Add, Remove, Replay, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import IndexTablesError, InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
-from indextables.log import files
+from indextables.log import packing
 from indextables.operations.expire import FolderListing
 from indextables.operations.findings import Finding, command, counted
 from indextables.operations.inspect import MISSING, VerifyTask
@@ -23,6 +23,7 @@ from indextables.paths import LOG_FOLDER, TableRoot, is_our_split
 from indextables.state import FileLoader, is_intact
 from indextables.storage import Store, StoreSpec, open_store
 from indextables.table import CURRENT, TableContext, check_writable, newest_base, refuse_unsupported
+from indextables.texts import first_of
 
 _SHOWN = 3  # unreferenced splits named in the warning
 
@@ -117,7 +118,7 @@ def _unreferenced(context: TableContext, adds: Sequence[Add]) -> Iterator[str]:
     known = {add.path for add in adds} | _removed(context)
     paths = sorted(path for _, path in FolderListing.of(context.store.list("")) if is_our_split(path) and path not in known)
     if paths:
-        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
+        shown = first_of(paths, _SHOWN)
         yield (
             f"the new log does not reference {len(paths)} split file{'s'[: len(paths) != 1]} of the table's folder, which may belong to the"
             f" versions that cannot be read: {shown}; purge would delete them, so check them first (docs/operations.md, Repair)"
@@ -137,5 +138,5 @@ def _removed(context: TableContext) -> set[str]:
 
 
 def _write(log_folder: Store, version: int, actions: list[Action]) -> None:
-    if not log_folder.create(f"{version:020d}.json", files.pack(encode_actions(actions), compress=True)):
+    if not log_folder.create(f"{version:020d}.json", packing.pack(encode_actions(actions), compress=True)):
         raise InvalidArgument(f"another program wrote version {version} of the new log at the same time")

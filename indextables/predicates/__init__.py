@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.predicates.expressions import order_key
-from indextables.predicates.keys import NAN, Keys, Mask, Texts, compared, mask_of, typed_array, typed_scalar
+from indextables.predicates.keys import NAN, Keys, Mask, TextKeys, compared, mask_of, typed_array, typed_scalar
 from indextables.predicates.log_strings import has_keys, keys_of
 from indextables.predicates.possible_outcomes import FALSE, NO, NULL, TRUE, Ranges, outcomes
 from indextables.predicates.predicate import Predicate, parse_predicate

@@ -24,7 +24,7 @@ from indextables.values import encode_value
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
-Key = Any  # an int of 64 bits for `Numbers`, a str for `Texts`
+Key = Any  # an int of 64 bits for `IntegerKeys`, a str for `TextKeys`
 Test = Callable[[Any, Any], Any]  # one of the operators eq, ge, gt, le, lt
 
 NAN = 2**63 - 1
@@ -35,7 +35,7 @@ _DAY_MICROSECONDS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
+class IntegerKeys:
     values: Integers
     known: Mask
 
@@ -50,16 +50,16 @@ class Numbers:
         found: Mask = test(self.values, key)
         return found & self.known
 
-    def take(self, rows: Integers) -> Numbers:
-        return Numbers(self.values.take(rows), self.known.take(rows))
+    def take(self, rows: Integers) -> IntegerKeys:
+        return IntegerKeys(self.values.take(rows), self.known.take(rows))
 
-    def only(self, rows: Mask) -> Numbers:
+    def only(self, rows: Mask) -> IntegerKeys:
         """The same keys, unknown outside these rows."""
-        return Numbers(self.values, self.known & rows)
+        return IntegerKeys(self.values, self.known & rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Texts:
+class TextKeys:
     texts: pa.Array  # null: unknown
     codes: Integers | None = None  # the index of each row's string in `texts`; None: `texts` has one per row
 
@@ -92,12 +92,12 @@ class Texts:
         """One string per row."""
         return self.texts if self.codes is None else self.texts.take(pa.array(self.codes))
 
-    def take(self, rows: Integers) -> Texts:
-        return Texts(self.texts.take(pa.array(rows))) if self.codes is None else Texts(self.texts, self.codes.take(rows))
+    def take(self, rows: Integers) -> TextKeys:
+        return TextKeys(self.texts.take(pa.array(rows))) if self.codes is None else TextKeys(self.texts, self.codes.take(rows))
 
-    def only(self, rows: Mask) -> Texts:
+    def only(self, rows: Mask) -> TextKeys:
         """The same keys, unknown outside these rows."""
-        return self if rows.all() else Texts(pc.if_else(pa.array(rows), self.rows(), pa.nulls(1, pa.string())[0]))
+        return self if rows.all() else TextKeys(pc.if_else(pa.array(rows), self.rows(), pa.nulls(1, pa.string())[0]))
 
     def spread(self, answers: pa.Array) -> Mask:
         """Expands answers for `texts` to one per row."""
@@ -105,7 +105,7 @@ class Texts:
         return found if self.codes is None else found.take(self.codes)
 
 
-Keys = Numbers | Texts
+Keys = IntegerKeys | TextKeys
 
 
 def mask_of(answers: pa.Array) -> Mask:
@@ -168,12 +168,12 @@ def float_keys(values: npt.NDArray[np.float64]) -> Integers:
 
 def lifted(keys: Keys, kind: pa.DataType, common: pa.DataType) -> Keys:
     """Converts keys of type `kind` to keys of a wider type."""
-    if not isinstance(keys, Numbers) or kind == common:
+    if not isinstance(keys, IntegerKeys) or kind == common:
         return keys
     if pa.types.is_floating(common) and pa.types.is_integer(kind):
-        return Numbers(float_keys(keys.values.astype(np.float64)), keys.known)
+        return IntegerKeys(float_keys(keys.values.astype(np.float64)), keys.known)
     if pa.types.is_timestamp(common) and pa.types.is_date(kind):
-        return Numbers(keys.values * _DAY_MICROSECONDS, keys.known)
+        return IntegerKeys(keys.values * _DAY_MICROSECONDS, keys.known)
     return keys
 
 
@@ -181,11 +181,11 @@ def compared(test: Test, left: Keys, right: Keys) -> Mask:
     """Compares the keys row by row; false where either is unknown."""
     if test is eq and left is right:
         return left.known
-    if isinstance(left, Numbers) and isinstance(right, Numbers):
+    if isinstance(left, IntegerKeys) and isinstance(right, IntegerKeys):
         found: Mask = test(left.values, right.values)
         return found & left.known & right.known
-    assert isinstance(left, Texts), "keys of one type"
-    assert isinstance(right, Texts), "keys of one type"
+    assert isinstance(left, TextKeys), "keys of one type"
+    assert isinstance(right, TextKeys), "keys of one type"
     return mask_of(_KERNELS[test](left.rows(), right.rows()))
 
 
@@ -193,7 +193,7 @@ def between(values: list[Key], low: Keys | None, high: Keys | None) -> Mask:
     """Whether one of the ascending values may be within the bounds, row by row. At least one is given; an unknown one excludes none."""
     if not values:
         return np.array(False)
-    if isinstance(high if low is None else low, Numbers):
+    if isinstance(high if low is None else low, IntegerKeys):
         return _numbers_between(np.array(values, np.int64), low, high)
     return _texts_between(typed_array(values, pa.string()), low, high)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.predicates.keys import Integers, Keys, Mask, Numbers, Texts, float_keys, key_of, mask_of, typed_scalar
+from indextables.predicates.keys import IntegerKeys, Integers, Keys, Mask, TextKeys, float_keys, key_of, mask_of, typed_scalar
 from indextables.predicates.literals import single
 from indextables.values import decode_value
 
@@ -35,7 +35,7 @@ def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
     """The keys of strings of a type that has keys; unknown where the string is null or not a value of the type."""
     if pa.types.is_string(kind):
         return _shared(texts)
-    usual = _usual(texts, kind) or Numbers(np.zeros(len(texts), np.int64), np.zeros(len(texts), bool))
+    usual = _usual(texts, kind) or IntegerKeys(np.zeros(len(texts), np.int64), np.zeros(len(texts), bool))
     rest = np.flatnonzero(mask_of(pc.is_valid(texts)) & ~usual.known)
     if not len(rest):
         return usual
@@ -44,19 +44,19 @@ def keys_of(texts: pa.Array, kind: pa.DataType) -> Keys:
     codes = coded.indices.to_numpy()
     all_values, all_known = usual.values.copy(), usual.known.copy()
     all_values[rest], all_known[rest] = values[codes], known[codes]
-    return Numbers(all_values, all_known)
+    return IntegerKeys(all_values, all_known)
 
 
-def _shared(texts: pa.Array) -> Texts:
+def _shared(texts: pa.Array) -> TextKeys:
     """Stores repeated strings once, which can make comparisons a hundred times faster."""
     sample = texts.slice(0, 4096)
     if len(sample.unique()) * _FEW > len(sample):
-        return Texts(texts)
+        return TextKeys(texts)
     coded = texts.dictionary_encode(null_encoding="encode")
-    return Texts(coded.dictionary, coded.indices.to_numpy(zero_copy_only=False))
+    return TextKeys(coded.dictionary, coded.indices.to_numpy(zero_copy_only=False))
 
 
-def _usual(texts: pa.Array, kind: pa.DataType) -> Numbers | None:
+def _usual(texts: pa.Array, kind: pa.DataType) -> IntegerKeys | None:
     """The keys of strings in the usual format; None if one of them is not a value after all."""
     try:
         if pa.types.is_integer(kind):
@@ -80,22 +80,22 @@ def _only(texts: pa.Array, regex: str) -> pa.Array:
     return texts if pc.all(found).as_py() else pc.if_else(found, texts, typed_scalar(None, pa.string()))
 
 
-def _numbers(values: pa.Array) -> Numbers:
+def _numbers(values: pa.Array) -> IntegerKeys:
     filled = pc.fill_null(values, typed_scalar(0, pa.int64()))
-    return Numbers(filled.to_numpy(), mask_of(pc.is_valid(values)))
+    return IntegerKeys(filled.to_numpy(), mask_of(pc.is_valid(values)))
 
 
-def _floats(values: pa.Array, kind: pa.DataType) -> Numbers:
+def _floats(values: pa.Array, kind: pa.DataType) -> IntegerKeys:
     numbers = pc.fill_null(values, typed_scalar(0.0, pa.float64())).to_numpy()
     known = mask_of(pc.is_valid(values))
     if pa.types.is_float32(kind):
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
         known &= np.isfinite(numbers)  # infinite here means out of range of float32
-    return Numbers(float_keys(numbers), known)
+    return IntegerKeys(float_keys(numbers), known)
 
 
-def _in_years(unit: str, values: pa.Array) -> Numbers:
+def _in_years(unit: str, values: pa.Array) -> IntegerKeys:
     found = _numbers(values)
     first, last = _YEARS[unit]
     return found.only((found.values >= first) & (found.values <= last))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.predicates import expressions as exp
-from indextables.predicates.keys import Integers, Key, Keys, Mask, Test, Texts, between, compared, key_of, lifted
+from indextables.predicates.keys import Integers, Key, Keys, Mask, Test, TextKeys, between, compared, key_of, lifted
 
 YES: Mask = np.array(True)  # for every file: masks of one element broadcast to any number
 NO: Mask = np.array(False)
@@ -159,8 +159,8 @@ def _in(expression: exp.In, ranges: Ranges, requested: int) -> Outcomes:
 
 def _like(expression: exp.Like, ranges: Ranges) -> Outcomes:
     prefix, low, high = expression.prefix, ranges.low, ranges.high
-    assert isinstance(low, Texts | None), "LIKE is for strings"
-    assert isinstance(high, Texts | None), "LIKE is for strings"
+    assert isinstance(low, TextKeys | None), "LIKE is for strings"
+    assert isinstance(high, TextKeys | None), "LIKE is for strings"
     below_low = NO if low is None else low.compared(gt, prefix) & ~low.starts_with(prefix)
     true = ~(_is(lt, high, prefix) | below_low)
     if low is None or high is None:

@@ -11,8 +11,8 @@ from indextables.config import Config
 from indextables.errors import StorageError
 from indextables.logs import logger
 from indextables.paths import is_our_split
-from indextables.splits import SplitSettings, fingerprint, is_upstream_split, translate, without_misfits
-from indextables.storage import Downloads, cache_folder
+from indextables.splits import SplitSettings, fingerprint, is_upstream_split, rewrite_upstream_split, without_invalid_column_options
+from indextables.storage import FileCache, cache_folder
 from indextables.table import Snapshot, TableContext
 
 
@@ -28,7 +28,7 @@ def is_upstream(add: Add) -> bool:
 
 def split_settings(snapshot: Snapshot, config: Config) -> SplitSettings:
     """How splits of the table are merged and translated; `config` must include the table's configuration."""
-    config = without_misfits(config, snapshot.schema, snapshot.partition_columns)
+    config = without_invalid_column_options(config, snapshot.schema, snapshot.partition_columns)
     return SplitSettings.of_config(config, snapshot.schema, snapshot.partition_columns)
 
 
@@ -46,10 +46,10 @@ def path_in_our_format(context: TableContext, version: int, add: Add, path: Path
 
     def make(file: Path) -> None:
         _warn_once(str(context.root), folder)
-        translate(path, file, settings, add.partition_values)
+        rewrite_upstream_split(path, file, settings, add.partition_values)
 
     try:
-        return Downloads(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
+        return FileCache(folder, str(context.root), config.get("cache.maxSize")).get_or_make(key, make)
     except OSError as cause:
         raise StorageError(f"the rows of split {add.path!r} could not be kept in {folder}: {cause}") from cause
 

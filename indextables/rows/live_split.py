@@ -23,7 +23,16 @@ from indextables.actions import Add
 from indextables.errors import SchemaMismatch, SplitCorrupted, VersionNotFound
 from indextables.predicates import Predicate
 from indextables.rows.foreign_splits import is_upstream, path_in_our_format
-from indextables.splits import Numbers, ParsedQuery, SplitPlace, SplitReader, SplitSettings, is_upstream_split, open_split, translate
+from indextables.splits import (
+    ColumnNumbers,
+    ParsedQuery,
+    SplitPlace,
+    SplitReader,
+    SplitSettings,
+    is_upstream_split,
+    open_split,
+    rewrite_upstream_split,
+)
 from indextables.storage import Store
 from indextables.table import Snapshot, TableContext, describe_removal
 
@@ -101,7 +110,7 @@ class LiveSplit:
                 path = fetched
         if not is_upstream(self.add) or not is_upstream_split(path):
             return path
-        translate(path, target, settings, self.add.partition_values)
+        rewrite_upstream_split(path, target, settings, self.add.partition_values)
         return target
 
     def missing(self, context: TableContext) -> SplitCorrupted | VersionNotFound:
@@ -173,7 +182,7 @@ class LiveRows:
         """Which of the rows with these numbers match."""
         return np.asarray(_selection(self.take(numbers, sorted(predicate.columns)), predicate), dtype=bool)
 
-    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
+    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]] | None:
         """The number of rows that match the query, and statistics of these columns over them; None if the index cannot compute them.
 
         Only valid for a split in `fully_matching_files`, because the index does not apply the selection of rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,21 +9,18 @@ from typing import IO, Any, BinaryIO
 
 import pyarrow as pa
 
+from indextables.atomic_file import replacing
 from indextables.errors import InvalidArgument
 
 
 @contextmanager
 def atomic_file(path: str, text: bool) -> Iterator[IO[Any]]:
     """Opens a file for writing that appears at `path` only once it is complete."""
-    temporary = Path(path).parent / f".{Path(path).name}.{uuid.uuid4().hex}.tmp"
     try:
-        with temporary.open("x" if text else "xb", encoding="utf-8" if text else None) as out:
+        with replacing(Path(path)) as temporary, temporary.open("x" if text else "xb", encoding="utf-8" if text else None) as out:
             yield out
-        temporary.replace(path)
     except OSError as cause:
         raise InvalidArgument(f"{path!r} cannot be written: {cause.strerror or cause}") from cause
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_batches(batches: pa.RecordBatchReader, form: str, out: BinaryIO, stream: bool) -> None:

@@ -16,8 +16,8 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable
-from indextables.file_formats import FORMATS
+from indextables.errors import SchemaMismatch, SourceUnreadable
+from indextables.file_formats import COMPRESSED, file_format
 from indextables.paths import check_no_user
 from indextables.rows.csv_header import HEAD_BYTES, check_header
 from indextables.rows.jsonl import check_lines, read_jsonl
@@ -37,9 +37,7 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
     if source != "-" and os.path.isdir(source):  # pathlib raises if a name is too long
         raise SourceUnreadable(f"{source!r} is a folder, not a file; the Spark job jobs/write.py takes folders")
     stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer), HEAD_BYTES) if source == "-" else None
-    kind = ("jsonl" if form == "json" else form) or (_detected(stdin) if stdin else FORMATS.get(Path(source).suffix.lower()))
-    if kind not in ("parquet", "csv", "jsonl"):
-        raise InvalidArgument(f"{source!r} is neither .parquet, .csv nor .jsonl; give its format with --format")
+    kind = file_format(source, form or (_detected(stdin) if stdin else None))
     if source != "-" and not os.path.isfile(source):
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
@@ -178,7 +176,7 @@ def _csv_errors_as_ours(source: IO[bytes] | str, names: Sequence[str] = ()) -> I
             raise
         column, row, kind, value = found.groups()
         if not names and isinstance(source, str):
-            with open(source, encoding="utf-8-sig", errors="replace", newline="") as file:
+            with _opened(source) as binary, io.TextIOWrapper(binary, "utf-8-sig", "replace", "") as file:
                 names = next(iter(text_csv.reader(file)), [])
         name = repr(names[int(column)]) if int(column) < len(names) else f"{int(column) + 1}"
         if value is None:
@@ -241,7 +239,9 @@ def _large_integers(rows: pa.Table | pa.RecordBatch) -> list[str]:
 
 
 def _opened(source: IO[bytes] | str) -> AbstractContextManager[IO[bytes]]:
-    return open(source, "rb") if isinstance(source, str) else nullcontext(source)
+    if not isinstance(source, str):
+        return nullcontext(source)
+    return io.BufferedReader(pa.input_stream(source)) if source.endswith(COMPRESSED) else open(source, "rb")
 
 
 def _rewound(source: IO[bytes] | str) -> IO[bytes] | str:

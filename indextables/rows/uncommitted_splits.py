@@ -12,15 +12,15 @@ from indextables.errors import CommitUnknown, IndexTablesError
 from indextables.interrupts import InterruptedAfterCommit
 from indextables.logs import logger
 from indextables.storage import Store
+from indextables.texts import first_of
 
 SHOWN = 10
 
 
 def describe_uncommitted(paths: Collection[str]) -> str:
     """A sentence that names the first of these splits, sorted by path."""
-    shown = ", ".join(repr(path) for path in sorted(paths)[:SHOWN])
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} not in any version and left to purge: {shown}{more}"
+    shown = first_of(sorted(paths), SHOWN)
+    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} not in any version and left to purge: {shown}"
 
 
 @contextmanager

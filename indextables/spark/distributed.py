@@ -16,7 +16,7 @@ from indextables.operations import Report, in_threads, reporter
 from indextables.operations.verbs import MergeSplits, Write, txn_options
 from indextables.operations.write import PreparedWrite, commit_write, prepare_write
 from indextables.rows import SplitTask, add_to_error, describe_uncommitted, find_uncommitted
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 from indextables.spark.options import split_size
 from indextables.spark.schema import arrow_schema, nullable
 from indextables.spark.session import SparkExecutor
@@ -76,7 +76,7 @@ def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:
         attempts = pa.array([attempt_number()] * len(lines), pa.int32())
         yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string()), "attempt": attempts})
 
-    with translated():
+    with spark_errors_as_ours():
         rows = df.mapInArrow(write_splits, "add string, attempt int").collect()
     adds = [decode_action(row["add"]) for row in rows]
     speculates = df.sparkSession.conf.get("spark.speculation", "false") == "true"

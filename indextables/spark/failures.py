@@ -34,7 +34,7 @@ def our_error(error: BaseException) -> IndexTablesError | None:
 
 
 @contextmanager
-def translated(source: str | None = None) -> Iterator[None]:
+def spark_errors_as_ours(source: str | None = None) -> Iterator[None]:
     """Raises the IndexTables error within a Spark exception, or with `source`, the problem that Spark has with the files it reads.
 
     Spark's other exceptions pass unchanged.

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.commands import Runner, is_command
 from indextables.errors import InvalidArgument
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 from indextables.spark.session import SparkExecutor
 from indextables.spark.source import NAME, IndexTablesSource
 
@@ -39,7 +39,7 @@ def read(
     arguments = {"columns": None if columns is None else json.dumps(list(columns)), "where": where, "query": query, "version": version}
     given = {key: value for key, value in arguments.items() if value is not None}
     register(spark)
-    with translated():
+    with spark_errors_as_ours():
         return spark.read.format(NAME).options(**{**(options or {}), **given}).load(os.fspath(path))
 
 
@@ -48,5 +48,5 @@ def sql(spark: SparkSession, text: str, options: Mapping[str, Any] | None = None
     if not is_command(text):
         return spark.sql(text)
     result = Runner(options or {}, lambda workload: SparkExecutor(lambda: spark, workload)).run(text)
-    with translated():
+    with spark_errors_as_ours():
         return spark.createDataFrame(result)

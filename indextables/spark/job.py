@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
 import signal
 import sys
 import traceback
@@ -19,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from indextables import interrupts, logs
+from indextables.atomic_file import replacing
 from indextables.clock import SYSTEM_CLOCK, iso_ms
+from indextables.command_line import add_arguments, add_option, options_of, request_of
 from indextables.errors import ConfigError, IndexTablesError, InvalidArgument, PointedError
 from indextables.operations.request import Interface, Request
 from indextables.spark.session import LazySession, under_spark_submit
 from indextables.startup import INTERRUPTED
-from indextables.usage import add_arguments, add_option, options_of, request_of
 
 if TYPE_CHECKING:
     from indextables.operations import Report
@@ -180,11 +180,8 @@ def _write_report(report: dict[str, Any], path: str | None, code: int) -> int:
     line = json.dumps(report, ensure_ascii=False)
     if path:
         try:
-            file = Path(path)
-            temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-            with temporary.open("x", encoding="utf-8") as out:
-                out.write(line + "\n")
-            temporary.replace(file)
+            with replacing(Path(path)) as temporary:
+                temporary.write_text(line + "\n", "utf-8")
         except OSError as error:
             print(f"error: report {path!r} cannot be written: {error}", file=sys.stderr)
             code = code or FAILED

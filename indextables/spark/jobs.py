@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from indextables.operations.verbs import Checkpoint, Health, MergeSplits, Purge, Write
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 from indextables.spark.job import Job, run
 from indextables.spark.session import LazySession, SparkExecutor
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indextables.operations import Report
     from indextables.table import TableContext
 
@@ -23,24 +25,26 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
 
 def _write(request: Write, context: TableContext, session: LazySession) -> Report:
     """Checks the arguments, the table and the source before Spark starts. Executors write the splits, the driver commits them."""
-    from indextables.operations.write import commit_write, prepare_write
+    from indextables.operations.write import commit_write, prepare_from_source
     from indextables.spark.sources import check_source, format_of, open_frame
 
-    request = replace(request, create=True)
-    known = None if context.log.listing().is_empty else context.snapshot()
-    if known is not None:
-        prepared = prepare_write(request, context, known=known)
-        if prepared.is_done:
-            return commit_write(prepared, [])[0]  # commits nothing: reports no_action with the version of the first attempt
-    source = check_source(request.source or "")
+    def open_rows(table: pa.Schema | None) -> tuple[tuple[str, Any], pa.Schema]:
+        source = check_source(request.source or "")
+        form = format_of(source, request.format)
+
+        from indextables.spark.schema import arrow_schema, nullable
+
+        frame = open_frame(session(), source, form, table)
+        return (source, frame), nullable(arrow_schema(frame.schema))
+
+    prepared, rows = prepare_from_source(replace(request, create=True), context, open_rows, context.config.options)
+    if rows is None:
+        return commit_write(prepared, [])[0]  # commits nothing: reports no_action with the version of the first attempt
 
     from indextables.spark.distributed import write_prepared
-    from indextables.spark.schema import arrow_schema, nullable
 
-    frame = open_frame(session(), source, format_of(source, request.format), known.schema if known else None)
-    schema = nullable(arrow_schema(frame.schema))
-    prepared = prepare_write(request, context, schema, known=known, table_options=context.config.options)
-    with translated(source):
+    source, frame = rows
+    with spark_errors_as_ours(source):
         return write_prepared(frame, prepared)
 
 

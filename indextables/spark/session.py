@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from indextables import interrupts
 from indextables.environment import spark_environment
 from indextables.operations import Workload
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -92,6 +92,6 @@ class SparkExecutor:
         if len(items) < self.workload.spark_from:
             return self.workload.threads(work, items)
         tasks = -(-len(items) // self.workload.items_per_task)
-        with translated():
+        with spark_errors_as_ours():
             results: list[Result] = self.session().sparkContext.parallelize(list(items), tasks).map(work).collect()
         return results

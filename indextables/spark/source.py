@@ -93,7 +93,7 @@ class TableReader(DataSourceReader):
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskResult(WriterCommitMessage):
     """The result of one task."""
 
     adds: tuple[Add, ...]
@@ -112,13 +112,13 @@ class TableWriter(DataSourceArrowWriter):
         self.task = prepared.task
         self.is_done = prepared.is_done
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         adds = () if self.is_done else tuple(self.task.write(iterator))
-        return Written(adds, attempt_number(), local_property(OVERWRITE_MODE))
+        return TaskResult(adds, attempt_number(), local_property(OVERWRITE_MODE))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits on the newest version; runs in a separate process and checks that the table still fits the splits."""
-        done = [message for message in messages if isinstance(message, Written)]
+        done = [message for message in messages if isinstance(message, TaskResult)]
         adds = [add for message in done for add in message.adds]
         with uncommitted_splits_in_errors([add.path for add in adds]):
             prepared = self._prepare()

@@ -5,31 +5,50 @@ from __future__ import annotations
 import glob
 import os
 import re
-from pathlib import PurePosixPath
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from indextables.errors import SchemaMismatch, SourceUnreadable
+from indextables.file_formats import file_format, folder_format, suffix_format
 from indextables.paths import check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
-from indextables.spark.failures import translated
+from indextables.spark.failures import spark_errors_as_ours
 
-FORMATS = ("parquet", "csv", "json")
-_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 _NULL_MARKER = "\ufdd0"  # a non-character that stands for null in CSV, so that a quoted empty field remains an empty text
 _DATE, _TIME, _ZONE = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", r"(Z|[+-]\d{2}:?\d{2})"
+_IGNORED = ("_", ".")  # first characters of names that Spark ignores
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
-def format_of(source: str, given: str | None) -> str:
-    """The format given, else the one implied by the suffix of the name, else parquet."""
-    if given is not None:
-        return "json" if given == "jsonl" else given
-    name = PurePosixPath(source.rstrip("/"))
-    bare = name.with_suffix("") if name.suffix in _COMPRESSED else name
-    return _SUFFIXES.get(bare.suffix.lower(), "parquet")
+def format_of(source: str, given: str | None) -> str | None:
+    """The format given, else that of the file, or of the files of a folder or pattern. None if it is in a store, which Spark must list."""
+    if given is not None or os.path.isfile(source):
+        return file_format(source, given)
+    if _SCHEME.match(source):
+        return suffix_format(source)
+    return folder_format(source, _local_files(source))
+
+
+def _local_files(source: str) -> Iterator[str]:
+    """The names of the files that Spark would read."""
+    places = [place for place in glob.glob(source) if not os.path.basename(place).startswith(_IGNORED)]
+    for place in [source] if os.path.exists(source) else places:
+        if not os.path.isdir(place):
+            yield place
+        for _, folders, names in os.walk(place):
+            folders[:] = [name for name in folders if not name.startswith(_IGNORED)]
+            yield from (name for name in names if not name.startswith(_IGNORED))
+
+
+def listed_format(session: Any, source: str) -> str:
+    """The format of a source whose name implies none, from the names of the files that Spark finds there."""
+    files = [unquote(file) for file in session.read.option("recursiveFileLookup", True).text(source).inputFiles()]
+    if [file.partition(":")[2].lstrip("/") for file in files] == [source.partition(":")[2].lstrip("/")]:
+        return file_format(source, None)
+    return folder_format(source, files)
 
 
 def check_source(source: str) -> str:
@@ -49,10 +68,10 @@ def check_source(source: str) -> str:
     return path
 
 
-def open_frame(session: Any, source: str, form: str, table: pa.Schema | None) -> Any:
+def open_frame(session: Any, source: str, form: str | None, table: pa.Schema | None) -> Any:
     """The rows as a DataFrame; text formats take their types from the schema of the table, if given."""
-    with translated(source):
-        frame = {"parquet": _parquet, "csv": _csv, "json": _json}[form](session, source, table)
+    with spark_errors_as_ours(source):
+        frame = {"parquet": _parquet, "csv": _csv, "jsonl": _json}[form or listed_format(session, source)](session, source, table)
         if not frame.columns:
             raise SourceUnreadable(f"{source!r} cannot be read: it has no columns")
         return frame

@@ -1,8 +1,8 @@
 """Splits: immutable files that hold rows and their full-text index."""
 
-from indextables.splits.foreign import fingerprint, is_upstream_split, translate, verified_rows
+from indextables.splits.foreign import fingerprint, is_upstream_split, rewrite_upstream_split, verified_rows
 from indextables.splits.format import ColumnStatistics
-from indextables.splits.index import DocMapping, Numbers, refuse_unindexable, without_misfits
+from indextables.splits.index import ColumnNumbers, DocMapping, refuse_unindexable, without_invalid_column_options
 from indextables.splits.merge import BrokenSource, merge_splits
 from indextables.splits.query import Highlighter, ParsedQuery, best_snippet, parse_query
 from indextables.splits.reader import SplitPlace, SplitReader, open_split

@@ -25,7 +25,7 @@ from indextables.splits.index import (
     numbers_at,
     open_searcher,
     prepare_column,
-    translated,
+    tantivy_errors_as,
 )
 from indextables.splits.reader import SplitReader
 from indextables.splits.writer import SplitInfo, SplitSettings, SplitWriter, bundle_split
@@ -93,7 +93,7 @@ def _merge_indexes(index: Path, parts: list[_Source]) -> list[_Source] | None:
     alike = all(part.hotcache.doc_mapping == parts[0].hotcache.doc_mapping for part in parts)
     if meta is None or not alike or not merge_segments(index, meta):
         return None
-    with translated(StorageError, f"the merged index in {index} cannot be opened"):
+    with tantivy_errors_as(StorageError, f"the merged index in {index} cannot be opened"):
         return _document_order(open_searcher(index), parts)
 
 
@@ -140,7 +140,7 @@ def _sample_agrees(index: Path, rows: RowStore, merged: Hotcache) -> bool:
     picked = sorted(random.sample(range(merged.num_records), min(_SAMPLE, merged.num_records)))
     numeric = [(name, kind) for name, kind in DocMapping.from_json(merged.doc_mapping).fields if kind in _NUMERIC]
     sample = rows.take(picked, [name for name, _ in numeric])
-    with translated(StorageError, f"the merged index in {index} cannot be read"):
+    with tantivy_errors_as(StorageError, f"the merged index in {index} cannot be read"):
         searcher = open_searcher(index)
         return all(
             [repr(value) for value in numbers_at(searcher, name, picked)]  # repr, so that NaN equals NaN

@@ -31,16 +31,16 @@ from indextables.splits.format import (
 )
 from indextables.splits.index import (
     ROW,
+    ColumnNumbers,
     DocMapping,
     IndexMeta,
-    Numbers,
     index_fields,
     kinds,
     numbers_of_hits,
     open_searcher,
     parse_meta,
+    tantivy_errors_as,
     top_hits,
-    translated,
 )
 from indextables.splits.query import FAST, IndexPart, ParsedQuery, Searchable
 from indextables.splits.remote import PartialSplit, Piece, write_sparse
@@ -102,7 +102,7 @@ class SplitReader(Searchable):
         rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
         return rows, np.fromiter((score for score, _ in hits), np.float64, len(hits))
 
-    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]] | None:
+    def numbers(self, query: ParsedQuery, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]] | None:
         """The number of matching rows and the statistics of these columns over them; None if a column is not indexed as a number."""
         fields = dict(self.mapping.fields)
         if any(fields.get(name) not in (kinds.INTEGER, kinds.FLOAT) or not name.isidentifier() for name in columns):
@@ -178,7 +178,7 @@ class SplitReader(Searchable):
         try:
             with scratch_folder("indextables-index-") as folder:
                 self.extract(folder, parts)
-                with translated(SplitCorrupted, f"split {self.path} is damaged: its index cannot be opened"):
+                with tantivy_errors_as(SplitCorrupted, f"split {self.path} is damaged: its index cannot be opened"):
                     searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the index of split {self.path} could not be copied: {cause}") from cause

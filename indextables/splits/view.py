@@ -29,7 +29,7 @@ from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.process_cache import ProcessCache
 from indextables.splits.format import INDEX_META, ROW_STORE, scratch_folder
-from indextables.splits.index import IndexMeta, Segment, open_searcher, top_hits, translated
+from indextables.splits.index import IndexMeta, Segment, open_searcher, tantivy_errors_as, top_hits
 from indextables.splits.query import IndexPart, ParsedQuery, Searchable
 from indextables.splits.reader import SplitKey, SplitPlace, SplitReader, open_split, split_key
 
@@ -117,7 +117,7 @@ class Group(Searchable):
                 segments = [Segment(_segment_id(number), reader.num_records) for number, reader in enumerate(self._readers)]
                 meta = msgspec.structs.replace(metas[0], segments=segments, opstamp=max(meta.opstamp for meta in metas))
                 (folder / INDEX_META).write_bytes(msgspec.json.encode(meta))
-                with translated(SplitCorrupted, f"{names} are damaged: their indexes cannot be opened"):
+                with tantivy_errors_as(SplitCorrupted, f"{names} are damaged: their indexes cannot be opened"):
                     searcher = open_searcher(folder)
         except OSError as cause:
             raise StorageError(f"the indexes of {names} could not be copied: {cause}") from cause

@@ -28,7 +28,16 @@ from indextables.splits.format import (
     remove,
     write_bundle,
 )
-from indextables.splits.index import DocMapping, all_rows, build_index, index_files, load_meta, merge_segments, open_searcher, translated
+from indextables.splits.index import (
+    DocMapping,
+    all_rows,
+    build_index,
+    index_files,
+    load_meta,
+    merge_segments,
+    open_searcher,
+    tantivy_errors_as,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +165,7 @@ class SplitWriter:
         """Merges the segments of an index that exceeded the heap, and rewrites the rows in the order of the merged documents."""
         if not merge_segments(self._index, load_meta(self._index)):
             raise StorageError(f"the index segments in {self._index} could not be merged")
-        with translated(StorageError, f"the merged index in {self._index} cannot be opened"):
+        with tantivy_errors_as(StorageError, f"the merged index in {self._index} cannot be opened"):
             numbers = all_rows(open_searcher(self._index)) - first_row
         if not np.array_equal(np.sort(numbers), np.arange(self.num_rows)):
             raise StorageError(f"the merged index in {self._index} does not contain each of the {self.num_rows} rows exactly once")

@@ -16,7 +16,7 @@ from indextables.state.checkpoints.avro.state_files import (
     state_path,
     state_protocol,
 )
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer

@@ -37,7 +37,7 @@ class Inventory:
     checkpoints: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # JSON and Parquet, with all parts
     states: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # state manifests only
     manifests: Mapping[str, File] = field(default_factory=dict)  # by path: shared ones, and those in the folders of states
-    orphaned_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of unfinished checkpoints, which have no head
+    unfinished_parts: Mapping[int, tuple[File, ...]] = field(default_factory=dict)  # of checkpoints without a head
     checksum_files: Mapping[str, File] = field(default_factory=dict)  # checksum files, by the path of the file they belong to
     has_pointer: bool = False
 
@@ -45,13 +45,13 @@ class Inventory:
     def of(cls, stamps: Mapping[str, tuple[int, int]]) -> Inventory:
         """From a listing: path in the log folder -> (size, time)."""
         files = {name: File.of(f"{LOG_FOLDER}/{name}", size, time) for name, (size, time) in stamps.items()}
-        checkpoints, orphaned = _families(files)
+        checkpoints, unfinished = _families(files)
         return cls(
             versions=dict(_numbered(names.VERSION, files)),
             checkpoints=checkpoints,
             states=_grouped(_numbered(names.STATE, files)),
             manifests={file.path: file for name, file in files.items() if names.MANIFEST.fullmatch(name)},
-            orphaned_parts=orphaned,
+            unfinished_parts=unfinished,
             checksum_files={file.path: files[checksum_file(name)] for name, file in files.items() if checksum_file(name) in files},
             has_pointer=names.POINTER in files,
         )
@@ -66,7 +66,7 @@ class Inventory:
         return [file for path, file in self.manifests.items() if path.startswith(folder)]
 
     @property
-    def bases(self) -> list[int]:
+    def deletable_bases(self) -> list[int]:
         """Versions with a checkpoint or state, ascending; without version 0 if its file exists, because that is never deleted."""
         return sorted(version for version in {*self.checkpoints, *self.states} if version > 0 or 0 not in self.versions)
 
@@ -93,8 +93,8 @@ def _families(files: Mapping[str, File]) -> tuple[dict[int, tuple[File, ...]], d
         elif match is not None and (match[1] is None or name.endswith(".parquet")):
             others[match[1] or "", int(match[2])].append(file)
     complete = _grouped((version, file) for (_, version), file in heads.items())
-    orphaned: dict[int, tuple[File, ...]] = {}
+    unfinished: dict[int, tuple[File, ...]] = {}
     for (folder, version), parts in others.items():
-        place = complete if (folder, version) in heads else orphaned
+        place = complete if (folder, version) in heads else unfinished
         place[version] = (*place.get(version, ()), *parts)
-    return complete, orphaned
+    return complete, unfinished

@@ -8,7 +8,7 @@ import msgspec
 
 from indextables.actions import Int64
 from indextables.log import names
-from indextables.state.checkpoints import FAMILIES, Format, Written
+from indextables.state.checkpoints import FAMILIES, Format, WrittenCheckpoint
 from indextables.storage import Store
 
 
@@ -35,7 +35,7 @@ class Pointer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 _POINTER = msgspec.json.Decoder(Pointer)
 
 
-def write_pointer(store: Store, checkpoint: Written, existing: Collection[int], now_ms: int) -> None:
+def write_pointer(store: Store, checkpoint: WrittenCheckpoint, existing: Collection[int], now_ms: int) -> None:
     """Points to `checkpoint`, unless the pointer names a later checkpoint that exists."""
     known = read_pointer(store)
     if known is not None and known.version > checkpoint.version and known.version in existing:

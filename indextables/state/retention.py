@@ -68,7 +68,7 @@ class Policy:
     keep_states: int  # number of states that are kept at any age
     states: int
     manifests: int
-    orphaned_parts: int = limits.ORPHAN_HOURS * HOUR_MS
+    unfinished_parts: int = limits.UNREFERENCED_HOURS * HOUR_MS
 
     @classmethod
     def of(cls, config: Config, *, log: int, keep_versions: int) -> Policy:
@@ -91,8 +91,8 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     inventory: Inventory
-    current: int  # the newest version of the table
-    latest: int | None  # the newest valid checkpoint or state
+    newest_version: int  # of the table
+    newest_checkpoint: int | None  # the newest valid checkpoint or state
     times: Mapping[int, int]  # version -> ms, if known
     is_base: Mapping[int, bool]  # version -> whether its checkpoint is readable without older files; filled as `unchecked_base` asks
     references: Mapping[int, Collection[str]] | None = None  # state -> paths of its manifests; None: not gathered
@@ -122,9 +122,9 @@ def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
 
 def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
     """The deletions: versions first, then checkpoints, states, manifests. NotGathered unless `unchecked_base` is None. Pure."""
-    orphaned = _orphaned_parts(facts, policy, now_ms)
-    if facts.latest is None:
-        return Plan(orphaned)
+    unfinished = _unfinished_parts(facts, policy, now_ms)
+    if facts.newest_checkpoint is None:
+        return Plan(unfinished)
     expired, kept, bases = _retained(facts, policy, now_ms)
     states = _old_states(facts, policy, now_ms, bases)
     versions, reasons = _versions(facts, expired - kept), []
@@ -132,16 +132,16 @@ def plan(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
         reasons = [f"state {max(dependent)} has no metadata or no protocol and depends on older files: versions and states are kept"]
         versions, states = [], []
     manifests, kept_reasons = _unused_manifests(facts, policy, now_ms, states)
-    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *orphaned, *states, *manifests], [*reasons, *kept_reasons])
+    return Plan([*versions, *_old_checkpoints(facts, policy, now_ms, bases), *unfinished, *states, *manifests], [*reasons, *kept_reasons])
 
 
 def _retained(facts: LogFacts, policy: Policy, now_ms: int) -> tuple[set[int], set[int], set[int]]:
     """The expired versions, the versions that are kept even if expired, and the bases that are kept."""
-    if facts.latest is None:
+    if facts.newest_checkpoint is None:
         return set(), set(), set()
     # Expired versions have passed every retention limit (RET-01, C-19, C-20); of some only a checkpoint or state is left.
-    end = min(facts.latest - policy.keep_versions, facts.current)
-    known = {*facts.inventory.versions, *facts.inventory.bases}
+    end = min(facts.newest_checkpoint - policy.keep_versions, facts.newest_version)
+    known = {*facts.inventory.versions, *facts.inventory.deletable_bases}
     expired = {version for version in known if 0 < version < end and _is_older(_time(facts, version), policy.log, now_ms)}
     kept, bases = _required(facts, expired)
     return expired, kept, bases | _spaced_bases(facts, policy, kept, bases)
@@ -180,10 +180,10 @@ def _runs(versions: Iterable[int]) -> Iterator[range]:
 
 def _required(facts: LogFacts, expired: set[int]) -> tuple[set[int], set[int]]:
     """The version files and bases that are needed to read every retained version (C-50)."""
-    assert facts.latest is not None
-    versions, with_checkpoint = facts.inventory.versions, facts.inventory.bases
+    assert facts.newest_checkpoint is not None
+    versions, with_checkpoint = facts.inventory.versions, facts.inventory.deletable_bases
     kept: set[int] = {0, max(versions, default=0)}  # other programs derive the next version from the newest file
-    bases = {facts.latest, *(base for base in with_checkpoint if base not in versions and base not in expired)}
+    bases = {facts.newest_checkpoint, *(base for base in with_checkpoint if base not in versions and base not in expired)}
     for run in _runs(versions):
         retained = [version for version in run if version > 0 and version not in expired]
         if not retained:
@@ -202,7 +202,7 @@ def _spaced_bases(facts: LogFacts, policy: Policy, kept: set[int], bases: set[in
     oldest = min((version for version in kept if version > 0), default=0)
     last = _time(facts, oldest)
     chosen = set()
-    for base in facts.inventory.bases:
+    for base in facts.inventory.deletable_bases:
         time = _time(facts, base)
         if base < oldest or time is None:
             continue
@@ -214,7 +214,7 @@ def _spaced_bases(facts: LogFacts, policy: Policy, kept: set[int], bases: set[in
 
 def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
     files = facts.inventory
-    reason = f"expired; checkpoint {facts.latest} or an older one replaces it"
+    reason = f"expired; checkpoint {facts.newest_checkpoint} or an older one replaces it"
     return [
         Deletion(FileKind.VERSION, files.with_checksum_files([files.versions[version]]), reason, version)
         for version in sorted(gone & set(files.versions))
@@ -223,21 +223,21 @@ def _versions(facts: LogFacts, gone: set[int]) -> list[Deletion]:
 
 def _old_checkpoints(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """Old JSON and Parquet checkpoints that no retained version needs (RET-03)."""
-    assert facts.latest is not None
-    reason = f"old; checkpoint {facts.latest} is newer, and no retained version needs this one"
+    assert facts.newest_checkpoint is not None
+    reason = f"old; checkpoint {facts.newest_checkpoint} is newer, and no retained version needs this one"
     return [
         Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), reason, version)
         for version, files in sorted(facts.inventory.checkpoints.items())
-        if version < facts.latest and version not in bases and _all_older(files, policy.checkpoints, now_ms)
+        if version < facts.newest_checkpoint and version not in bases and _all_older(files, policy.checkpoints, now_ms)
     ]
 
 
-def _orphaned_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
+def _unfinished_parts(facts: LogFacts, policy: Policy, now_ms: int) -> list[Deletion]:
     """Old parts without a head. Young ones are kept: they may belong to a checkpoint that is being written."""
     return [
         Deletion(FileKind.CHECKPOINT, facts.inventory.with_checksum_files(files), "part of a checkpoint that was never finished", version)
-        for version, files in sorted(facts.inventory.orphaned_parts.items())
-        if _all_older(files, policy.orphaned_parts, now_ms)
+        for version, files in sorted(facts.inventory.unfinished_parts.items())
+        if _all_older(files, policy.unfinished_parts, now_ms)
     ]
 
 
@@ -247,9 +247,9 @@ def _all_older(files: Iterable[File], than_ms: int, now_ms: int) -> bool:
 
 def _old_states(facts: LogFacts, policy: Policy, now_ms: int, bases: set[int]) -> list[Deletion]:
     """Old states beyond the newest ones, unless a retained state references a manifest in their folder (RET-09, C-48)."""
-    assert facts.latest is not None
+    assert facts.newest_checkpoint is not None
     readable = [version for version in sorted(facts.inventory.states) if version not in facts.unreadable]
-    newest = {*readable[max(0, len(readable) - policy.keep_states) :], *(v for v in facts.inventory.states if v >= facts.latest)}
+    newest = {*readable[max(0, len(readable) - policy.keep_states) :], *(v for v in facts.inventory.states if v >= facts.newest_checkpoint)}
     candidates = {
         version: files
         for version, files in sorted(facts.inventory.states.items())

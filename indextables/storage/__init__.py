@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indextables.storage.downloads import Downloads, cache_folder
+from indextables.storage.file_cache import FileCache, cache_folder, cached_files, caching
 from indextables.storage.local import LocalStore, sync_folder
 from indextables.storage.opening import open_store
 from indextables.storage.partial import PartialFile

@@ -14,7 +14,7 @@ from pathlib import Path
 from indextables import limits
 from indextables.errors import StorageError, StorageRefused, UnsafePath
 from indextables.paths import TableRoot, temporary_name
-from indextables.storage.store import LOCAL, Entry, StoreSpec
+from indextables.storage.store import LOCAL_CAPABILITIES, Entry, StoreSpec
 
 # Errors that a retry does not fix.
 _REFUSALS = frozenset(
@@ -28,7 +28,7 @@ _STATE_FOLDER = re.compile(r"state-v[0-9]{20}")
 class LocalStore:
     """A table's folder on a file system with hard links."""
 
-    capabilities = LOCAL
+    capabilities = LOCAL_CAPABILITIES
 
     def __init__(self, root: TableRoot) -> None:
         self.root = root

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from indextables.storage.downloads import Downloads
-from indextables.storage.store import LOCAL, Entry, StoreSpec
+from indextables.storage.file_cache import FileCache
+from indextables.storage.store import LOCAL_CAPABILITIES, Entry, StoreSpec
 
 _files: dict[str, tuple[bytes, int]] = {}  # bytes and time by full path, shared by all stores of the process
 
 
 class MemoryStore:
-    capabilities = LOCAL
+    capabilities = LOCAL_CAPABILITIES
 
     def __init__(self, spec: StoreSpec) -> None:
         self.spec = spec
@@ -66,16 +66,16 @@ class MemoryStore:
         return file[1]
 
     def local_path(self, path: str, size: int) -> Path:
-        return self._downloads().get(path, size, lambda name, file: file.write_bytes(self.read(name)))
+        return self._file_cache().get(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
-        return self._downloads().fresh(path, size, lambda name, file: file.write_bytes(self.read(name)))
+        return self._file_cache().fresh(path, size, lambda name, file: file.write_bytes(self.read(name)))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> None:
         return None  # the whole file is local
 
-    def _downloads(self) -> Downloads:
-        return Downloads(self._folder, self.root.path, self.spec.cache_bytes)
+    def _file_cache(self) -> FileCache:
+        return FileCache(self._folder, self.root.path, self.spec.cache_bytes)
 
     def delete(self, path: str) -> None:
         _files.pop(self.root.join(path), None)

@@ -15,18 +15,18 @@ from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageError
 from indextables.paths import LOG_FOLDER, temporary_name
 from indextables.process_cache import ProcessCache
-from indextables.storage.downloads import cache_folder
+from indextables.storage.file_cache import cache_folder
 from indextables.storage.store import Store, StoreSpec
 
 _proved: ProcessCache[str, bool] = ProcessCache()
 
 
 class Probed(Protocol):
-    """A store with the capability `atomic_create_needs_proof`."""
+    """A store with the capability `needs_atomicity_probe`."""
 
     spec: StoreSpec
 
-    def create_unproved(self, path: str, data: bytes) -> bool: ...
+    def create_without_probe(self, path: str, data: bytes) -> bool: ...
 
     def delete(self, path: str) -> None: ...
 
@@ -44,7 +44,7 @@ def probe(store: Probed) -> bool:
 
             def write(writer: int, path: str = path, start: threading.Barrier = start) -> bool:
                 start.wait()
-                return store.create_unproved(path, f"{name} {writer}".encode())
+                return store.create_without_probe(path, f"{name} {writer}".encode())
 
             try:
                 winners = sum(pool.map(write, range(limits.PROBE_WRITERS)))
@@ -61,7 +61,7 @@ def probe(store: Probed) -> bool:
 
 def creates_atomically(store: Store) -> bool:
     """Whether creation is atomic, tested by a race if the store needs proof; StorageError or CommitUnknown if the race cannot be run."""
-    return not store.capabilities.atomic_create_needs_proof or probe(cast(Probed, store))
+    return not store.capabilities.needs_atomicity_probe or probe(cast(Probed, store))
 
 
 def _remove(store: Probed, path: str) -> None:

@@ -17,8 +17,8 @@ from typing import Protocol
 
 from indextables import limits
 from indextables.errors import CommitUnknown, ConfigError, StorageRefused
-from indextables.storage.downloads import Downloads, cache_folder
 from indextables.storage.faults import Deadline, Fault, FaultKind, attempt, retrying
+from indextables.storage.file_cache import FileCache, cache_folder
 from indextables.storage.partial import PartialFile
 from indextables.storage.probe import require_atomic
 from indextables.storage.store import Capabilities, Entry, StoreSpec
@@ -55,7 +55,7 @@ class RemoteStore:
     def __init__(self, spec: StoreSpec, backend: Backend) -> None:
         self.spec = spec
         self.root = spec.root
-        self.capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=not spec.single_writer)
+        self.capabilities = Capabilities(has_latency=True, needs_atomicity_probe=not spec.single_writer)
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(
@@ -92,18 +92,18 @@ class RemoteStore:
         return retrying(self.root, path, self.spec.timeout, partial(self.backend.get, path, start=start, end=end))
 
     def local_path(self, path: str, size: int) -> Path:
-        return self._downloads().get(path, size, partial(self._download, size))
+        return self._file_cache().get(path, size, partial(self._download, size))
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:
-        return self._downloads().fresh(path, size, partial(self._download, size))
+        return self._file_cache().fresh(path, size, partial(self._download, size))
 
     def partial_file(self, path: str, size: int, tail_start: int) -> PartialFile | None:
         if size <= limits.WHOLE_BYTES or not 0 < size - tail_start <= min(size, limits.PART_BYTES):
             return None  # small, or its tail is too large to be read at once
-        return self._downloads().partial(path, size, tail_start, partial(self.read_range, path))
+        return self._file_cache().partial(path, size, tail_start, partial(self.read_range, path))
 
-    def _downloads(self) -> Downloads:
-        return Downloads(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}", self.spec.cache_bytes)
+    def _file_cache(self) -> FileCache:
+        return FileCache(cache_folder() / "splits", f"{self.spec.root}\0{self.spec.endpoint}", self.spec.cache_bytes)
 
     def _download(self, size: int, path: str, target: Path) -> None:
         """Downloads in parts, each with its own timeout. Also asks for bytes beyond `size`, so that a file that is too long is detected."""
@@ -125,9 +125,9 @@ class RemoteStore:
         self._ready_to_write(path, len(data))
         if self.spec.single_writer and self._is_there(path):
             return False
-        return self.create_unproved(path, data)
+        return self.create_without_probe(path, data)
 
-    def create_unproved(self, path: str, data: bytes) -> bool:
+    def create_without_probe(self, path: str, data: bytes) -> bool:
         """`create` without a proof that it is atomic; the probe races this method."""
         deadline = Deadline(self.spec.timeout)
         put = partial(self.backend.put, path, data, if_absent=self.backend.creates_atomically)

@@ -61,10 +61,10 @@ class Capabilities:
     """How stores differ, for callers that choose between strategies. The guarantees of all stores are listed in `Store`."""
 
     has_latency: bool  # reads wait for a server, so reading several files in parallel is faster
-    atomic_create_needs_proof: bool  # servers may claim an atomic create that they do not have, so `storage.probe` tests it
+    needs_atomicity_probe: bool  # servers may claim an atomic create that they do not have, so `storage.probe` tests it
 
 
-LOCAL = Capabilities(has_latency=False, atomic_create_needs_proof=False)
+LOCAL_CAPABILITIES = Capabilities(has_latency=False, needs_atomicity_probe=False)
 
 
 class Store(Protocol):

@@ -10,9 +10,9 @@ from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_ski
 from indextables.table.declared import refuse_unsupported
 from indextables.table.explanation import Explain, explain
 from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions
-from indextables.table.history import HistoryEntry, commit_time, describe_removal, read_history, version_at, version_of
+from indextables.table.history import HistoryEntry, commit_time, describe_removal, history_table, read_history, version_at, version_of
 from indextables.table.loading import on_undamaged_base
-from indextables.table.opening import committed, on_newest_state, without_broken_states
+from indextables.table.opening import on_newest_state, snapshot_after_commit, without_broken_states
 from indextables.table.protocol import (
     CURRENT,
     LEGACY,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from indextables.actions import Metadata, Protocol, Replay, decode_actions
 from indextables.errors import LogCorrupted, UnsafePath
-from indextables.log import LogListing, TransactionLog, files, names
+from indextables.log import LogListing, TransactionLog, names, packing
 from indextables.state import AVRO_STATE_PROTOCOL, Format, read_checkpoint, read_state_manifest, state_metadata, state_protocol
 from indextables.table.protocol import upgraded_to
 
@@ -81,7 +81,7 @@ def _earlier(log: TransactionLog, listing: LogListing, version: int, broken: dic
 
 def _in_version(log: TransactionLog, version: int) -> _Declared:
     """Parses the file only if one of the two words occurs in it: thousands of files may have neither."""
-    text = files.unpack(log.store.read(names.version_path(version)), f"version {version}")
+    text = packing.unpack(log.store.read(names.version_path(version)), f"version {version}")
     if b'"metaData"' not in text and b'"protocol"' not in text:
         return None, None
     replay = Replay(log.store.root.relative)

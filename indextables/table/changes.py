@@ -10,6 +10,8 @@ import pyarrow as pa
 from indextables.actions import Add, Remove
 from indextables.errors import InvalidArgument, VersionNotFound
 from indextables.log import TransactionLog, VersionFile
+from indextables.table.context import TableContext
+from indextables.table.snapshot import Snapshot
 
 SCHEMA = pa.schema(
     [
@@ -24,8 +26,16 @@ SCHEMA = pa.schema(
 )
 
 
-def read_changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.Table:
-    """Every add and remove of the versions after `start` up to and including `end`, in the order of the log."""
+def read_changes(context: TableContext, snapshot: Snapshot, start: int, end: int | None) -> pa.Table:
+    """Every add and remove of the versions after `start` up to and including `end` (default: the snapshot's), in the order of the log.
+
+    Looks for newer versions than that of the snapshot only if `end` is one of them.
+    """
+    newest = context.newest(snapshot) if isinstance(end, int) and end > snapshot.version else snapshot
+    return _changes(context.log, start, snapshot.version if end is None else end, newest.version)
+
+
+def _changes(log: TransactionLog, start: int, end: int, newest: int) -> pa.Table:
     for name, version in (("start", start), ("end", end)):
         if isinstance(version, bool) or not isinstance(version, int) or version < -1:
             raise InvalidArgument(f"{name} {version!r} is not a version")

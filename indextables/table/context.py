@@ -11,7 +11,7 @@ from indextables.actions import Totals
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import TableNotFound
-from indextables.log import Reading, TransactionLog
+from indextables.log import ReadSettings, TransactionLog
 from indextables.paths import TableRoot
 from indextables.predicates import Predicate
 from indextables.storage import Store, StoreSpec, open_store
@@ -34,7 +34,7 @@ class TableContext:
         root = TableRoot.parse(path)
         if root.is_local and os.path.exists(root.path) and not os.path.isdir(root.path):
             raise TableNotFound(f"{str(root)!r} is a file, not the folder of a table")
-        return cls(TransactionLog(open_store(StoreSpec.of(root, config)), Reading.of(config), clock), config, clock)
+        return cls(TransactionLog(open_store(StoreSpec.of(root, config)), ReadSettings.of(config), clock), config, clock)
 
     @classmethod
     def of(cls, spec: StoreSpec) -> TableContext:

@@ -12,7 +12,7 @@ import msgspec
 
 from indextables.actions import Protocol
 from indextables.errors import LogCorrupted
-from indextables.log import LogListing, TransactionLog, files, names
+from indextables.log import LogListing, TransactionLog, names, packing
 from indextables.state import read_state_manifest, state_protocol
 from indextables.storage import Store
 from indextables.table.protocol import check_readable
@@ -51,7 +51,7 @@ def refuse_unsupported(
 
 
 def _reader_of_json(path_of: Callable[[int], str]) -> _Reader:
-    return lambda store, number: _last_protocol(files.unpack(store.read(path_of(number)), path_of(number)))
+    return lambda store, number: _last_protocol(packing.unpack(store.read(path_of(number)), path_of(number)))
 
 
 def _last_protocol(text: bytes) -> Protocol | None:

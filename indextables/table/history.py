@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
 
 from indextables.actions import Add, CommitInfo, Metadata, Remove, Txn
 from indextables.clock import iso_ms
@@ -15,6 +17,22 @@ from indextables.state import read_state_manifest
 from indextables.table.declared import refuse_unsupported
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # ms
+
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("operation", pa.string()),
+        ("num_added", pa.int64()),
+        ("num_removed", pa.int64()),
+        ("rows_added", pa.int64()),
+        ("bytes_added", pa.int64()),
+        ("user", pa.string()),
+        ("engine", pa.string()),
+        ("job_id", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,12 @@ class HistoryEntry:
     num_removed: int | None
     rows_added: int | None
     bytes_added: int | None
+
+
+def history_table(log: TransactionLog) -> pa.Table:
+    """All retained versions as rows of `SCHEMA`, newest first."""
+    entries = sorted(read_history(log), key=lambda entry: -entry.version)
+    return pa.Table.from_pylist([{**asdict(entry), "timestamp": entry.timestamp_ms} for entry in entries], schema=SCHEMA)
 
 
 def read_history(log: TransactionLog, listing: LogListing | None = None) -> list[HistoryEntry]:

@@ -130,7 +130,7 @@ def _checked_from(snapshot: Snapshot) -> int:
     return max(-1 if snapshot.checkpoint is None else snapshot.checkpoint, snapshot.version - MAX_RECHECKED)
 
 
-def committed(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
+def snapshot_after_commit(log: TransactionLog, base: Snapshot | None, version: int, actions: Sequence[Action]) -> Snapshot:
     """The table right after a commit on `base` (None for version 0). Reads nothing, so concurrent commits neither show nor make it fail."""
     file = VersionFile(version, actions, 0, encode_actions(actions))
     return _apply(log, base, [file], Anchor(names.version_path(version), file.digest, None))
@@ -138,16 +138,16 @@ def committed(log: TransactionLog, base: Snapshot | None, version: int, actions:
 
 def on_newest_state(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     """The same version, read from the newest state before it, so that a new state can reuse the manifests of that one."""
-    states = [state for state in log.look().states if state < snapshot.version]
+    states = [state for state in log.uncached_listing().states if state < snapshot.version]
     base = snapshot.layers.base
     if not states or (base is not None and base.version >= states[-1]):
         return snapshot
-    return _read(log, snapshot.version, log.look())
+    return _read(log, snapshot.version, log.uncached_listing())
 
 
 def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
     """The same version, read without damaged states. States are checked in full, from the newest to the first that is undamaged."""
-    listing = log.look()
+    listing = log.uncached_listing()
     broken: dict[int, str] = {}
     for state in reversed([state for state in listing.states if state <= snapshot.version]):
         if is_intact(log, state):
@@ -159,7 +159,7 @@ def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 def without_state(log: TransactionLog, snapshot: Snapshot, state: int, why: str) -> Snapshot:
     """The same version, read without this damaged state and those found damaged before; LogCorrupted if no base remains."""
     logger.warning("failed to read checkpoint at version %s, reading the log instead: %s", state, why)
-    return _read(log, snapshot.version, log.look(), {**snapshot.broken, state: why})
+    return _read(log, snapshot.version, log.uncached_listing(), {**snapshot.broken, state: why})
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:

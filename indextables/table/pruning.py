@@ -21,7 +21,7 @@ from indextables.predicates import (
     Mask,
     Predicate,
     Ranges,
-    Texts,
+    TextKeys,
     compared,
     has_keys,
     keys_of,
@@ -150,7 +150,7 @@ def _differs_in_utf16(texts: pa.Array) -> Mask:
 def _ranges(kind: pa.DataType, low: Keys, high: Keys) -> Ranges:
     """The range between the bounds; unbounded where they are NaN or in the wrong order, which only a faulty writer produces."""
     wrong = compared(gt, low, high)
-    if pa.types.is_floating(kind) and not isinstance(low, Texts) and not isinstance(high, Texts):
+    if pa.types.is_floating(kind) and not isinstance(low, TextKeys) and not isinstance(high, TextKeys):
         wrong = wrong | ((low.values == NAN) & low.known) | ((high.values == NAN) & high.known)
     return Ranges(kind, low.only(~wrong), high.only(~wrong)) if wrong.any() else Ranges(kind, low, high)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indextables.actions import Add, LayeredFiles, LiveFiles, Metadata, Protocol, Skip, Txn, restored
+from indextables.actions import MAPPING_PREFIX, Add, LayeredFiles, LiveFiles, Metadata, Protocol, Skip, Txn, restored
 from indextables.errors import VersionGap
 from indextables.log import Anchor
 from indextables.schema import from_spark_json
@@ -43,6 +43,11 @@ class Snapshot:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return tuple(self.metadata.partition_columns)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The table's options: its configuration without the doc mappings that it also holds."""
+        return {key: text for key, text in self.metadata.configuration.items() if not key.startswith(MAPPING_PREFIX)}
 
     def require_no_gap(self) -> None:
         """Raises VersionGap if a version is missing from the log: a writer must not fill the gap."""

@@ -17,7 +17,7 @@ from indextables.errors import CommitUnknown, ConcurrentConflict, IndexTablesErr
 from indextables.log import TransactionLog, VersionFile, is_already_committed
 from indextables.state import NEEDED, deduplicated
 from indextables.table.loading import load
-from indextables.table.opening import advance, committed, load_snapshot
+from indextables.table.opening import advance, load_snapshot, snapshot_after_commit
 from indextables.table.protocol import CURRENT, LEGACY, check_writable, has_registry, is_foreign, upgraded, upgraded_to
 from indextables.table.snapshot import LoadedSnapshot, Snapshot
 from indextables.version import ENGINE
@@ -72,7 +72,7 @@ def transact(
                 versions.append(version)
         if versions:
             with interrupts.naming_commit(version):
-                return Outcome(base.version, version, committed(log, base, version, actions), draft)
+                return Outcome(base.version, version, snapshot_after_commit(log, base, version, actions), draft)
         # Exponential and capped, with full jitter, so that writers do not collide again.
         ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
         clock.sleep(random.uniform(0, ceiling) / 1000)
@@ -126,7 +126,7 @@ def _took_effect(log: TransactionLog, version: int, actions: Sequence[Action], i
     caller would write the same data again.
     """
     try:
-        listing = log.look(after=version)
+        listing = log.uncached_listing(after=version)
         later = [checkpoint for checkpoint in listing.bases if checkpoint > version]
         if not later:
             return True

@@ -25,7 +25,7 @@ from deltalake.transaction import AddAction
 
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.paths import TableRoot
@@ -49,7 +49,7 @@ REPLAYS = (1_000,) if QUICK else (1_000, 10_000)
 CHECKPOINT = 10_000 if QUICK else 100_000
 VERSIONS = 100  # of each table of SIZES: a refresh lists the versions, so their number is the same
 ROUNDS = 10 if QUICK else 30
-UNCACHED = Reading(cache_ms=0)  # otherwise the commit would fill the cache for the refresh
+UNCACHED = ReadSettings(cache_ms=0)  # otherwise the commit would fill the cache for the refresh
 
 NOTES = """
 How the figures are measured
@@ -117,7 +117,7 @@ def best(work: Callable[[], Any], times: int) -> float:
     return min(cpu(work) for _ in range(times))
 
 
-def our_log(table: Path, reading: Reading = UNCACHED) -> TransactionLog:
+def our_log(table: Path, reading: ReadSettings = UNCACHED) -> TransactionLog:
     return TransactionLog(LocalStore(TableRoot(str(table))), reading)
 
 
@@ -216,7 +216,7 @@ def checkpoints(folder: Path, board: Board) -> None:
     DeltaTable(theirs).create_checkpoint()
     opened = best(lambda: load_snapshot(our_log(ours)), 3)
     board.add(f"open from a checkpoint, {CHECKPOINT:,} files (JSON; Parquet)", opened, best(lambda: DeltaTable(theirs), 3))
-    cached = our_log(ours, Reading())
+    cached = our_log(ours, ReadSettings())
     load_snapshot(cached)
     board.add("  ours again in the same process", best(lambda: load_snapshot(cached), 5))
 

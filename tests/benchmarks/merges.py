@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import indextables as it
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.merge.plan import MergeOptions, plan_merge
 from indextables.operations.write import run as write
@@ -41,7 +41,7 @@ def merges(folder: Path, board: Any) -> None:
 
 def _planning(folder: Path, board: Any) -> None:
     table = write_ours(folder / "planned", 100, FILES // 100)
-    snapshot = read_all(TransactionLog(LocalStore(TableRoot(str(table))), Reading(cache_ms=0)))
+    snapshot = read_all(TransactionLog(LocalStore(TableRoot(str(table))), ReadSettings(cache_ms=0)))
     snapshot.files_table()
     took = min(_cpu(lambda: plan_merge(snapshot, MergeOptions(5 * 2**30))) for _ in range(3))
     groups = plan_merge(snapshot, MergeOptions(5 * 2**30)).groups

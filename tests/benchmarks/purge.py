@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.operations.expire.purge_files import purge
@@ -69,7 +69,7 @@ print(json.dumps({"gather": gathered - started, "plan": ended - gathered, "mib":
 
 
 def bound(table: Path) -> TableContext:
-    return TableContext(TransactionLog(LocalStore(TableRoot(str(table))), Reading(cache_ms=0)), Config.of(), SYSTEM_CLOCK)
+    return TableContext(TransactionLog(LocalStore(TableRoot(str(table))), ReadSettings(cache_ms=0)), Config.of(), SYSTEM_CLOCK)
 
 
 def purges(folder: Path, board: Any) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from indextables.actions import Add, CommitInfo, Metadata
 from indextables.actions.codec import encode_actions
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.table.protocol import CURRENT
 
 COLUMNS = ["date", "host", "a", "b", "c", "d", "e"]
@@ -69,7 +69,7 @@ def write_ours(table: Path, versions: int, adds: int, *, compress: bool = True) 
     for version in range(versions + 1):
         info = CommitInfo(id=str(uuid.uuid4()), timestamp=1_700_000_000_000, operation="append")
         actions = [info, *map(our_add, _numbers(version, adds))] if version else [CURRENT, metadata]
-        (table / names.version_path(version)).write_bytes(files.pack(encode_actions(actions), compress=compress))
+        (table / names.version_path(version)).write_bytes(packing.pack(encode_actions(actions), compress=compress))
     return table
 
 

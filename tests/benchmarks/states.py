@@ -24,8 +24,8 @@ from indextables.actions import CommitInfo
 from indextables.actions.codec import encode_actions
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
-from indextables.log import files, names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log import names, packing
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint import run as checkpoint
 from indextables.paths import TableRoot
@@ -44,7 +44,7 @@ ICEBERG_MOST = 100_000  # pyiceberg takes 90 s for a million files
 TRANSACTIONS = (1_000,) if QUICK else (1_000, 10_000)
 RECENT = 40  # transactions after the last checkpoint but one, more than the 30 that a checkpoint keeps
 WHERE = "date = '2024-01-05' AND host = 'h4'"
-UNCACHED = Reading(cache_ms=0)
+UNCACHED = ReadSettings(cache_ms=0)
 
 MEMORY = """
 import gc, pyarrow as pa, sys
@@ -167,7 +167,7 @@ def ten_more(table: Path) -> None:
     version = load_snapshot(our_log(table)).version + 1
     info = CommitInfo(id=str(version), timestamp=1_700_000_000_000, operation="append", read_version=version - 1)
     actions = [info, *(our_add(10_000_000 + 10 * version + number) for number in range(10))]
-    (table / names.version_path(version)).write_bytes(files.pack(encode_actions(actions), compress=True))
+    (table / names.version_path(version)).write_bytes(packing.pack(encode_actions(actions), compress=True))
 
 
 def _iceberg(board: Any, folder: Path, size: int) -> None:
@@ -227,7 +227,7 @@ def _against_replay(board: Any, folder: Path, count: int) -> None:
     def replay() -> None:
         live: dict[str, Any] = {}
         for path in sorted((table / "_transaction_log").glob("0*.json")):
-            for line in files.unpack(path.read_bytes(), path.name).splitlines():
+            for line in packing.unpack(path.read_bytes(), path.name).splitlines():
                 action = json.loads(line)
                 if "add" in action:
                     live[action["add"]["path"]] = action["add"]

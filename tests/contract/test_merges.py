@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.storage.downloads import Downloads
+from indextables.storage.file_cache import FileCache
 from tests.support.killable_processes import merger
 from tests.support.racing import light_processes
 from tests.support.s3 import Server
@@ -139,14 +139,14 @@ def test_sources_evicted_from_the_cache_are_still_merged(mini: Server, monkeypat
     filled(path, options, appends=4)
     driven_out = []
 
-    def evict(self: Downloads, keep: Path) -> None:
+    def evict(self: FileCache, keep: Path) -> None:
         for file in self.folder.glob("??/*.split"):
             with suppress(FileNotFoundError):  # a merge beside this one was faster
                 if file.stat().st_nlink > 1:
                     file.unlink()
                     driven_out.append(file)
 
-    monkeypatch.setattr(Downloads, "_evict", evict)
+    monkeypatch.setattr(FileCache, "_evict", evict)
     report = it.open(path, options=options).merge_splits()
     monkeypatch.undo()
     assert (report.status, report.metrics["files_removed"]) == ("success", 4 * DAYS)

@@ -19,8 +19,8 @@ from indextables.actions.codec import decode_actions
 from indextables.actions.columns import encode
 from indextables.actions.replay import Replay
 from indextables.errors import LogCorrupted
-from indextables.log import files, names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log import names, packing
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.log.names import LogListing
 from indextables.paths import TableRoot
 from indextables.state.checkpoints.any_format import read_json
@@ -114,7 +114,7 @@ def _is_read(read: Any) -> bool:
 @settings(max_examples=EXAMPLES)
 @given(damaged((VERSION, gzip.compress(VERSION), b"\x01\x01" + gzip.compress(VERSION))) | JSON_TEXT)
 def test_version_files(data: bytes) -> None:
-    _is_read(lambda: decode_actions(files.unpack(data, "version 1"), "version 1"))
+    _is_read(lambda: decode_actions(packing.unpack(data, "version 1"), "version 1"))
 
 
 @settings(max_examples=EXAMPLES)
@@ -122,7 +122,7 @@ def test_version_files(data: bytes) -> None:
 def test_a_damaged_gzip_is_refused_or_gives_the_original_actions(data: bytes) -> None:
     original = decode_actions(VERSION, "x").actions
     try:
-        actions = decode_actions(files.unpack(data, "version 1"), "version 1").actions
+        actions = decode_actions(packing.unpack(data, "version 1"), "version 1").actions
     except LogCorrupted:
         return
     assert actions in ([], original) or not data.startswith(b"\x1f\x8b")
@@ -197,7 +197,7 @@ def test_a_parquet_string_that_is_not_utf8_is_refused() -> None:
 
 def _state_of(store: Bytes) -> Replay:
     """Reads the state of version 1, with its manifest in the listing."""
-    log = TransactionLog(store, Reading(cache_ms=0, manifests=1))  # type: ignore[arg-type]
+    log = TransactionLog(store, ReadSettings(cache_ms=0, manifests=1))  # type: ignore[arg-type]
     return read_state(log, LogListing((), (), False, (1,), stamps={"manifests/m.avro": (0, 0)}), 1)
 
 

@@ -71,7 +71,7 @@ def retry_on_the_outdated_base(patch: pytest.MonkeyPatch) -> None:
 
 def purge_of_uncommitted_files(patch: pytest.MonkeyPatch) -> None:
     real = purge.purge_options
-    patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), orphan_ms=-1))
+    patch.setattr(purge, "purge_options", lambda *given: replace(real(*given), unreferenced_ms=-1))
 
 
 def drop_that_deletes_splits_first(patch: pytest.MonkeyPatch) -> None:
@@ -97,9 +97,9 @@ def clean_up_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     real = checkpoint.write_checkpoint
 
     def early(log: Any, contents: Any, *rest: Any, **more: Any) -> Any:
-        for version in log.look().versions[1:-1]:
+        for version in log.uncached_listing().versions[1:-1]:
             log.store.delete(names.version_path(version))
-        for base in log.look().bases:
+        for base in log.uncached_listing().bases:
             for path in names.head_paths(base):
                 log.store.delete(path)
         return real(log, contents, *rest, **more)
@@ -182,7 +182,7 @@ def own_commit_mistaken_for_a_conflict(patch: pytest.MonkeyPatch) -> None:
                 raise fault.error(self.root, path)
         return True
 
-    patch.setattr(RemoteStore, "create_unproved", create)
+    patch.setattr(RemoteStore, "create_without_probe", create)
 
 
 def clean_up_after_an_unknown_commit(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.paths import TableRoot
 from indextables.storage import LocalStore
 from indextables.table.loading import load
@@ -69,7 +69,7 @@ def compare(tmp_path: Path, tables: int) -> None:
             log = TransactionLog(LocalStore(TableRoot(str(folder))))
             handle = load_snapshot(log) if handle is None else advance(log, handle)
             assert set(load(log, handle).files_table().column("path").to_pylist()) == live, f"seed {seed}"
-        plain = TransactionLog(LocalStore(TableRoot(str(folder))), Reading(parallelism=1, cache_ms=0))
+        plain = TransactionLog(LocalStore(TableRoot(str(folder))), ReadSettings(parallelism=1, cache_ms=0))
         theirs = DeltaTable(folder)
         for version in range(versions):
             theirs.load_as_version(version)

@@ -16,7 +16,7 @@ from indextables import limits
 from indextables.clock import Clock
 from indextables.errors import StorageError, TableNotFound, VersionGap
 from indextables.log import cache, names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.table import opening
 from indextables.table.context import TableContext
 from indextables.table.loading import load
@@ -79,7 +79,7 @@ def test_hit_rates(store: MemoryStore) -> None:
     assert stats["versionsListHitRate"] == 1 / 3
     load_snapshot(log, 3)
     assert log.cache_stats()["versionHitRate"] == 4 / 10  # 0 to 3 again, of 6 and 4
-    assert TransactionLog(store, Reading(cache_ms=0)).cache_stats() == {}
+    assert TransactionLog(store, ReadSettings(cache_ms=0)).cache_stats() == {}
 
 
 def test_stale_listings_are_used_only_on_request(store: MemoryStore) -> None:
@@ -100,7 +100,7 @@ def test_stale_listings_are_used_only_on_request(store: MemoryStore) -> None:
 
 def test_entries_expire(store: MemoryStore) -> None:
     time = FakeTime()
-    log = TransactionLog(store, Reading(cache_ms=1000), time.clock())
+    log = TransactionLog(store, ReadSettings(cache_ms=1000), time.clock())
     load_snapshot(log)
     for moved, fresh in ((999, False), (1000, True), (-5000, True)):
         time.ms += moved
@@ -198,7 +198,7 @@ def test_a_refresh_lists_only_new_versions(store: MemoryStore, cache_ms: int) ->
     for version in range(6, most + 6):
         append(store, version, f"f{version}")
     end = most + 6
-    reading = Reading(cache_ms=cache_ms)
+    reading = ReadSettings(cache_ms=cache_ms)
     log = TransactionLog(store, reading)
     snapshot = load_snapshot(log)
     for version in range(end, end + 3):
@@ -211,7 +211,7 @@ def test_a_refresh_lists_only_new_versions(store: MemoryStore, cache_ms: int) ->
     assert snapshot.version == end + 2
     if cache_ms:
         held = cache.cache_of(store.spec).last_listing
-        assert held == log.look()
+        assert held == log.uncached_listing()
         assert held is not None
         assert (len(held.versions), held.has_pointer) == (end + 3, True)
     store.delete(names.version_path(end + 2))
@@ -224,7 +224,7 @@ def test_a_refresh_lists_only_new_versions(store: MemoryStore, cache_ms: int) ->
 @pytest.mark.parametrize("lost", [0, 2, 4])
 def test_an_open_handle_detects_a_missing_version(store: MemoryStore, cache_ms: int, lost: int) -> None:
     """C-27: it still has the version's contents, but does not advance to anything that a new reader could not see."""
-    log = TransactionLog(store, Reading(cache_ms=cache_ms))
+    log = TransactionLog(store, ReadSettings(cache_ms=cache_ms))
     snapshot = load_snapshot(log)
     kept = store.files[names.version_path(lost)]
     store.delete(names.version_path(lost))
@@ -296,7 +296,7 @@ def test_reading_a_version_times_out(store: MemoryStore) -> None:
 
     store.read = slow  # type: ignore[method-assign]
     with pytest.raises(StorageError, match=r"version 3 of .* did not arrive within 0.2 seconds"):
-        load_snapshot(TransactionLog(store, Reading(timeout_seconds=0.2, cache_ms=0)))
+        load_snapshot(TransactionLog(store, ReadSettings(timeout_seconds=0.2, cache_ms=0)))
     release.set()
 
 

@@ -48,7 +48,7 @@ def test_the_worked_sequence(tmp_path: Path) -> None:
     assert [next(iter(line)) for line in raw_lines(log / f"{3:020d}.json")] == ["commitInfo", "remove", "remove", "add"], "LOG-10"
     while table.version < 11:
         table.append(rows(100 + table.version, 1))
-    assert TableContext.at(tmp_path / "t").log.look().bases == (10,)
+    assert TableContext.at(tmp_path / "t").log.uncached_listing().bases == (10,)
     assert sorted(int(path.name[:20]) for path in log.glob("*.json") if len(path.name) == 25) == list(range(12))
     assert it.open(tmp_path / "t").count() == 28
 

@@ -71,7 +71,7 @@ def test_cleanup_deletes_nothing_before_a_damaged_state(tmp_path: Path) -> None:
 
 def test_a_checkpoint_reads_little_of_a_large_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a new process the cost depends on the new files only, yet every manifest is checked over time."""
-    monkeypatch.setattr(limits, "SCRUBBED_BYTES", 0)
+    monkeypatch.setattr(limits, "SPOT_CHECK_BYTES", 0)
     here = with_state(tmp_path / "t", appends=0)
     options = {"checkpoint.enabled": "false", "state.entriesPerManifest": "1"}
     open_table(here, options=options).append(rows(0, 1))

@@ -14,6 +14,7 @@ from indextables.airflow.factory import build
 from indextables.airflow.tables import load, maintain_options
 from indextables.cli.arguments import parse
 from indextables.cli.verbs import VERBS
+from indextables.command_line import add_arguments, request_of
 from indextables.commands.parse import is_command, parse_command
 from indextables.config import KEYS
 from indextables.errors import InvalidArgument
@@ -21,7 +22,6 @@ from indextables.operations import verbs
 from indextables.operations.request import FLAG, Interface, Request, option
 from indextables.spark.jobs import JOBS
 from indextables.spark.options import WRITING
-from indextables.usage import add_arguments, request_of
 
 REQUESTS = [found for found in vars(verbs).values() if isinstance(found, type) and issubclass(found, Request) and found is not Request]
 

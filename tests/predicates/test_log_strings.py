@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.predicates.expressions import order_key
-from indextables.predicates.keys import Numbers, Texts, lifted
+from indextables.predicates.keys import IntegerKeys, TextKeys, lifted
 from indextables.predicates.literals import single
 from indextables.predicates.log_strings import keys_of
 from indextables.schema import UTC_TIMESTAMP
@@ -41,7 +41,7 @@ def test_keys_are_ranks_of_values(name: str, data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.sampled_from(usual) | st.sampled_from([*STRANGE, None]), max_size=12))
     keys = keys_of(pa.array(texts, pa.string()), kind)
     values = [value_of(text, kind) for text in texts]
-    assert isinstance(keys, Numbers)
+    assert isinstance(keys, IntegerKeys)
     assert keys.known.tolist() == [value is not None for value in values]
     ranked = [(int(key), value) for key, value in zip(keys.values, values, strict=True) if value is not None]
     for key, value in ranked:
@@ -64,8 +64,8 @@ def test_unusual_strings_are_parsed_as_decode_value_does() -> None:
 def test_repeated_strings_are_stored_once() -> None:
     often = keys_of(pa.array(["b", "a", None, "b"] * 100), pa.string())
     seldom = keys_of(pa.array([str(n) for n in range(400)]), pa.string())
-    assert isinstance(often, Texts)
-    assert isinstance(seldom, Texts)
+    assert isinstance(often, TextKeys)
+    assert isinstance(seldom, TextKeys)
     assert len(often.texts) == 3
     assert seldom.codes is None
     assert len(often) == len(seldom) == 400
@@ -78,6 +78,6 @@ def test_dates_compare_with_timestamps_as_midnight() -> None:
     days = keys_of(pa.array(["1969-12-31", "0001-01-01", "9999-12-31"]), pa.date32())
     midnights = keys_of(pa.array(["1969-12-31T00:00:00", "0001-01-01", "9999-12-31 00:00:00Z"]), UTC_TIMESTAMP)
     found = lifted(days, pa.date32(), UTC_TIMESTAMP)
-    assert isinstance(found, Numbers)
-    assert isinstance(midnights, Numbers)
+    assert isinstance(found, IntegerKeys)
+    assert isinstance(midnights, IntegerKeys)
     assert found.values.tolist() == midnights.values.tolist()

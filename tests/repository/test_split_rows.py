@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-READERS = {"SplitReader", "SplitPlace", "View", "cached_view", "open_split", "open_view", "translate"}  # of indextables.splits
+READERS = {"SplitReader", "SplitPlace", "View", "cached_view", "open_split", "open_view", "rewrite_upstream_split"}  # of indextables.splits
 ROWS_OF_READERS = {"batches", "take", "search", "numbers", "extract"}
 FILES_OF_STORES = {"local_path", "partial_file", "fresh_copy"}
 # Verify compares bytes with checksums, and what a file holds with the log, whichever of its rows count.

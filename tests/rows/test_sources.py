@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
 import math
@@ -15,7 +17,7 @@ import pytest
 
 import indextables as it
 from indextables.cli.main import main
-from indextables.rows import jsonl
+from indextables.rows import jsonl, open_source
 from tests.support.tables import tree
 
 SCALARS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -252,3 +254,28 @@ def test_missing_or_invalid_sources_are_refused(
         assert err.startswith(f"error: {given!r} cannot be read: ")
         assert err.endswith("; --schema takes a file with Spark's JSON (df.schema.json())\n")
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.txt", "rows"])
+def test_a_file_with_an_unknown_suffix_needs_a_format(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("id\n1\n")
+    with pytest.raises(it.InvalidArgument) as caught:
+        open_source(str(file))
+    assert str(caught.value) == f"{str(file)!r} is neither .parquet, .csv nor .jsonl; give its format with --format"
+    assert open_source(str(file), "csv").read_all().to_pylist() == [{"id": 1}]
+
+
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.jsonl.gz", "rows.ndjson.bz2"])
+def test_a_compressed_file_has_the_format_before_its_last_suffix(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    data = b"id\n1\n" if ".csv" in name else b'{"id": 1}\n'
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else bz2.compress(data))
+    for schema in (None, pa.schema([("id", pa.int64())])):
+        assert open_source(str(file), schema=schema).read_all().to_pylist() == [{"id": 1}]
+
+
+def test_the_error_in_a_compressed_file_names_the_column(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"text,id\na,x\n"))
+    with pytest.raises(it.SchemaMismatch, match="column 'id': 'x' is not of type int64"):
+        open_source(str(tmp_path / "rows.csv.gz"), schema=pa.schema([("text", pa.string()), ("id", pa.int64())])).read_all()

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from indextables.errors import SchemaMismatch, SourceUnreadable, SplitCorrupted
-from indextables.spark.failures import our_error, source_error, translated
-from indextables.spark.sources import check_source, format_of, open_frame
+from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable, SplitCorrupted
+from indextables.file_formats import FORMATS
+from indextables.rows import open_source
+from indextables.spark.failures import our_error, source_error, spark_errors_as_ours
+from indextables.spark.sources import check_source, format_of, listed_format, open_frame
 
 TABLE = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))])
 ROW = {"id": 1, "text": 'say "hi", you', "day": dt.date(2024, 1, 31)}
@@ -21,7 +23,7 @@ AT = 1704067200_000_000
 
 
 def rows(spark: Any, source: Path, form: str, table: pa.Schema | None = TABLE) -> list[dict[str, Any]]:
-    with translated(str(source)):
+    with spark_errors_as_ours(str(source)):
         frame = open_frame(spark, str(source), form, table)
         return [row.asDict() for row in frame.selectExpr("id", "text", "day", "unix_micros(at) AS at").collect()]
 
@@ -33,7 +35,7 @@ def test_text_formats_take_the_tables_types(spark: Any, tmp_path: Path) -> None:
     lines.write_text('{"id": 1, "text": "say \\"hi\\", you", "day": "2024-01-31", "at": "2024-01-01T01:00:00+01:00"}\n{"id": 2}\n', "utf-8")
     first = {**ROW, "at": AT}
     assert rows(spark, csv, "csv") == [first, {"id": 2, "text": "", "day": None, "at": None}]
-    assert rows(spark, lines, "json") == [first, {"id": 2, "text": None, "day": None, "at": None}]
+    assert rows(spark, lines, "jsonl") == [first, {"id": 2, "text": None, "day": None, "at": None}]
 
 
 @pytest.mark.spark
@@ -47,7 +49,7 @@ def test_text_formats_infer_types_that_fit_all_rows(spark: Any, tmp_path: Path) 
     )
     types = {"n": "bigint", "x": "double", "day": "date", "at": "timestamp"}
     assert dict(open_frame(spark, str(csv), "csv", None).dtypes) == types
-    frame = open_frame(spark, str(lines), "json", None)
+    frame = open_frame(spark, str(lines), "jsonl", None)
     assert dict(frame.dtypes) == {**types, "local": "timestamp_ntz", "mixed": "string"}
     assert frame.where("n = 1").select("local", "day").first() == (dt.datetime(2024, 1, 1, 0, 0, 0, 500_000), dt.date(2024, 1, 31))
 
@@ -85,7 +87,7 @@ def test_errors_name_what_does_not_fit(
     source = tmp_path / name
     source.mkdir() if content is None else source.write_bytes(content)
     with pytest.raises(error, match=message) as caught:
-        rows(spark, source, name.split(".")[1])
+        rows(spark, source, FORMATS[source.suffix])
     assert "\n" not in str(caught.value)
 
 
@@ -117,7 +119,7 @@ def test_a_csv_file_in_another_encoding_is_refused(spark: Any, tmp_path: Path) -
     (tmp_path / "a.csv").write_bytes(b"id,text\n1,plain\n")
     (tmp_path / "b.csv").write_bytes("id,text\n2,gr\xf6\xdfe\n".encode("latin-1"))
     for table in (None, TABLE):
-        with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), translated(str(tmp_path)):
+        with pytest.raises(SourceUnreadable, match=r"the line '2,gr..e' is not UTF-8"), spark_errors_as_ours(str(tmp_path)):
             open_frame(spark, str(tmp_path), "csv", table)
 
 
@@ -145,15 +147,53 @@ def test_a_second_csv_file_without_a_header_is_refused(spark: Any, tmp_path: Pat
     for table in (None, TABLE):
         with (
             pytest.raises(SourceUnreadable, match=r"b\.csv' cannot be read: its first line is '4, d', but other files have 'id, text'"),
-            translated(str(tmp_path)),
+            spark_errors_as_ours(str(tmp_path)),
         ):
             open_frame(spark, str(tmp_path), "csv", table).collect()
 
 
 def test_formats_are_detected_by_suffix() -> None:
-    cases = {"a.csv": "csv", "a.csv.gz": "csv", "a.JSONL": "json", "a.ndjson": "json", "a.parquet": "parquet", "folder/": "parquet"}
+    cases = {"a.csv": "csv", "a.csv.gz": "csv", "a.JSONL": "jsonl", "a.ndjson": "jsonl", "a.parquet": "parquet", "folder/": "parquet"}
     assert {name: format_of(name, None) for name in cases} == cases
-    assert format_of("a.csv", "json") == "json"
+    assert format_of("a.csv", "json") == "jsonl"
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.txt", "rows"])
+def test_the_job_and_the_terminal_refuse_an_unknown_suffix_alike(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("id\n1\n")
+    messages = []
+    for detect in (lambda: open_source(str(file)), lambda: format_of(str(file), None)):
+        with pytest.raises(InvalidArgument, match="give its format with --format") as caught:
+            detect()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert format_of(str(file), "csv") == "csv"
+
+
+def test_the_format_of_a_folder_is_that_of_its_files(tmp_path: Path) -> None:
+    """Programs write Parquet without suffixes; Spark ignores names that begin with `_` or `.`."""
+    lines = ("lines/day=1/a.json.gz", "lines/_SUCCESS.csv", "lines/_logs/a.csv")
+    for name in ("plain/part-0", *lines, "texts.csv/part-0", "mixed/a.csv", "mixed/b.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = {name: format_of(str(tmp_path / name), None) for name in ("plain", "lines", "lines/*", "texts.csv", "mixed/*.csv")}
+    assert found == {"plain": "parquet", "lines": "jsonl", "lines/*": "jsonl", "texts.csv": "csv", "mixed/*.csv": "csv"}
+    with pytest.raises(InvalidArgument, match="mixed' has files of the formats csv, jsonl; load them one by one, or give --format"):
+        format_of(str(tmp_path / "mixed"), None)
+
+
+@pytest.mark.spark
+def test_spark_lists_a_source_in_a_store_whose_name_implies_no_format(spark: Any, tmp_path: Path) -> None:
+    assert format_of("s3a://bucket/logs.csv", None) == "csv"
+    assert format_of("s3a://bucket/v1.2", None) is None
+    for name in ("a b/day=1/rows.csv", "plain/part-0", "rows.tsv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("id\n1\n")
+    assert [listed_format(spark, f"file:{tmp_path}/{name}") for name in ("a b", "a b/*", "plain")] == ["csv", "csv", "parquet"]
+    assert open_frame(spark, f"file:{tmp_path}/a b", None, None).count() == 1
+    with pytest.raises(InvalidArgument, match=r"rows\.tsv' is neither .parquet, .csv nor .jsonl; give its format with --format"):
+        listed_format(spark, f"file:{tmp_path}/rows.tsv")
 
 
 def test_sources_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from indextables.errors import InvalidQuery, SplitCorrupted, StorageError
 from indextables.splits import DocMapping, SplitReader, parse_query
 from indextables.splits.format.scratch import scratch_folder
 from indextables.splits.index import schema as index_module
-from indextables.splits.index.schema import top_hits, translated
+from indextables.splits.index.schema import tantivy_errors_as, top_hits
 from tests.support.splits import batch_of, matches, write_split
 
 LETTERS = batch_of({"t": pa.array(["Alpha beta", "beta", None]), "n": pa.array([1, None, 3]), "ok": pa.array([True, False, None])})
@@ -56,7 +56,7 @@ def test_panics_become_errors(tmp_path: Path) -> None:
         assert not isinstance(caught.value, Exception)
         with pytest.raises(SplitCorrupted, match="cannot be searched"):
             top_hits(searcher, compiled.query, "beta", 0)
-    with pytest.raises(KeyboardInterrupt), translated(SplitCorrupted, "interrupted"):
+    with pytest.raises(KeyboardInterrupt), tantivy_errors_as(SplitCorrupted, "interrupted"):
         raise KeyboardInterrupt
 
 

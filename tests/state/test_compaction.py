@@ -8,9 +8,9 @@ import pytest
 
 from indextables.config import Config
 from indextables.state.checkpoints.avro.compaction import ManifestAction, StateFigures, compaction_reason, manifest_actions
-from indextables.state.checkpoints.contents import StateOptions
+from indextables.state.checkpoints.contents import CheckpointOptions
 
-OPTIONS = StateOptions.of(Config.of())
+OPTIONS = CheckpointOptions.of(Config.of())
 CALM = StateFigures(live=1000, tombstones=0, removed=0, manifests=2, readded=False)
 
 

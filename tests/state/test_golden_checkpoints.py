@@ -20,9 +20,9 @@ from indextables.actions.layers import EMPTY
 from indextables.clock import Clock
 from indextables.config import Config
 from indextables.log import names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.state.checkpoints import any_format
-from indextables.state.checkpoints.contents import Contents, Format, StateOptions
+from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format
 from indextables.state.pointer import read_pointer, write_pointer
 from tests.support.checkpoints import OPTIONS
 from tests.support.memory_store import MemoryStore
@@ -86,7 +86,7 @@ def contents(kind: Format) -> Contents:
 
 def log_of(store: MemoryStore) -> TransactionLog:
     clock = Clock(lambda: NOW_MS, lambda _: None, lambda: "00000000-0000-4000-8000-0123456789ab")
-    return TransactionLog(store, Reading(cache_ms=0), clock)  # type: ignore[arg-type]
+    return TransactionLog(store, ReadSettings(cache_ms=0), clock)  # type: ignore[arg-type]
 
 
 def store_of(folder: Path) -> MemoryStore:
@@ -98,7 +98,7 @@ def store_of(folder: Path) -> MemoryStore:
 def write(kind: Format) -> MemoryStore:
     store = MemoryStore()
     log = log_of(store)
-    written = any_format.write_checkpoint(log, contents(kind), StateOptions.of(Config.of(OPTIONS[kind])))
+    written = any_format.write_checkpoint(log, contents(kind), CheckpointOptions.of(Config.of(OPTIONS[kind])))
     write_pointer(store, written, [], NOW_MS)  # type: ignore[arg-type]
     return store
 
@@ -147,7 +147,7 @@ def test_golden_pointers_are_read() -> None:
 def test_a_checkpoint_without_a_protocol() -> None:
     """For a table without a protocol action (PRT-05)."""
     store = MemoryStore()
-    options = StateOptions.of(Config.of(OPTIONS[Format.JSON]))
+    options = CheckpointOptions.of(Config.of(OPTIONS[Format.JSON]))
     any_format.write_checkpoint(log_of(store), replace(contents(Format.JSON), protocol=None), options)
     assert b'"protocol"' not in _text(store.files[names.checkpoint_path(VERSION)])
     replay, _ = any_format.read_checkpoint(log_of(store), log_of(store).listing(), VERSION)

@@ -25,7 +25,7 @@ from indextables.errors import (
 from indextables.log import names
 from indextables.operations.checkpoint.plan import plan_checkpoint
 from indextables.state.checkpoints import any_format
-from indextables.state.checkpoints.contents import Format, StateOptions
+from indextables.state.checkpoints.contents import CheckpointOptions, Format
 from indextables.table.loading import totals
 from indextables.table.opening import load_snapshot
 from tests.support.checkpoints import LATER, begin, commit, log_of, snapshot_content, write_checkpoint
@@ -119,9 +119,9 @@ def test_a_valid_checkpoint_of_another_writer_is_kept() -> None:
     write_checkpoint(store, Format.JSON)
     before = dict(store.files)
     contents = plan_checkpoint(snapshot, totals(log_of(store), snapshot), 0, 10**15)
-    written = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "json"})))
+    written = any_format.write_checkpoint(log_of(store), contents, CheckpointOptions.of(Config.of({"state.format": "json"})))
     assert (written.format, written.bytes_written, store.files) == (Format.JSON, 0, before)
-    beside = any_format.write_checkpoint(log_of(store), contents, StateOptions.of(Config.of({"state.format": "parquet"})))
+    beside = any_format.write_checkpoint(log_of(store), contents, CheckpointOptions.of(Config.of({"state.format": "parquet"})))
     assert beside.format is Format.PARQUET
     assert before.items() < store.files.items()
 

@@ -13,7 +13,7 @@ import pytest
 import indextables as it
 from indextables.actions import Add, Metadata, restored
 from indextables.actions.codec import decode_actions
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.state.checkpoints.contents import Format
 from indextables.state.checkpoints.schema_registry import PREFIX, Registry, deduplicated, schema_hash
 from tests.support.avro_tables import commit as commit_to
@@ -95,7 +95,7 @@ def one_add(path: str, text: str | None, ref: str | None = None) -> Add:
 
 
 def actions_in(table: Path, version: int) -> list[Any]:
-    return decode_actions(files.unpack(version_file(table, version).read_bytes(), "x"), "x").actions
+    return decode_actions(packing.unpack(version_file(table, version).read_bytes(), "x"), "x").actions
 
 
 def test_from_protocol_three_on_commits_use_references(tmp_path: Path) -> None:

@@ -35,10 +35,12 @@ def state(number: int, form: str = "json") -> str:
 def facts(ages: Mapping[str, float], *, valid: Iterable[int] | None = None, **more: Any) -> LogFacts:
     """From the ages of log files in days; None is an age that the store does not know."""
     inventory = Inventory.of({name: (10, round(NOW - age * DAY) if age is not None else UNKNOWN_MS) for name, age in ages.items()})
-    usable = set(inventory.bases if valid is None else valid)
-    current = max([*inventory.versions, *inventory.bases])
+    usable = set(inventory.deletable_bases if valid is None else valid)
+    current = max([*inventory.versions, *inventory.deletable_bases])
     times = {number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None}
-    return LogFacts(inventory, current, max(usable, default=None), times, {number: number in usable for number in inventory.bases}, **more)
+    return LogFacts(
+        inventory, current, max(usable, default=None), times, {number: number in usable for number in inventory.deletable_bases}, **more
+    )
 
 
 def numbers(found: Plan, kind: FileKind) -> list[int | None]:
@@ -72,7 +74,7 @@ def test_the_worked_example() -> None:
     stamps |= {checkpoint(number): stamps[version(number)] for number in range(10, 91, 10)}
     inventory = Inventory.of(stamps)
     times = {number: now - int(max(age, 0) * DAY) for number, age in days.items()}
-    known = LogFacts(inventory, 100, 90, times, dict.fromkeys(inventory.bases, True))
+    known = LogFacts(inventory, 100, 90, times, dict.fromkeys(inventory.deletable_bases, True))
     for keep in (0, 20):
         gone = numbers(plan(known, Policy(30 * DAY, keep, 2 * HOUR_MS, 2, 168 * HOUR_MS, HOUR_MS), now), FileKind.VERSION)
         assert 50 in gone
@@ -127,13 +129,13 @@ def test_spaced_checkpoints_let_versions_of_a_busy_table_expire() -> None:
     for day in range(1, 200):
         there |= {version(day): day, checkpoint(day): day}
         inventory = Inventory.of({name: (1, made * DAY + 1) for name, made in there.items()})
-        known = LogFacts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, dict.fromkeys(inventory.bases, True))
+        known = LogFacts(inventory, day, day, {v: v * DAY + 1 for v in inventory.versions}, dict.fromkeys(inventory.deletable_bases, True))
         for path in paths(plan(known, POLICY, day * DAY + 1)):
             del there[path]
         most = max(most, sum("checkpoint" in name for name in there))
         longest = max(longest, day - min(made for name, made in there.items() if name == version(made) and made))
         for retained in range(max(1, day - 30), day + 1):
-            assert any(base <= retained for base in Inventory.of(dict.fromkeys(there, (1, 1))).bases) or version(1) in there
+            assert any(base <= retained for base in Inventory.of(dict.fromkeys(there, (1, 1))).deletable_bases) or version(1) in there
     assert (most, longest) == (4, 45)
 
 
@@ -199,7 +201,7 @@ def test_a_state_with_a_manifest_in_use_in_its_folder_is_kept() -> None:
     assert paths(plan(used, POLICY, NOW)) == {state(10)}
     unused = states({5: 8, 10: 8, 15: 8, 20: 8}, {5: [inside], 10: [inside], 15: [], 20: []}, files={inside: 8.0})
     assert paths(plan(unused, POLICY, NOW)) == {state(5), state(10), inside}
-    not_gathered = LogFacts(*(getattr(unused, name) for name in ("inventory", "current", "latest", "times", "is_base")))
+    not_gathered = LogFacts(*(getattr(unused, name) for name in ("inventory", "newest_version", "newest_checkpoint", "times", "is_base")))
     assert paths(plan(not_gathered, POLICY, NOW)) == {state(10)}
 
 
@@ -227,7 +229,7 @@ def test_manifests_are_kept_if_a_state_or_the_pointer_is_unreadable() -> None:
     """C-49: the plan gives the reason."""
     unread = manifests()
     references = {number: paths for number, paths in (unread.references or {}).items() if number != 15}
-    files = ("inventory", "current", "latest", "times", "is_base")
+    files = ("inventory", "newest_version", "newest_checkpoint", "times", "is_base")
     doubtful = LogFacts(*(getattr(unread, name) for name in files), references=references, unreadable={15: "it was cut"})
     found = plan(doubtful, POLICY, NOW)
     assert numbers(found, FileKind.MANIFEST) == []

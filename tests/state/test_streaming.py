@@ -18,7 +18,7 @@ from indextables.paths import TableRoot
 from indextables.schema import to_spark_json
 from indextables.state.checkpoints import any_format
 from indextables.actions.layers import LayeredFiles
-from indextables.state.checkpoints.contents import Contents, StateOptions
+from indextables.state.checkpoints.contents import Contents, CheckpointOptions
 from indextables.storage import LocalStore
 from tests.benchmarks.filters import PARTITIONS, SCHEMA, live_files
 
@@ -30,7 +30,7 @@ def written(folder, files):
     log = TransactionLog(LocalStore(TableRoot(folder)))
     metadata = Metadata(id="x", schema_string=to_spark_json(SCHEMA), partition_columns=PARTITIONS)
     contents = Contents(1, Protocol(min_reader_version=4, min_writer_version=4), metadata, LayeredFiles(files), files.totals, [], [])
-    return any_format.write_checkpoint(log, contents, StateOptions.of(Config.of({"state.format": sys.argv[1]})))
+    return any_format.write_checkpoint(log, contents, CheckpointOptions.of(Config.of({"state.format": sys.argv[1]})))
 
 with tempfile.TemporaryDirectory() as folder:
     written(f"{folder}/warm", live_files(1000))

@@ -11,7 +11,7 @@ import msgspec
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.log import names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.operations.report import Report
@@ -33,7 +33,7 @@ MAPPINGS = ['[{"name":"id","type":"i64"}]', '[{"type":"i64","name":"id"}]', '[{"
 
 
 def log_of(store: MemoryStore) -> TransactionLog:
-    return TransactionLog(store, Reading(cache_ms=0))  # type: ignore[arg-type]
+    return TransactionLog(store, ReadSettings(cache_ms=0))  # type: ignore[arg-type]
 
 
 def write_checkpoint(store: MemoryStore, kind: Format, **options: Any) -> Report:

@@ -52,7 +52,7 @@ def pass_through(call: Call, perform: Perform) -> Any:
     return perform()
 
 
-LIKE_REMOTE = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
+LIKE_REMOTE = Capabilities(has_latency=True, needs_atomicity_probe=False)  # runs the same code paths as a remote store
 
 
 class InterceptedStore:

@@ -15,7 +15,7 @@ _NUMBERS = itertools.count()
 class MemoryStore:
     """The operations that a log needs. Modification times are constant unless a test sets them."""
 
-    capabilities = Capabilities(has_latency=True, atomic_create_needs_proof=False)  # runs the same code paths as a remote store
+    capabilities = Capabilities(has_latency=True, needs_atomicity_probe=False)  # runs the same code paths as a remote store
 
     def __init__(self) -> None:
         self.root = TableRoot(f"/memory/table-{next(_NUMBERS)}")

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from indextables.storage.downloads import Downloads
+from indextables.storage.file_cache import FileCache
 from indextables.storage.partial import PartialFile
 
 
@@ -33,6 +33,6 @@ class CountingStore:
     def open(self, cache: Path, footer_start: int, size: int | None = None) -> PartialFile:
         """`size` is the size in the log; default: the real size."""
         known = self.source.stat().st_size if size is None else size
-        file = Downloads(cache, "here").partial(str(self.source), known, footer_start, self.read)
+        file = FileCache(cache, "here").partial(str(self.source), known, footer_start, self.read)
         assert file is not None  # the file is not in the cache as a whole
         return file

@@ -25,7 +25,7 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import LogCorrupted, VersionNotFound
 from indextables.log import names
-from indextables.log.log import Reading, TransactionLog
+from indextables.log.log import ReadSettings, TransactionLog
 from indextables.operations import verbs
 from indextables.operations.checkpoint.run import checkpoint
 from indextables.state.checkpoints.avro import containers as avro
@@ -119,7 +119,7 @@ class Driver:
         self.create()
 
     def log(self, **reading: Any) -> TransactionLog:
-        return TransactionLog(self.store, Reading(manifests=1, **reading))  # type: ignore[arg-type]
+        return TransactionLog(self.store, ReadSettings(manifests=1, **reading))  # type: ignore[arg-type]
 
     def create(self) -> None:
         """Replaces the table by a new one."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
 from indextables.operations.search import requested_columns
-from indextables.splits import Numbers
+from indextables.splits import ColumnNumbers
 
 FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg")
 _LOW = 0xFFFF_FFFF
@@ -51,7 +51,7 @@ class Measure:
             return self._sum(parts)
         return pc.fill_null(parts[0], 0)
 
-    def parts_of(self, known: Numbers) -> dict[str, Any] | None:
+    def parts_of(self, known: ColumnNumbers) -> dict[str, Any] | None:
         """The parts from statistics of tantivy over some rows; None if its doubles may be inexact or NaN is among the values."""
         if self.function not in ("count", "sum", "avg", "min", "max"):
             return None

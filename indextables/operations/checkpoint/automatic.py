@@ -25,7 +25,7 @@ def checkpoint_if_due(context: TableContext, snapshot: Snapshot, *, merged: bool
             report = checkpoint_run.run(bound, ready, compact=compact)
         except Exception as error:
             what = f"the checkpoint after version {snapshot.version} failed"
-            logs.warn_of(error, what)
+            logs.log_failure(error, what)
             return snapshot, [f"{what}: {error}"]
         return replace(ready, checkpoint=ready.version), list(report.warnings)
 
@@ -39,9 +39,10 @@ def _is_due(context: TableContext, snapshot: Snapshot) -> bool:
     """Lists the folder only if the snapshot's base is old enough, because another writer may have written a newer checkpoint."""
     if not is_reached(context.config, snapshot.version, snapshot.checkpoint) or is_foreign(snapshot.protocol):
         return False
-    return is_reached(context.config, snapshot.version, max(context.log.look(snapshot.checkpoint).bases, default=None))
+    return is_reached(context.config, snapshot.version, max(context.log.uncached_listing(snapshot.checkpoint).bases, default=None))
 
 
 def _should_compact(context: TableContext, snapshot: Snapshot) -> bool:
-    is_enabled = context.config.get("checkpoint.enabled") and context.config.get("state.compaction.afterMerge")
-    return bool(is_enabled) and context.config.get("state.format") == "avro" and bool(context.log.look(snapshot.checkpoint).states)
+    config = context.config
+    is_enabled = config.get("checkpoint.enabled") and config.get("state.compaction.afterMerge") and config.get("state.format") == "avro"
+    return bool(is_enabled) and bool(context.log.uncached_listing(snapshot.checkpoint).states)

@@ -93,7 +93,7 @@ def _retention_plan(context: TableContext, facts: LogFacts, listing: LogListing)
 
     def is_base(version: int) -> bool:
         """Reads the base in full: the deleted files could not be reconstructed from anything else."""
-        is_alone = version == facts.current or is_self_contained(log, listing, version)
+        is_alone = version == facts.newest_version or is_self_contained(log, listing, version)
         return is_alone and (version not in listing.states or is_intact(log, version, verified_manifests(log)))
 
     return retention.plan(with_checked_bases(facts, policy, now_ms, is_base), policy, now_ms)
@@ -109,7 +109,7 @@ def with_checked_bases(facts: LogFacts, policy: Policy, now_ms: int, is_base: Ca
 def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFacts:
     """Pure. The facts of the log once `version` has a checkpoint. A new state is assumed to reference the newest state's manifests."""
     inventory, references = facts.inventory, facts.references
-    made = {version: ()} if version not in inventory.bases else {}
+    made = {version: ()} if version not in inventory.deletable_bases else {}
     newest = max((state for state in references or {} if state < version), default=None)
     if made and is_state and references is not None:
         references = {**references, version: () if newest is None else references[newest]}
@@ -120,17 +120,17 @@ def with_checkpoint(facts: LogFacts, version: int, *, is_state: bool) -> LogFact
         states={**inventory.states, **made} if is_state else inventory.states,
         has_pointer=True,
     )
-    return replace(facts, inventory=inventory, latest=version, references=references, is_base={**facts.is_base, version: True})
+    return replace(facts, inventory=inventory, newest_checkpoint=version, references=references, is_base={**facts.is_base, version: True})
 
 
 def gather_log_facts(log: TransactionLog, version: int) -> tuple[LogFacts, LogListing]:
     """The facts of the log without checked bases (see `with_checked_bases`), and their listing. Reads no version file."""
-    listing = log.look()
+    listing = log.uncached_listing()
     inventory = Inventory.of(listing.stamps)
     facts = LogFacts(
         inventory=inventory,
-        current=version,
-        latest=version if version in listing.bases else None,
+        newest_version=version,
+        newest_checkpoint=version if version in listing.bases else None,
         times={number: file.modified_ms for number, file in inventory.versions.items() if file.modified_ms is not None},
         is_base={},
         # They matter only beside checkpoints of other formats: otherwise a reader finds both in later versions, or in a complete state.

@@ -16,14 +16,14 @@ from indextables.operations.report import Report, Status, dry_run_report, report
 from indextables.operations.verbs import Checkpoint
 from indextables.state import (
     NEEDED,
+    CheckpointOptions,
     Contents,
     FileKind,
     FileLoader,
     ManifestDamaged,
     Plan,
     Registry,
-    StateOptions,
-    Written,
+    WrittenCheckpoint,
     column_values,
     is_valid_checkpoint,
     needed_protocol,
@@ -65,12 +65,12 @@ def _needed_actions(context: TableContext, base: Snapshot) -> list[Action]:
     return changed if metadata is base.metadata else [*changed, metadata]
 
 
-def options_of(context: TableContext, snapshot: Snapshot) -> StateOptions:
+def options_of(context: TableContext, snapshot: Snapshot) -> CheckpointOptions:
     """The options of the state. A table of another program also gets a `_manifest.avro`, by which that program finds the state (C-40)."""
-    return replace(StateOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
+    return replace(CheckpointOptions.of(context.config), both_manifest_forms=is_foreign(snapshot.protocol))
 
 
-def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOptions) -> Protocol:
+def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: CheckpointOptions) -> Protocol:
     """Takes the table over if its own program could not read all rows after the checkpoint, so that it refuses the table instead.
 
     This is the case after a protocol upgrade, or if that program does not know the format. It can read our Avro states of its own splits.
@@ -79,15 +79,15 @@ def _taken_over_if_unreadable(old: Protocol, new: Protocol, options: StateOption
     return new if is_read else taken_over(new)
 
 
-def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -> tuple[Snapshot, int | None]:
+def prepare(context: TableContext, snapshot: Snapshot, *, self_contained: bool = False) -> tuple[Snapshot, int | None]:
     """The snapshot to checkpoint. A needed protocol upgrade is committed first as a separate version (PRT-08); the second value is then the
     version it was committed on, else None.
 
-    An Avro state continues the newest state before it, unless that one is damaged and the new state must be self-contained (`alone`).
+    An Avro state continues the newest state before it, unless that one is damaged (`self_contained`).
     """
     if snapshot.checkpoint == snapshot.version:
         return snapshot, None
-    snapshot = _on_newest_state(context, snapshot, alone=alone)
+    snapshot = _on_newest_state(context, snapshot, self_contained=self_contained)
 
     def build(base: Snapshot) -> Draft:
         return Draft(_needed_actions(context, base))
@@ -96,9 +96,9 @@ def prepare(context: TableContext, snapshot: Snapshot, *, alone: bool = False) -
     return outcome.snapshot, None if outcome.version is None else outcome.base_version
 
 
-def _on_newest_state(context: TableContext, snapshot: Snapshot, *, alone: bool) -> Snapshot:
-    is_avro = StateOptions.of(context.config).format == "avro"
-    return on_newest_state(context.log, snapshot) if is_avro and not alone else snapshot
+def _on_newest_state(context: TableContext, snapshot: Snapshot, *, self_contained: bool) -> Snapshot:
+    is_avro = CheckpointOptions.of(context.config).format == "avro"
+    return on_newest_state(context.log, snapshot) if is_avro and not self_contained else snapshot
 
 
 def _unnormalised_contents(context: TableContext, snapshot: Snapshot) -> Contents:
@@ -153,7 +153,7 @@ def run(context: TableContext, snapshot: Snapshot, *, compact: bool = False, cle
     return report(status, metrics | deleted, warnings=warnings, **versions)
 
 
-def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> Written:
+def _written(context: TableContext, snapshot: Snapshot, contents: Contents, *, compact: bool) -> WrittenCheckpoint:
     """Writes the checkpoint. If the state to continue turns out to be damaged, all files are loaded from an older base instead."""
     options = options_of(context, snapshot)
     try:
@@ -171,7 +171,7 @@ def checkpoint_version(report: Report) -> int:
     return version
 
 
-def _measured(context: TableContext, written: Written, duration_ms: int) -> dict[str, int]:
+def _measured(context: TableContext, written: WrittenCheckpoint, duration_ms: int) -> dict[str, int]:
     """Logs and counts the checkpoint (OBS-01, 02, 05)."""
     context.metrics.checkpoint_created(duration_ms, written.size, written.compression_percent)
     measures = {"duration_ms": duration_ms, "size_bytes": written.size, "compression_percent": written.compression_percent}
@@ -187,7 +187,7 @@ def _measured(context: TableContext, written: Written, duration_ms: int) -> dict
 
 def _is_in_format(context: TableContext, snapshot: Snapshot) -> bool:
     version = snapshot.version
-    listing = context.log.look(version - 1)
+    listing = context.log.uncached_listing(version - 1)
     options = options_of(context, snapshot)
     if options.format == "avro":
         form = "avro" if options.both_manifest_forms else options.manifest_format  # a state of another program is left unchanged
@@ -229,19 +229,19 @@ def checkpoint(request: Checkpoint, context: TableContext, *, clean: bool = True
     if rewrites or (request.compact and bound.config.get("state.format") == "avro"):
         target = replace(target, checkpoint=None)
     if request.dry_run:
-        return _dry_run_report(bound, target, alone=is_broken, clean=clean)
-    ready, before = prepare(bound, target, alone=is_broken)
+        return _dry_run_report(bound, target, self_contained=is_broken, clean=clean)
+    ready, before = prepare(bound, target, self_contained=is_broken)
     clean = clean and not is_foreign(ready.protocol)
     return run(bound, ready, compact=request.compact, clean=clean, before=before)
 
 
-def _dry_run_report(context: TableContext, snapshot: Snapshot, *, alone: bool, clean: bool) -> Report:
+def _dry_run_report(context: TableContext, snapshot: Snapshot, *, self_contained: bool, clean: bool) -> Report:
     """The report of a dry run. The numbers of bytes and manifests are left out, since they are known only after writing."""
     report = reporter("checkpoint", str(context.root), context.clock)
     steps: list[dict[str, Any]] = []
     version, protocol = snapshot.version, snapshot.protocol
     if snapshot.checkpoint != version:
-        actions = _needed_actions(context, _on_newest_state(context, snapshot, alone=alone))
+        actions = _needed_actions(context, _on_newest_state(context, snapshot, self_contained=self_contained))
         protocol = next((action for action in actions if isinstance(action, Protocol)), protocol)
         version += bool(actions)
         if actions:

@@ -23,7 +23,7 @@ def drop(request: Drop, context: TableContext) -> Report:
     report = reporter("drop", str(context.root), context.clock)
     if not request.confirm:
         raise InvalidArgument(f"drop deletes the table {str(context.root)!r} permanently; pass confirm=True to delete it")
-    if context.log.look().is_empty:
+    if context.log.uncached_listing().is_empty:
         raise TableNotFound.without_log(context.root)
     folder = FolderListing.of(context.store.list(""))
     splits = [file for row, path in folder if is_our_split(path) for file in folder.with_checksum_file(folder.file(row))]

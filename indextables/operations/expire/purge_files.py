@@ -50,11 +50,11 @@ def purge(request: Purge, context: TableContext, executor: Executor = Purge.work
 
 def purge_options(request: Purge, config: Config) -> PurgeOptions:
     """The request, completed from the table's options or their defaults. InvalidArgument if `older_than` is too short to be safe."""
-    age, floor = parse_duration(request.older_than), limits.ORPHAN_HOURS * HOUR_MS
+    age, floor = parse_duration(request.older_than), limits.UNREFERENCED_HOURS * HOUR_MS
     checked = config.get("purge.retentionCheckEnabled")
     if checked and age < floor:
         raise InvalidArgument(
-            f"older_than {request.older_than!r} is less than {limits.ORPHAN_HOURS}h: running readers and writers may need the splits "
+            f"older_than {request.older_than!r} is less than {limits.UNREFERENCED_HOURS}h: running readers and writers may need the splits "
             "that were live then; set purge.retentionCheckEnabled=false if there are none"
         )
     hours: int = config.get("purge.txLogRetentionHours")
@@ -160,8 +160,8 @@ def _log_facts(log: TransactionLog, snapshot: Snapshot, inventory: Inventory, ti
     named, unreadable = referenced_manifests(log, inventory)
     return LogFacts(
         inventory=inventory,
-        current=snapshot.version,
-        latest=snapshot.checkpoint,
+        newest_version=snapshot.version,
+        newest_checkpoint=snapshot.checkpoint,
         times={version: time for version, time in times.items() if time > 0},
         is_base={},
         references=named,

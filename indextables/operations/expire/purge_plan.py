@@ -13,11 +13,13 @@ from indextables.paths import is_our_split, is_split
 from indextables.state import Deletion, File, FileKind, LogFacts, NotGathered, Plan, Policy, retention
 from indextables.table import Snapshot
 
+UNREFERENCED = "not referenced by any version"
+
 
 @dataclass(frozen=True, slots=True)
 class PurgeOptions:
     older_than_ms: int
-    orphan_ms: int  # minimum age of splits that no version references
+    unreferenced_ms: int  # minimum age of splits that no version references
     max_splits: int
     policy: Policy  # of the log
 
@@ -61,7 +63,7 @@ def plan_purge(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> Plan:
 
 def _temporaries(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list[Deletion]:
     """Temporary files past the minimum age. Younger ones are kept whatever the options say: their writer may be running."""
-    end = now_ms - max(options.orphan_ms, options.policy.orphaned_parts)
+    end = now_ms - max(options.unreferenced_ms, options.policy.unfinished_parts)
     old = [file for file in facts.folder.temporaries() if file.modified_ms is not None and file.modified_ms <= end]
     return [Deletion(FileKind.TEMPORARY, (file,), "left by a writer that was killed") for file in old]
 
@@ -71,7 +73,7 @@ def bases_to_read(facts: PurgeFacts, options: PurgeOptions, now_ms: int) -> list
     bases = _older_bases(facts, retention.plan(facts.log, options.policy, now_ms))
     if not bases or not _are_lost_removals_expired(facts, now_ms - options.older_than_ms):
         return []
-    is_any = any(_is_old_orphan(facts, file, now_ms - options.orphan_ms) for file in facts.dead_splits())
+    is_any = any(_is_old_unreferenced(facts, file, now_ms - options.unreferenced_ms) for file in facts.dead_splits())
     return [base for base in bases if base not in facts.read_bases] if is_any else []
 
 
@@ -90,8 +92,8 @@ def _split_deletions(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms
         elif file.path in facts.removed_at:
             if max(facts.removed_at[file.path], file.modified_ms) <= cutoff:
                 dead.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "removed from the table"))
-        elif removals_are_old and _is_old_orphan(facts, file, now_ms - options.orphan_ms):
-            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), "not referenced by any version"))
+        elif removals_are_old and _is_old_unreferenced(facts, file, now_ms - options.unreferenced_ms):
+            unknown.append(Deletion(FileKind.SPLIT, facts.folder.with_checksum_file(file), UNREFERENCED))
     kept_reasons = [f"the store does not report the age of {ageless} splits: they are kept"] if ageless else []
     if not unknown:
         return Plan(dead, kept_reasons)
@@ -102,7 +104,7 @@ def _split_deletions(facts: PurgeFacts, log: Plan, options: PurgeOptions, now_ms
     return Plan([*dead, *(deletion for deletion in unknown if deletion.path not in base_splits)], kept_reasons)
 
 
-def _is_old_orphan(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
+def _is_old_unreferenced(facts: PurgeFacts, file: File, latest_ms: int) -> bool:
     """Whether no retained version added or removed the file, and it was modified at `latest_ms` or before."""
     is_old = file.modified_ms is not None and file.modified_ms <= latest_ms
     return is_old and file.path not in facts.removed_at and file.path not in facts.added
@@ -138,7 +140,7 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
     gone = {file.path for deletion in log.deletions for file in deletion.files}
     inventory, end = facts.log.inventory, _first_contiguous_version(facts) - 1
     found = []
-    for base in (base for base in inventory.bases if base < end):
+    for base in (base for base in inventory.deletable_bases if base < end):
         files = (*inventory.checkpoints.get(base, ()), *inventory.states.get(base, ()))
         if not all(file.path in gone for file in files):
             found.append(base)
@@ -147,4 +149,4 @@ def _older_bases(facts: PurgeFacts, log: Plan) -> list[int]:
 
 def may_be_uncommitted(file: File, now_ms: int) -> bool:
     """Whether the file may belong to a write that is not committed yet."""
-    return file.modified_ms is None or file.modified_ms > now_ms - limits.ORPHAN_HOURS * HOUR_MS
+    return file.modified_ms is None or file.modified_ms > now_ms - limits.UNREFERENCED_HOURS * HOUR_MS

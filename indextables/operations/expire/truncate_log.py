@@ -37,8 +37,8 @@ def _facts(context: TableContext, version: int) -> LogFacts:
     """The facts of the log with `version`, which has been verified, as the only base."""
     facts, _ = gather_log_facts(context.log, version)
     named, unreadable = referenced_manifests(context.log, facts.inventory)
-    is_base = {base: base == version for base in facts.inventory.bases}
-    return replace(facts, latest=version, is_base=is_base, references=named, unreadable=unreadable)
+    is_base = {base: base == version for base in facts.inventory.deletable_bases}
+    return replace(facts, newest_checkpoint=version, is_base=is_base, references=named, unreadable=unreadable)
 
 
 def _expected_facts(context: TableContext, snapshot: Snapshot) -> LogFacts:
@@ -58,7 +58,7 @@ def run(context: TableContext, made: Report) -> Report:
     report = reporter("truncate_history", str(context.root), context.clock)
     version = checkpoint_version(made)
     context.log.invalidate_cache()
-    if not is_self_contained(context.log, context.log.look(), version, thorough=True):
+    if not is_self_contained(context.log, context.log.uncached_listing(), version, thorough=True):
         raise CheckpointValidationError(version, "it depends on older files, so nothing was deleted")
     facts = _facts(context, version)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
@@ -92,5 +92,5 @@ def truncate_history(request: TruncateHistory, context: TableContext) -> Report:
     facts = _expected_facts(context, snapshot)
     planned = plan_truncation(facts, _policy(context), context.clock.now_ms())
     steps = [line for deletion in planned.deletions for line in deletion.describe()]
-    metrics = _metrics(Deleted(planned.deletions), facts.current, context.totals(snapshot).num_files)
+    metrics = _metrics(Deleted(planned.deletions), facts.newest_version, context.totals(snapshot).num_files)
     return dry_run_report(report, steps, metrics, snapshot.version, planned.kept_reasons)

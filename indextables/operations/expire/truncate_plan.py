@@ -11,13 +11,13 @@ _LATEST = 2**63  # ms; time of a version that is not written yet
 
 
 def plan_truncation(facts: LogFacts, policy: Policy, now_ms: int) -> Plan:
-    """Pure. Deletes versions, checkpoints and states before `facts.latest`, whatever their age, and manifests only they reference.
+    """Pure. Deletes versions, checkpoints and states before `facts.newest_checkpoint`, whatever their age, and the manifests of these.
 
     A manifest that no state references may belong to a state that is being written; it is deleted at the same age as by purge.
     """
     found = retention.plan(facts, policy, now_ms)
     out_of_order = _out_of_order_versions(facts, now_ms - policy.manifests)
-    reason = f"older than version {facts.current}, which is kept"
+    reason = f"older than version {facts.newest_version}, which is kept"
     log = [
         replace(deletion, reason=reason) if deletion.kind is FileKind.VERSION else deletion
         for deletion in found.deletions
@@ -37,7 +37,7 @@ def _out_of_order_versions(facts: LogFacts, since_ms: int) -> set[int]:
     A writer may have committed to the number of a version that was just deleted and is about to roll back. If its version were deleted,
     the writer could not determine the outcome of its commit.
     """
-    versions, times, first = facts.inventory.versions, facts.times, facts.current
+    versions, times, first = facts.inventory.versions, facts.times, facts.newest_version
     while first - 1 in versions and times.get(first - 1, 0) <= times.get(first, _LATEST):
         first -= 1
     return {version for version in versions if 0 < version < first and times.get(version, since_ms + 1) > since_ms}

@@ -15,6 +15,7 @@ from indextables.errors import CommitUnknown, ConfigError, IndexTablesError, Pro
 from indextables.log import POINTER, LogListing
 from indextables.operations.checkpoint import expired_files
 from indextables.operations.expire import (
+    UNREFERENCED,
     PurgeFacts,
     PurgeOptions,
     complete_purge_facts,
@@ -27,15 +28,15 @@ from indextables.operations.findings import Finding, Severity, command, counted,
 from indextables.operations.inspect.log_damage import Damage, damaged_checkpoints
 from indextables.operations.merge import merge_options, plan_merge
 from indextables.operations.verbs import MergeSplits, Purge
-from indextables.splits import without_misfits
+from indextables.splits import without_invalid_column_options
 from indextables.state import Deletion, FileKind, read_pointer
 from indextables.storage import creates_atomically
 from indextables.table import Snapshot, TableContext, files_in_cooldown, is_foreign
+from indextables.texts import first_of
 
 SMALL_SPLITS = 10  # minimum number of merge candidates for a finding
 LATE_INTERVALS = 3  # checkpoint intervals without a checkpoint before a finding
 _SHOWN = 3
-_UNREFERENCED = "not referenced by any version"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Examination:
 
     @cached_property
     def facts(self) -> PurgeFacts:
-        """The facts for purge plans with `options` and with `sooner`. Requires a log without a gap."""
+        """The facts for purge plans with `options` and with `minimum_age_options`. Requires a log without a gap."""
         facts = gather_purge_facts(self.context)
-        return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.sooner, self.now_ms)
+        return facts if self.is_foreign else complete_purge_facts(self.context, facts, self.minimum_age_options, self.now_ms)
 
     @cached_property
     def now_ms(self) -> int:
@@ -81,9 +82,9 @@ class Examination:
         return purge_options(Purge(), self.context.config)
 
     @property
-    def sooner(self) -> PurgeOptions:
+    def minimum_age_options(self) -> PurgeOptions:
         """The same options with the minimum waiting time for unreferenced splits."""
-        return replace(self.options, orphan_ms=limits.ORPHAN_HOURS * HOUR_MS)
+        return replace(self.options, unreferenced_ms=limits.UNREFERENCED_HOURS * HOUR_MS)
 
     def findings(self) -> Iterator[Finding]:
         yield from self._store()
@@ -112,7 +113,7 @@ class Examination:
             yield Finding("store-not-atomic", Severity.ERROR, message, command("doctor", self.table, "-o", "storage.singleWriter=true"))
 
     def _options(self) -> Iterator[Finding]:
-        for warning in without_misfits(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
+        for warning in without_invalid_column_options(self.context.config, self.snapshot.schema, self.snapshot.partition_columns).warnings:
             message = f"{warning}; writes and purge are refused unless the call passes a valid value"
             yield Finding("bad-option", Severity.WARNING, message, command("config", self.table))
 
@@ -183,12 +184,12 @@ class Examination:
         yield from _finding_of("missing-split", Severity.ERROR, missing, "live split", "missing", repair)
         if self.is_foreign:
             return
-        orphans = self._orphans(planned)
-        yield from self._young_unreferenced_splits(orphans)
-        yield from _finding_of("orphaned-split", Severity.WARNING, orphans, "split", _UNREFERENCED, purge)
+        unreferenced = self._unreferenced_splits(planned)
+        yield from self._young_unreferenced_splits(unreferenced)
+        yield from _finding_of("orphaned-split", Severity.WARNING, unreferenced, "split", UNREFERENCED, purge)
         manifests = [d.path for d in planned if d.kind is FileKind.MANIFEST]
         yield from _finding_of("unreachable-manifest", Severity.WARNING, manifests, "manifest", "not referenced by any state", purge)
-        yield from self._overdue_deletions(planned, {*orphans, *manifests})
+        yield from self._overdue_deletions(planned, {*unreferenced, *manifests})
 
     def _overdue_deletions(self, planned: Sequence[Deletion], known: set[str]) -> Iterator[Finding]:
         """Files that a purge would delete now, and versions that the cleanup after a checkpoint should have deleted."""
@@ -209,7 +210,7 @@ class Examination:
         latest = self.now_ms - self.options.older_than_ms
         return all(file.modified_ms is not None and file.modified_ms <= latest for file in deletion.files)
 
-    def _orphans(self, planned: Sequence[Deletion]) -> list[str]:
+    def _unreferenced_splits(self, planned: Sequence[Deletion]) -> list[str]:
         return [d.path for d in planned if d.kind is FileKind.SPLIT and d.path not in self.facts.removed_at]
 
     def _young_unreferenced_splits(self, due: Sequence[str]) -> Iterator[Finding]:
@@ -221,13 +222,13 @@ class Examination:
         known = set(due)
         unknown = [file for file in self.facts.unreferenced_splits() if file.path not in known]
         fresh = [file.path for file in unknown if may_be_uncommitted(file, self.now_ms)]
-        what = f"{_UNREFERENCED}, and may belong to a write in progress; purge does not delete such splits yet"
+        what = f"{UNREFERENCED}, and may belong to a write in progress; purge does not delete such splits yet"
         yield from _finding_of("fresh-orphan", Severity.INFO, fresh, "young split", what, fix)
         if len(fresh) == len(unknown):
             return
-        sooner = plan_purge(self.facts, self.sooner, self.now_ms).deletions
-        waiting = [path for path in self._orphans(sooner) if path not in known]
-        what = f"{_UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
+        sooner = plan_purge(self.facts, self.minimum_age_options, self.now_ms).deletions
+        waiting = [path for path in self._unreferenced_splits(sooner) if path not in known]
+        what = f"{UNREFERENCED}; purge deletes such splits after {limits.OLDER_THAN} (--older-than)"
         yield from _finding_of("orphaned-split", Severity.INFO, waiting, "split", what, fix)
 
 
@@ -260,6 +261,4 @@ def doctor(context: TableContext) -> list[Finding]:
 def _finding_of(code: str, severity: Severity, paths: Sequence[str], thing: str, what: str, fix: str) -> Iterator[Finding]:
     """A finding about these files; none if there are none."""
     if paths:
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        shown = ", ".join(repr(path) for path in paths[:_SHOWN]) + more
-        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {shown}", fix)
+        yield Finding(code, severity, f"{counted(len(paths), thing, what)}: {first_of(paths, _SHOWN)}", fix)

@@ -79,7 +79,7 @@ def describe_log(context: TableContext, *, include_all: bool = False) -> pa.Tabl
     """
     context.log.invalidate_cache()
     newest = context.snapshot()
-    listing = context.log.look()
+    listing = context.log.uncached_listing()
     versions = [version for version in listing.versions if version <= newest.version]
     bases = [newest.checkpoint] if newest.checkpoint is not None and newest.checkpoint in listing.bases else []
     if include_all:

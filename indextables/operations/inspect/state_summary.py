@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from indextables.errors import LogCorrupted
 from indextables.state import (
+    CheckpointOptions,
     Format,
     StateFigures,
     StateManifest,
-    StateOptions,
     compaction_reason,
     read_checkpoint,
     read_pointer,
@@ -48,7 +48,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
     manifests, tombstones = (0, 0) if state is None else (len(state.manifests), len(state.tombstones or ()))
     totals = context.totals(found)
     live = totals.num_files
-    options = StateOptions.of(context.for_table(newest).config)
+    options = CheckpointOptions.of(context.for_table(newest).config)
     due = manifests > 0 and compaction_reason(StateFigures(live, tombstones, 0, manifests, readded=False), options) is not None
     return {
         "table_path": str(context.root),
@@ -66,7 +66,7 @@ def describe_state(context: TableContext) -> dict[str, Any]:
 
 def _form(context: TableContext, version: int) -> tuple[str, StateManifest | None]:
     """The format of the checkpoint, and its manifest if it is an Avro state. With several formats, the pointer decides."""
-    pointer, listing = read_pointer(context.store), context.log.look()
+    pointer, listing = read_pointer(context.store), context.log.uncached_listing()
     try:
         _, form = read_checkpoint(context.log, listing, version, pointer.family if pointer and pointer.version == version else None)
     except LogCorrupted:

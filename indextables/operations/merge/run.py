@@ -110,7 +110,7 @@ class _Merging:
         except LogCorrupted:
             raise
         except Exception as error:
-            logs.warn_of(error, f"a batch of {len(groups)} merges failed")
+            logs.log_failure(error, f"a batch of {len(groups)} merges failed")
             self._fail(error, (path for group in groups for path in group.paths))
 
     def _commit(self, results: Sequence[Merged]) -> None:

@@ -14,7 +14,7 @@ from indextables.operations.verbs import Explain as ExplainRequest
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import LiveSplit
 from indextables.schema import canonical_type
-from indextables.splits import DocMapping, ParsedQuery, parse_query, without_misfits
+from indextables.splits import DocMapping, ParsedQuery, parse_query, without_invalid_column_options
 from indextables.table import Explain, Snapshot, TableContext, explain, fully_matching_files, live_files
 
 SCORE = "_score"
@@ -59,7 +59,9 @@ def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:
 
 def bound_query(context: TableContext, snapshot: Snapshot, query: str) -> tuple[ParsedQuery, DocMapping]:
     """Parses the query against the table; also returns the table's doc mapping."""
-    config = without_misfits(context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns)
+    config = without_invalid_column_options(
+        context.config.with_table(snapshot.metadata.configuration), snapshot.schema, snapshot.partition_columns
+    )
     mapping = DocMapping.of_config(config, snapshot.schema, snapshot.partition_columns)
     return parse_query(query, snapshot.schema, mapping), mapping
 

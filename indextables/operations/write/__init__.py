@@ -6,4 +6,4 @@ After a commit, merge-on-write and purge-on-write run if the table's options ena
 from __future__ import annotations
 
 from indextables.operations.write.create import new_metadata, write_version_zero
-from indextables.operations.write.run import PreparedWrite, commit_write, prepare_write, write_rows
+from indextables.operations.write.run import PreparedWrite, commit_write, prepare_from_source, prepare_write, write_rows

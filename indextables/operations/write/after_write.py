@@ -48,7 +48,7 @@ def _attempt(verb: str, before: FollowUp, work: Callable[[], FollowUp]) -> Follo
     try:
         return work()
     except Exception as error:
-        logs.warn_of(error, f"the {verb} after version {before.snapshot.version} failed")
+        logs.log_failure(error, f"the {verb} after version {before.snapshot.version} failed")
         return replace(before, warnings=[*before.warnings, f"the {verb} after the write failed: {error}"])
 
 

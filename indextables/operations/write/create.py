@@ -14,7 +14,7 @@ from indextables.errors import SchemaMismatch, TableExists
 from indextables.predicates import has_keys
 from indextables.schema import canonical_schema, to_spark_json
 from indextables.splits import DocMapping
-from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, committed
+from indextables.table import CURRENT, WITH_STATES, Snapshot, TableContext, snapshot_after_commit
 
 
 def new_metadata(context: TableContext, schema: pa.Schema, partition_by: Sequence[str], options: Mapping[str, Any]) -> Metadata:
@@ -45,7 +45,7 @@ def write_version_zero(context: TableContext, metadata: Metadata) -> Snapshot:
             versions.append(0)
     if not is_made:
         raise TableExists(f"a table already exists at {context.root}")
-    return committed(context.log, None, 0, actions)
+    return snapshot_after_commit(context.log, None, 0, actions)
 
 
 def _check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:

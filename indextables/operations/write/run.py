@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -38,6 +38,8 @@ from indextables.table import (
     version_of,
 )
 from indextables.values import Scalar
+
+_Rows = TypeVar("_Rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,25 @@ def prepare_write(
         mark=uuid.uuid4().hex[:8],
     )
     return PreparedWrite(replace(context, config=config), base, metadata, task, request.mode, _txn(request, context))
+
+
+def prepare_from_source(
+    request: Write,
+    context: TableContext,
+    open_rows: Callable[[pa.Schema | None], tuple[_Rows, pa.Schema]],
+    table_options: Mapping[str, Any],
+) -> tuple[PreparedWrite, _Rows | None]:
+    """Prepares a write of a source that is opened only after the request has been checked against the table; None if the write is done.
+
+    `open_rows` takes the schema of the table, if there is one, and returns the rows and their schema.
+    """
+    known = None if request.create and context.log.listing().is_empty else context.snapshot()
+    if known is not None:
+        prepared = prepare_write(request, context, known=known)
+        if prepared.is_done:
+            return prepared, None
+    rows, schema = open_rows(known.schema if known else None)
+    return prepare_write(request, context, schema, known=known, table_options=table_options), rows
 
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:

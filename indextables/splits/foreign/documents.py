@@ -21,7 +21,7 @@ from indextables import limits
 from indextables.errors import IndexTablesError, SplitCorrupted
 from indextables.splits.foreign.worker import Answer, Job
 from indextables.splits.format import map_split, scratch_folder
-from indextables.splits.index import Segment, translated
+from indextables.splits.index import Segment, tantivy_errors_as
 from indextables.splits.writer import SplitWriter
 from indextables.values import decode_value
 
@@ -37,7 +37,7 @@ def work(job: Job) -> Answer:
         limit = min(limits.UPSTREAM_MEMORY_FLOOR + limits.UPSTREAM_MEMORY_RATIO * job.source.stat().st_size, limits.UPSTREAM_MEMORY)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         with scratch_folder("indextables-upstream-") as folder:
-            _translate(job, folder)
+            _rewrite(job, folder)
     except (SplitCorrupted, MemoryError) as error:
         return Answer(str(error) or "its documents need more memory than the limit", damaged=True)
     except (OSError, IndexTablesError) as error:
@@ -45,14 +45,14 @@ def work(job: Job) -> Answer:
     return Answer()
 
 
-def _translate(job: Job, folder: Path) -> None:
+def _rewrite(job: Job, folder: Path) -> None:
     index = folder / "index"
     index.mkdir()
     data = memoryview(map_split(job.source))
     for name, span in job.files.items():
         (index / name).write_bytes(data[span.start : span.end])
     writer = SplitWriter(job.settings, folder)
-    with translated(SplitCorrupted, "its documents cannot be decoded"):
+    with tantivy_errors_as(SplitCorrupted, "its documents cannot be decoded"):
         searcher = tantivy.Index.open(str(index)).searcher()
         for documents in _documents(searcher, job, index):
             writer.write(_batch(documents, job))

@@ -52,7 +52,7 @@ def refuse_our_files(data: memoryview, path: Path) -> None:
         raise SplitCorrupted(f"split {path} is damaged: it contains a file named {odd[0][:80]!r}, but its footer is not ours")
 
 
-def translate(path: Path, target: Path, settings: SplitSettings, partition_values: Mapping[str, str]) -> None:
+def rewrite_upstream_split(path: Path, target: Path, settings: SplitSettings, partition_values: Mapping[str, str]) -> None:
     """Rewrites an upstream split as one of ours; SplitCorrupted says what is wrong with it. A failure leaves no file behind."""
     data = memoryview(map_split(path))
     files = _files(data, path)

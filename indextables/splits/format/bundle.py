@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 import struct
-import uuid
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import BinaryIO
 import msgspec
 import pyarrow as pa
 
+from indextables.atomic_file import replacing
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits.format.file_footers import opening_tail
 from indextables.storage import sync_folder
@@ -107,16 +107,10 @@ class Footer:
 def write_bundle(sources: Iterable[tuple[str, Path]], hotcache: Hotcache, destination: Path) -> None:
     """Writes the files as one split; `destination` appears complete and durable, or not at all. Creates its parent folders."""
     destination.parent.mkdir(parents=True, exist_ok=True)
-    temporary = destination.parent / f".{destination.name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with temporary.open("xb") as out:
-            _write(sources, hotcache, out)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(destination)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(destination) as temporary, temporary.open("xb") as out:
+        _write(sources, hotcache, out)
+        out.flush()
+        os.fsync(out.fileno())
     sync_folder(destination.parent)
 
 

@@ -3,11 +3,11 @@
 from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams
 from indextables.splits.index.documents import prepare_column, refuse_unindexable
-from indextables.splits.index.mapping import DocMapping, without_misfits
+from indextables.splits.index.mapping import DocMapping, without_invalid_column_options
 from indextables.splits.index.schema import (
     NULLS,
     ROW,
-    Numbers,
+    ColumnNumbers,
     all_rows,
     build_index,
     index_fields,
@@ -15,7 +15,7 @@ from indextables.splits.index.schema import (
     numbers_at,
     numbers_of_hits,
     open_searcher,
+    tantivy_errors_as,
     top_hits,
-    translated,
 )
 from indextables.splits.index.segments import IndexMeta, Segment, combine_metas, index_files, load_meta, merge_segments, parse_meta

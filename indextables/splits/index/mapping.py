@@ -102,7 +102,7 @@ class DocMapping:
         return dict(self.tokenizers).get(column, DEFAULT)
 
 
-def without_misfits(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
+def without_invalid_column_options(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
     """The configuration without the table's own `indexing.*` values that do not fit its columns, which other programs may have written.
 
     Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`
@@ -121,7 +121,7 @@ def without_misfits(config: Config, schema: pa.Schema, partition_columns: Sequen
             _check_tokenizer(kinds, column, word)
         except (ConfigError, SchemaMismatch) as error:
             misfits[TOKENIZER_PREFIX + column] = str(error)
-    return config.without_misfits(misfits)
+    return config.without_invalid_column_options(misfits)
 
 
 def is_object(kind: pa.DataType) -> bool:

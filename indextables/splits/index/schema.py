@@ -36,7 +36,7 @@ _TYPES = {kinds.DATE: kinds.INTEGER, kinds.DECIMAL: kinds.INTEGER, kinds.IP: "ip
 
 
 @contextmanager
-def translated(error: type[IndexTablesError], message: str) -> Iterator[None]:
+def tantivy_errors_as(error: type[IndexTablesError], message: str) -> Iterator[None]:
     """Converts tantivy's exceptions to `error`, including panics, which derive from BaseException and bypass `except Exception`."""
     try:
         yield
@@ -87,7 +87,7 @@ def build_index(folder: Path, mapping: DocMapping, batches: Iterable[pa.RecordBa
     first_row = secrets.randbelow(1 << 62)
     heap = min(_HEAP_PER_BYTE * data_bytes + limits.INDEX_HEAP_MIN, limits.INDEX_HEAP_MAX)
     folder.mkdir(parents=True)
-    with translated(StorageError, f"the index in {folder} could not be built"):
+    with tantivy_errors_as(StorageError, f"the index in {folder} could not be built"):
         index = tantivy.Index(index_schema(mapping), str(folder), reuse=False)
         for tokenizer in {kinds.DEFAULT, *(tokenizer for _, tokenizer in mapping.tokenizers)} - {kinds.RAW}:
             index.register_tokenizer(analyzer_name(tokenizer), analyzer(tokenizer))
@@ -141,7 +141,7 @@ def top_hits(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class ColumnNumbers:
     """tantivy's statistics of a numeric column over the matching rows, computed in doubles: exact as long as all values stay below 2^53."""
 
     count: int  # of non-null values
@@ -150,19 +150,19 @@ class Numbers:
     high: float = math.nan
 
 
-def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, Numbers]]:
+def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]]:
     """The number of hits, and the statistics of these fast columns over the hits; InvalidQuery, SplitCorrupted."""
     request = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
     with _searching(text):
         answer = searcher.aggregate(compiled, request)
     stats = [answer[f"c{n}"] for n in range(len(columns))]
-    numbers = [Numbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else Numbers(0) for n in stats]
+    numbers = [ColumnNumbers(int(n["count"]), n["sum"], n["min"], n["max"]) if n["count"] else ColumnNumbers(0) for n in stats]
     return int(answer["hits"]["value"]), dict(zip(columns, numbers, strict=True))
 
 
 @contextmanager
 def _searching(text: str) -> Iterator[None]:
-    with translated(SplitCorrupted, "a split is damaged: its index cannot be searched"):
+    with tantivy_errors_as(SplitCorrupted, "a split is damaged: its index cannot be searched"):
         try:
             yield
         except ValueError as cause:

@@ -15,7 +15,7 @@ from tantivy import Query as TantivyQuery
 
 from indextables import limits
 from indextables.errors import InvalidQuery
-from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, prepare_column, translated
+from indextables.splits.index import GRAM, NULLS, DocMapping, analyzer, grams, index_schema, kinds, prepare_column, tantivy_errors_as
 from indextables.splits.query.index_parts import FAST, POSITIONS, WORDS, IndexPart
 from indextables.splits.query.scanner import refusal
 from indextables.splits.query.syntax import MAX_BOOST, parse
@@ -72,7 +72,7 @@ class _Compiler:
         self.factor = 1.0
 
     def build(self) -> Any:
-        with translated(InvalidQuery, "the query cannot be searched"):
+        with tantivy_errors_as(InvalidQuery, "the query cannot be searched"):
             return self.node(self.query.tree)
 
     def fail(self, message: str, position: int) -> NoReturn:

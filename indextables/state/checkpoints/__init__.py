@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from indextables.state.checkpoints.contents import FAMILIES, Format, Written
+from indextables.state.checkpoints.contents import FAMILIES, Format, WrittenCheckpoint

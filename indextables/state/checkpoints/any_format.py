@@ -18,10 +18,10 @@ from indextables.errors import (
     StorageError,
     UnsafePath,
 )
-from indextables.log import LogListing, TransactionLog, files, names
+from indextables.log import LogListing, TransactionLog, names, packing
 from indextables.paths import LOG_FOLDER
 from indextables.state.checkpoints import avro
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json import part_list, read_object, read_parts, write_json, write_parts
 from indextables.state.checkpoints.parquet import parts_of, read_parquet, write_parquet
 from indextables.storage import Store
@@ -30,19 +30,19 @@ from indextables.storage import Store
 _PROTOCOLS = {Format.JSON_PARTS: Protocol.of(3, "multiPartCheckpoint"), Format.AVRO: Protocol.of(AVRO_STATE_PROTOCOL, "avroState")}
 
 
-def format_of(contents: Contents, options: StateOptions) -> Format:
+def format_of(contents: Contents, options: CheckpointOptions) -> Format:
     """The format that the options choose for these contents."""
     if options.format != "json":
         return Format.AVRO if options.format == "avro" else Format.PARQUET
     return Format.JSON_PARTS if options.multi_part and contents.num_actions > options.actions_per_part else Format.JSON
 
 
-def needed_protocol(contents: Contents, options: StateOptions) -> Protocol | None:
+def needed_protocol(contents: Contents, options: CheckpointOptions) -> Protocol | None:
     """The protocol that the table needs before this checkpoint is written (PRT-08); None: no requirement. Pure."""
     return _PROTOCOLS.get(format_of(contents, options))
 
 
-def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool = False) -> Written:
+def write_checkpoint(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool = False) -> WrittenCheckpoint:
     """Writes the checkpoint of a version and verifies it. A valid existing checkpoint is kept, a broken one is replaced.
 
     Raises CheckpointError, and ManifestDamaged if a manifest that has to be read is damaged.
@@ -58,7 +58,7 @@ def write_checkpoint(log: TransactionLog, contents: Contents, options: StateOpti
         raise CheckpointWriteError(contents.version, error) from error
 
 
-def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, compact: bool) -> Written:
+def _write(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, compact: bool) -> WrittenCheckpoint:
     now_ms = log.clock.now_ms()
     form = format_of(contents, options)
     if form is Format.AVRO:
@@ -71,9 +71,9 @@ def _write(log: TransactionLog, contents: Contents, options: StateOptions, *, co
     return write_json(log.store, contents, compress=options.gzip)
 
 
-def _existing(log: TransactionLog, contents: Contents, options: StateOptions) -> Written | None:
+def _existing(log: TransactionLog, contents: Contents, options: CheckpointOptions) -> WrittenCheckpoint | None:
     """The checkpoint that exists for this version, for example from another program, if it is valid and has the configured format."""
-    listing, version = log.look(), contents.version
+    listing, version = log.uncached_listing(), contents.version
     if version not in listing.bases:
         return None
     try:
@@ -88,7 +88,7 @@ def _existing(log: TransactionLog, contents: Contents, options: StateOptions) ->
         return None
 
 
-def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, form: Format) -> Written:
+def _describe_existing(log: TransactionLog, listing: LogListing, contents: Contents, form: Format) -> WrittenCheckpoint:
     """Describes an existing JSON or Parquet checkpoint."""
     version = contents.version
     more: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
     With `skip_verified`, manifests that this process has verified before are skipped, and only a part of a large state is read. Damage that
     is missed is found when the manifest is read, and nothing is deleted because of a state that was not read in full.
     """
-    listing = log.look()
+    listing = log.uncached_listing()
     try:
         _, form = read_checkpoint(log, listing, version, only)
     except LogCorrupted:
@@ -145,7 +145,7 @@ def is_valid_checkpoint(log: TransactionLog, version: int, only: str | None = No
     if form is not Format.AVRO:
         return True
     if skip_verified:
-        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SCRUBBED_BYTES)
+        return avro.is_intact(log, version, avro.verified_manifests(log), limits.SPOT_CHECK_BYTES)
     return avro.is_intact(log, version)
 
 
@@ -162,4 +162,4 @@ def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay,
 
 
 def _unpacked(store: Store, version: int) -> bytes:
-    return files.unpack(store.read(names.checkpoint_path(version)), f"checkpoint {version}")
+    return packing.unpack(store.read(names.checkpoint_path(version)), f"checkpoint {version}")

@@ -31,12 +31,12 @@ FAMILIES: dict[str, str] = {  # format -> value of the option `state.format`
 
 
 def _from(key: str) -> Any:
-    """A field of StateOptions with the value of this option of the table."""
+    """A field of CheckpointOptions with the value of this option of the table."""
     return field(metadata={"option": key})
 
 
 @dataclass(frozen=True, slots=True)
-class StateOptions:
+class CheckpointOptions:
     """The options for writing checkpoints."""
 
     format: str = _from("state.format")
@@ -55,7 +55,7 @@ class StateOptions:
     both_manifest_forms: bool = False  # also write the state manifest in the other form
 
     @classmethod
-    def of(cls, config: Config) -> StateOptions:
+    def of(cls, config: Config) -> CheckpointOptions:
         return cls(**{each.name: config.get(each.metadata["option"]) for each in fields(cls) if each.metadata})
 
 
@@ -79,12 +79,12 @@ class Contents:
     def num_actions(self) -> int:
         return self.num_files + 1 + (self.protocol is not None) + len(self.txns) + len(self.skips)
 
-    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> Written:
-        return Written(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
+    def written(self, form: Format, size: int, bytes_written: int, **more: Any) -> WrittenCheckpoint:
+        return WrittenCheckpoint(self.version, form, self.num_files, self.num_actions, size, bytes_written, **more)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenCheckpoint:
     """A checkpoint that was written and verified."""
 
     version: int

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from indextables import limits
 from indextables.actions import STRINGS, Add, Count, FileFormat, Int64, Metadata, Normalise, Protocol, Replay, Skip, Txn, columns, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.state.checkpoints.checked_columns import replay_of_rows
-from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json import write_head
 from indextables.state.checkpoints.seal import check_seal, decoding, read_part, sealed
 from indextables.storage import Store
@@ -75,7 +75,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
 _METADATA = msgspec.json.Decoder(CheckpointMetadata)
 
 
-def write_parquet(store: Store, contents: Contents, options: StateOptions, now_ms: int) -> Written:
+def write_parquet(store: Store, contents: Contents, options: CheckpointOptions, now_ms: int) -> WrittenCheckpoint:
     """Writes Parquet files to a local folder, uploads and verifies them, and then writes the metadata."""
     with tempfile.TemporaryDirectory(prefix="indextables-checkpoint-") as folder:
         local_files = list(_write_files(contents, options, Path(folder)))
@@ -106,7 +106,7 @@ def _paths(version: int, parts: int | None) -> list[str]:
     return [names.parquet_path(version)] if parts is None else [names.parquet_path(version, part) for part in range(1, parts + 1)]
 
 
-def _write_files(contents: Contents, options: StateOptions, folder: Path) -> Iterator[Path]:
+def _write_files(contents: Contents, options: CheckpointOptions, folder: Path) -> Iterator[Path]:
     """The local files. A new file is begun when another row group might make it larger than `checkpoint.maxFileSize`."""
     most = min(options.parquet_file_size, limits.OBJECT_BYTES // 2)
     groups = _groups(contents, most)
@@ -189,7 +189,7 @@ def parts_of(store: Store, version: int) -> int | None:
 
 def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadata:
     try:
-        text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
+        text = packing.unpack(store.read(names.parquet_metadata_path(version)), source)
     except FileNotFoundError:
         raise LogCorrupted(f"{source} does not exist any more") from None
     with decoding(f"{source} has damaged metadata"):
@@ -223,15 +223,15 @@ def _open(data: bytes, source: str) -> pq.ParquetFile:
     footer = file.metadata
     if footer.num_columns > limits.AVRO_FIELDS or footer.num_rows > max(limits.PARQUET_ROWS_FLOOR, len(data)):
         raise LogCorrupted(f"{source} has {footer.num_columns} columns and {footer.num_rows} rows in {len(data)} bytes")
-    if sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)) > files.expanded_limit(len(data)):
-        raise LogCorrupted(f"{source} expands to more than {files.expanded_limit(len(data))} bytes")
+    if sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)) > packing.expanded_limit(len(data)):
+        raise LogCorrupted(f"{source} expands to more than {packing.expanded_limit(len(data))} bytes")
     return file
 
 
 def _rows(data: bytes, source: str) -> pa.Table:
     """The known columns, read in batches, so that a file that expands to more than its footer declares is refused in time."""
     file = _open(data, source)
-    most = files.expanded_limit(len(data))
+    most = packing.expanded_limit(len(data))
     # One bit can repeat a long dictionary value, so few rows are decoded at a time. (Checking the dictionary sizes in the footer is not an
     # option: Arrow aborts the process if they are malformed.)
     step = _FEW_ROWS if len(data) < limits.MIB else _SOME_ROWS

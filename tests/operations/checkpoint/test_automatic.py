@@ -17,7 +17,7 @@ from tests.support.tables import ids, make, rows
 
 
 def bases(path: Path) -> tuple[int, ...]:
-    return TableContext.at(path).log.look().bases
+    return TableContext.at(path).log.uncached_listing().bases
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import indextables as it
 from indextables import limits
 from indextables.api import create_table, open_table
 from indextables.clock import iso_ms
+from indextables.command_line import add_arguments
 from indextables.operations import verbs
 from indextables.operations.request import Interface
-from indextables.usage import add_arguments
 from tests.support.intercepted_store import Call, Perform, intercepting
 from tests.support.tables import SCHEMA, FakeTime, ids, make, rows, tree, version_file
 

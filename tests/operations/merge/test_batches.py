@@ -262,7 +262,7 @@ def test_the_state_is_compacted_once_at_the_end(tmp_path: Path) -> None:
     report = table.merge_splits()
     assert (report.version, report.metrics["commits"]) == (8, 6)
     context = TableContext.at(tmp_path / "t")
-    assert context.log.look().bases == (2, 6, 8)
+    assert context.log.uncached_listing().bases == (2, 6, 8)
     state = read_state_manifest(context.store, 8)
     assert (list(state.tombstones or ()), state.num_files) == ([], DAYS)
     assert ids(it.open(tmp_path / "t")) == list(range(60))

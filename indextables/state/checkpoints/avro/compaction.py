@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from indextables.state.checkpoints.contents import StateOptions
+from indextables.state.checkpoints.contents import CheckpointOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class StateFigures:
     force: bool = False
 
 
-def compaction_reason(figures: StateFigures, options: StateOptions) -> str | None:
+def compaction_reason(figures: StateFigures, options: CheckpointOptions) -> str | None:
     """Why the state has to be compacted (CMP-01 … CMP-05, C-46, C-47); None: extend it."""
     dead = figures.tombstones + figures.removed
     if figures.force:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -24,7 +22,7 @@ import pyarrow as pa
 
 from indextables import limits
 from indextables.actions import columns
-from indextables.storage import cache_folder
+from indextables.storage import cache_folder, cached_files, caching
 
 T = TypeVar("T")
 _SCHEMA_HASH = hashlib.sha256(columns.SCHEMA.to_string().encode()).hexdigest()[:8]  # part of the name, so that releases do not share files
@@ -32,8 +30,6 @@ _MAGIC = b"ixtcache"
 _SEAL_BYTES = len(_MAGIC) + 32
 _PAGE = 4096
 _CHECKSUM = np.dtype("<u4")
-_TEMPORARY = ".tmp-"
-_TEMPORARY_SECONDS = 86_400  # age from which a temporary file is taken for that of a killed process
 
 
 def get(digest: str) -> pa.Table | None:
@@ -45,7 +41,7 @@ def put(digest: str, rows: pa.Table) -> pa.Table:
     """Caches the columns and returns them memory-mapped; returns `rows` if they cannot be written."""
     path = _path(f"{digest}-{_SCHEMA_HASH}.arrow")
     try:
-        with _atomic_file(path) as temporary:
+        with caching(path) as temporary:
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, columns.SCHEMA) as writer:
                 writer.write_table(rows)
             with pa.memory_map(str(temporary)) as mapped:
@@ -65,7 +61,7 @@ def put_paths(digest: str, paths: pa.ChunkedArray) -> None:
     if os.path.exists(path):  # unlike pathlib, this does not raise if the folder is not readable
         return
     body = np.sort(_checksums(paths.cast(pa.binary()).to_pylist())).tobytes()
-    with suppress(OSError), _atomic_file(path) as temporary:
+    with suppress(OSError), caching(path) as temporary:
         temporary.write_bytes(body + _seal(pa.py_buffer(body)))
 
 
@@ -129,19 +125,6 @@ def _columns(body: pa.Buffer) -> pa.Table:
     return table
 
 
-@contextmanager
-def _atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary file to write to, which is renamed to `path` on success: readers never see a partial file."""
-    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
 def _seal(body: pa.Buffer) -> bytes:
     """A digest of the sums of all pages: it detects changed, lost and moved pages, and runs at memory speed."""
     whole = body.size // _PAGE * _PAGE
@@ -154,15 +137,7 @@ def _seal(body: pa.Buffer) -> bytes:
 
 def _evict(newest: Path) -> None:
     """Deletes the least recently used files. Best effort: other processes may do the same concurrently; mapped files stay readable."""
-    now = time.time()
-    found: list[tuple[float, int, Path]] = []
-    for file in _folder().glob("??/*"):
-        with suppress(OSError):
-            status = file.stat()
-            if not file.name.startswith(_TEMPORARY):
-                found.append((status.st_mtime, status.st_size, file))
-            elif status.st_mtime < now - _TEMPORARY_SECONDS:
-                file.unlink()
+    found = [(status.st_mtime, status.st_size, file) for file, status in cached_files(_folder())]
     total = sum(size for _, size, _ in found)
     for _, size, file in sorted(found):
         if total <= limits.MANIFEST_CACHE_BYTES:

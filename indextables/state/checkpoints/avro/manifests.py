@@ -17,7 +17,7 @@ from msgspec import structs
 from indextables import limits
 from indextables.actions import Add, Normalise, columns, encoded, nulls
 from indextables.errors import LogCorrupted
-from indextables.log import files
+from indextables.log import packing
 from indextables.paths import NULL_PARTITION, are_plain
 from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import encode
@@ -81,7 +81,7 @@ def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source:
         raise LogCorrupted(f"{source} has {container.num_records} entries, but the state says {num_entries}")
     if not num_entries:
         return columns.SCHEMA.empty_table(), False
-    rows = _own_rows(container, files.expanded_limit(len(data)), source)
+    rows = _own_rows(container, packing.expanded_limit(len(data)), source)
     if rows is None or not _is_normal(rows):
         return _any_rows(data, num_entries, normalise, source), False
     if pc.count_distinct(rows.column("path")).as_py() != num_entries:
@@ -131,7 +131,7 @@ def _are_plain(joined: bytes, offsets: npt.NDArray[np.int32]) -> bool:
 def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) -> pa.Table:
     """Decodes entry by entry, for manifests of any writer."""
     adds: dict[str, Add] = {}
-    for record in avro.records(data, source, max_bytes=files.expanded_limit(len(data)), max_records=num_entries):
+    for record in avro.records(data, source, max_bytes=packing.expanded_limit(len(data)), max_records=num_entries):
         try:
             add = msgspec.convert(nulls.removed(record), Add)
         except msgspec.MsgspecError as error:

@@ -19,7 +19,7 @@ from msgspec import structs
 from indextables import limits
 from indextables.actions import Bounds, Count, Int32, Int64, Metadata, Protocol, Skip, Txn, nulls
 from indextables.errors import LogCorrupted, UnsafePath
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.seal import decoding, is_sealed, sealed
@@ -210,7 +210,7 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
 
 
 def _decoded_json(data: bytes, source: str) -> StateManifest:
-    text = files.unpack(data, source)
+    text = packing.unpack(data, source)
     with decoding(f"{source} is damaged"):
         state = _STATE_MANIFEST.decode(text)
     if (state.digest is not None or state.version is not None) and not is_sealed(text):

@@ -30,7 +30,7 @@ from indextables.state.checkpoints.avro.layout import Kinds, bounds_of, slices
 from indextables.state.checkpoints.avro.manifests import CODECS, Block, Packing
 from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import ManifestInfo, StateManifest, manifest_path, read_state_manifest
-from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.schema_registry import Registry
 
 
@@ -87,7 +87,7 @@ class _ManifestWriter:
         self.unpacked += len(data) + sum(int(lengths.sum()) - len(packed) for _, packed, lengths in blocks)
 
 
-def write_state(log: TransactionLog, contents: Contents, options: StateOptions, *, force: bool = False) -> Written:
+def write_state(log: TransactionLog, contents: Contents, options: CheckpointOptions, *, force: bool = False) -> WrittenCheckpoint:
     """Writes the state of a version, replacing a broken one; CheckpointError if it cannot be read back as written."""
     version = contents.version
     schema = from_spark_json(contents.metadata.schema_string)
@@ -114,7 +114,7 @@ def write_state(log: TransactionLog, contents: Contents, options: StateOptions, 
     )
 
 
-def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: StateOptions) -> Written:
+def written_state(log: TransactionLog, listing: LogListing, contents: Contents, options: CheckpointOptions) -> WrittenCheckpoint:
     """Describes the existing state of this version."""
     version = contents.version
     infos = read_state_manifest(log.store, version).manifests
@@ -124,7 +124,7 @@ def written_state(log: TransactionLog, listing: LogListing, contents: Contents, 
 
 
 def _write_manifests(
-    writer: _ManifestWriter, contents: Contents, options: StateOptions, registry: dict[str, str], *, force: bool
+    writer: _ManifestWriter, contents: Contents, options: CheckpointOptions, registry: dict[str, str], *, force: bool
 ) -> list[str]:
     """Writes the manifests and returns the tombstones. Manifests of the base are loaded only if some of their entries are dead."""
     files, base, loader = contents.files, contents.files.base, FileLoader(writer.log)
@@ -251,7 +251,7 @@ def _state(contents: Contents, infos: list[ManifestInfo], tombstones: list[str],
 _ENCODERS = {"avro": avro_state.encode_avro, "json": avro_state.encode_json}
 
 
-def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *, replacing: bool) -> int:
+def _publish(log: TransactionLog, state: StateManifest, options: CheckpointOptions, *, replacing: bool) -> int:
     """Writes the state manifest, verifies it, and returns its size.
 
     A broken existing one is replaced. With `replacing` a valid one is replaced too: it describes the same files, and the manifests that it
@@ -265,7 +265,7 @@ def _publish(log: TransactionLog, state: StateManifest, options: StateOptions, *
     if not is_written and (replacing or not is_intact(log, version)):
         log.store.replace(path, data)
         is_written = True
-    listing = log.look()
+    listing = log.uncached_listing()
     for other in _ENCODERS.keys() - {form}:
         is_there = listing.stamp(avro_state.state_path(version, other)) is not None
         if is_written and (is_there or options.both_manifest_forms):

@@ -17,9 +17,9 @@ import msgspec
 from indextables import limits
 from indextables.actions import Action, CommitInfo, Count, Int64, Normalise, Replay, encode_actions
 from indextables.errors import CheckpointValidationError, LogCorrupted, StorageError, UnsafePath
-from indextables.log import files, names
+from indextables.log import names, packing
 from indextables.paths import LOG_FOLDER, check_relative
-from indextables.state.checkpoints.contents import Contents, Format, StateOptions, Written
+from indextables.state.checkpoints.contents import CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.json.single import BATCH, replay_of_lines
 from indextables.state.checkpoints.seal import check_seal, read_part, sealed
 from indextables.storage import Store
@@ -39,7 +39,7 @@ class PartList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 _PART_LIST = msgspec.json.Decoder(PartList)
 
 
-def write_parts(store: Store, contents: Contents, options: StateOptions, checkpoint_id: str, now_ms: int) -> Written:
+def write_parts(store: Store, contents: Contents, options: CheckpointOptions, checkpoint_id: str, now_ms: int) -> WrittenCheckpoint:
     """Writes the parts under unique names, verifies them, and then writes the list. Memory use: one compressed part and a batch of adds."""
     each = max(options.actions_per_part, 2 * contents.num_actions // limits.CHECKPOINT_PARTS)
     parts: list[str] = []
@@ -89,14 +89,14 @@ def _packed(contents: Contents, each: int, checkpoint_id: str, *, compress: bool
     head: list[Action] = [contents.metadata, *contents.txns, *contents.skips]
     if contents.protocol is not None:
         head.insert(0, contents.protocol)
-    packer, count = files.Packer(compress=compress), 0
+    packer, count = packing.Packer(compress=compress), 0
     packer.write(begin)
     size = each // -(-each // BATCH)  # batches of equal size that fill a part
     actions = chain(head, contents.files.complete.adds())
     while batch := list(islice(actions, size)):
         if count + len(batch) > each:
             yield packer.finish(), packer.text_size
-            packer, count = files.Packer(compress=compress), 0
+            packer, count = packing.Packer(compress=compress), 0
             packer.write(begin)
         packer.write(encode_actions(batch))
         count += len(batch)
@@ -108,7 +108,7 @@ def _validate(store: Store, contents: Contents, found: PartList) -> None:
     actions = 0
     try:
         for name, text in _texts(store, found, contents.version):
-            actions += sum(piece.count(b"\n") for piece in files.pieces(text, name)) - 1
+            actions += sum(piece.count(b"\n") for piece in packing.pieces(text, name)) - 1
     except LogCorrupted as error:
         raise CheckpointValidationError(contents.version, str(error)) from error
     if actions != contents.num_actions:
@@ -131,7 +131,7 @@ def read_parts(store: Store, text: bytes, found: PartList, version: int, normali
     check_seal(text, found.sha256, source)
     if found.version is not None and found.version != version:
         raise LogCorrupted(f"{source} declares version {found.version}")
-    texts = (files.unpack(data, f"part {name!r} of {source}") for name, data in _texts(store, found, version))
+    texts = (packing.unpack(data, f"part {name!r} of {source}") for name, data in _texts(store, found, version))
     replay = replay_of_lines(texts, source, normalise)
     if found.num_files is not None and found.num_files != replay.num_files:
         raise LogCorrupted(f"{source} has {replay.num_files} files, but declares {found.num_files}")

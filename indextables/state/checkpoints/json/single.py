@@ -14,8 +14,8 @@ import msgspec
 
 from indextables.actions import Action, Add, CommitInfo, Metadata, Normalise, Protocol, Replay, Skip, Txn, decode_actions, nulls
 from indextables.errors import CheckpointValidationError, LogCorrupted
-from indextables.log import files, names
-from indextables.state.checkpoints.contents import Contents, Format, Written
+from indextables.log import names, packing
+from indextables.state.checkpoints.contents import Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.seal import SEAL_BYTES, decoding, has_seal, is_sealed, seal_of
 from indextables.storage import Store
 
@@ -39,10 +39,10 @@ _ADDS = msgspec.json.Decoder(list[Add])
 _ENCODER = msgspec.json.Encoder()
 
 
-def write_json(store: Store, contents: Contents, *, compress: bool) -> Written:
+def write_json(store: Store, contents: Contents, *, compress: bool) -> WrittenCheckpoint:
     """Writes the checkpoint, replacing an existing one, and verifies it. Memory use: the compressed file and a batch of adds."""
     path = names.checkpoint_path(contents.version)
-    packer, digest = files.Packer(compress=compress), hashlib.sha256()
+    packer, digest = packing.Packer(compress=compress), hashlib.sha256()
     for piece in _pieces(contents):
         digest.update(piece)
         packer.write(piece)
@@ -76,7 +76,7 @@ def _validate(data: bytes, contents: Contents) -> None:
     source = f"checkpoint {contents.version}"
     digest, lines, last = hashlib.sha256(), 0, b""
     try:
-        for piece in files.pieces(data, source):
+        for piece in packing.pieces(data, source):
             lines += piece.count(b"\n")
             buffered = last + piece
             digest.update(buffered[:-SEAL_BYTES])

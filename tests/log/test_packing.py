@@ -8,7 +8,7 @@ import pytest
 
 from indextables import limits
 from indextables.errors import LogCorrupted
-from indextables.log.files import pack, unpack
+from indextables.log.packing import pack, unpack
 
 TEXT = b'{"remove":{"path":"splits/a.split"}}\n' * 5
 

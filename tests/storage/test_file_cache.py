@@ -16,7 +16,7 @@ import pytest
 import indextables as it
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
-from indextables.storage.downloads import Downloads
+from indextables.storage.file_cache import FileCache
 from indextables.storage.memory import MemoryStore
 from indextables.storage.partial import PartialFile
 from tests.support.seeds import random_seed
@@ -32,7 +32,7 @@ def writing(data: bytes, calls: list[str]) -> object:
 
 def test_a_file_is_fetched_once_per_location_and_size(tmp_path: Path) -> None:
     calls: list[str] = []
-    here, there = Downloads(tmp_path, "here"), Downloads(tmp_path, "there")
+    here, there = FileCache(tmp_path, "here"), FileCache(tmp_path, "there")
     first = here.get("a.split", 3, writing(b"abc", calls))
     assert here.get("a.split", 3, writing(b"abc", calls)) == first
     changed = first.stat().st_mtime_ns
@@ -41,27 +41,27 @@ def test_a_file_is_fetched_once_per_location_and_size(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_file_is_not_cached(tmp_path: Path) -> None:
-    downloads = Downloads(tmp_path, "x")
+    cache = FileCache(tmp_path, "x")
     with pytest.raises(SplitCorrupted, match="has 2 bytes and the log says 3"):
-        downloads.get("a", 3, writing(b"ab", []))
+        cache.get("a", 3, writing(b"ab", []))
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
-    kept = downloads.get("a", 3, writing(b"abc", []))
+    kept = cache.get("a", 3, writing(b"abc", []))
     kept.write_bytes(b"cut"[:1])
-    assert downloads.get("a", 3, writing(b"abc", [])).read_bytes() == b"abc"
+    assert cache.get("a", 3, writing(b"abc", [])).read_bytes() == b"abc"
 
 
 def test_the_least_recently_used_files_are_evicted_first(tmp_path: Path) -> None:
-    downloads = Downloads(tmp_path, "x", max_bytes=250)
+    cache = FileCache(tmp_path, "x", max_bytes=250)
     now = time.time()
     files = {}
     for name, age in (("old", 3000), ("used", 2000), ("young", limits.CACHE_GRACE_SECONDS / 2)):
-        files[name] = downloads.get(name, 100, writing(b"x" * 100, []))
+        files[name] = cache.get(name, 100, writing(b"x" * 100, []))
         os.utime(files[name], (now - age, now - age))
-    downloads.get("used", 100, writing(b"", []))  # is used again
+    cache.get("used", 100, writing(b"", []))  # is used again
     stray = files["old"].parent / ".tmp-killed"
     stray.write_bytes(b"x")
     os.utime(stray, (now - 90_000, now - 90_000))
-    new = downloads.get("new", 100, writing(b"x" * 100, []))
+    new = cache.get("new", 100, writing(b"x" * 100, []))
     assert {name for name, file in files.items() if file.exists()} == {"used", "young"}
     assert new.exists()
     assert not stray.exists()
@@ -73,10 +73,10 @@ def test_processes_and_threads_may_fetch_the_same_file(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(data)
     script = (
-        "import sys, pathlib, shutil, concurrent.futures\nfrom indextables.storage.downloads import Downloads\n"
+        "import sys, pathlib, shutil, concurrent.futures\nfrom indextables.storage.file_cache import FileCache\n"
         "folder, source = map(pathlib.Path, sys.argv[1:])\nwanted = source.read_bytes()\n"
         "def work(number):\n"
-        "    file = Downloads(folder, 'x').get(f'{number % 3}.split', len(wanted), lambda path, file: shutil.copyfile(source, file))\n"
+        "    file = FileCache(folder, 'x').get(f'{number % 3}.split', len(wanted), lambda path, file: shutil.copyfile(source, file))\n"
         "    same = file.read_bytes() == wanted\n"
         "    if number % 10 == 0: file.unlink(missing_ok=True)\n"
         "    return same\n"
@@ -96,42 +96,42 @@ def test_processes_and_threads_may_fetch_the_same_file(tmp_path: Path) -> None:
 
 
 def test_partial_files(tmp_path: Path) -> None:
-    downloads = Downloads(tmp_path, "x", max_bytes=100_000)
+    cache = FileCache(tmp_path, "x", max_bytes=100_000)
     data = random.Random(random_seed()).randbytes(200_000)
 
     def read(start: int, end: int) -> bytes:
         return data[start:end]
 
-    file = downloads.partial("a.split", len(data), 190_000, read)
+    file = cache.partial("a.split", len(data), 190_000, read)
     assert file is not None
     assert file.local.stat().st_size == len(data)
     assert file.fetch([(5, 10), (199_995, 200_010)]) == [data[5:10], data[199_995:]]
     file.write(8192, memoryview(data)[8192:12_288])
-    again = downloads.partial("a.split", len(data), 190_000, read)
+    again = cache.partial("a.split", len(data), 190_000, read)
     assert again is not None
     assert (again.inode, os.pread(again.descriptor, 4096, 8192)) == (file.inode, data[8192:12_288])
     # It counts with its allocated size, is evicted like the others, and still works for readers that have it open.
     os.utime(file.local, (0, 0))
-    small = downloads.get("b.split", 50_000, writing(b"b" * 50_000, []))
+    small = cache.get("b.split", 50_000, writing(b"b" * 50_000, []))
     assert file.local.exists()
-    downloads.get("c.split", 90_000, writing(b"c" * 90_000, []))
+    cache.get("c.split", 90_000, writing(b"c" * 90_000, []))
     assert not file.local.exists()
     assert small.exists()  # young
     file.write(0, memoryview(b"still"))
     assert os.pread(again.descriptor, 5, 0) == b"still"
     # Once the whole file is cached, the partial one is deleted.
-    sparse = downloads.partial("a.split", len(data), 190_000, read)
+    sparse = cache.partial("a.split", len(data), 190_000, read)
     assert sparse is not None
-    downloads.get("a.split", len(data), writing(data, []))
+    cache.get("a.split", len(data), writing(data, []))
     assert not sparse.local.exists()
-    assert downloads.partial("a.split", len(data), 190_000, read) is None
+    assert cache.partial("a.split", len(data), 190_000, read) is None
 
 
 def test_a_growing_partial_file_evicts_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CACHE_CHECK_BYTES", 50_000)
-    downloads = Downloads(tmp_path, "x", max_bytes=100_000)
-    old = downloads.get("old", 40_000, writing(b"x" * 40_000, []))
-    file = downloads.partial("a.split", 10**6, 0, lambda start, end: b"")
+    cache = FileCache(tmp_path, "x", max_bytes=100_000)
+    old = cache.get("old", 40_000, writing(b"x" * 40_000, []))
+    file = cache.partial("a.split", 10**6, 0, lambda start, end: b"")
     assert file is not None
     os.utime(old, (0, 0))
     for start in range(0, 200_000, 10_000):
@@ -144,7 +144,7 @@ def test_a_partial_file_that_cannot_be_cached(tmp_path: Path) -> None:
     def gone(start: int, end: int) -> bytes:
         raise FileNotFoundError("anything")
 
-    file = Downloads(tmp_path, "x").partial("a.split", 10, 5, gone)
+    file = FileCache(tmp_path, "x").partial("a.split", 10, 5, gone)
     assert file is not None
     with pytest.raises(FileNotFoundError, match=r"^a\.split$"):
         file.fetch([(0, 1), (2, 3)])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from indextables import limits
+from indextables.atomic_file import replacing, temporary_in
 from indextables.errors import SplitCorrupted
+from indextables.paths import TEMPORARY
 from indextables.storage.partial import PartialFile
 
-_TEMPORARY = ".tmp-"
 _TEMPORARY_SECONDS = 86_400  # older temporary files were left by killed processes
 
 
@@ -26,7 +26,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "indextables"
 
 
-class Downloads:
+@contextmanager
+def caching(target: Path) -> Iterator[Path]:
+    """A temporary file to write to, which becomes `target` on success: readers never see a partial file. Creates the folder."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with replacing(target) as temporary:
+        yield temporary
+
+
+def cached_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of a cache, which are in folders of two characters. Deletes temporary files that killed processes left."""
+    for file in (*folder.glob("??/*"), *folder.glob(f"{TEMPORARY}*")):
+        with suppress(OSError):
+            status = file.stat()
+            if not file.name.startswith(TEMPORARY):
+                yield file, status
+            elif status.st_mtime < time.time() - _TEMPORARY_SECONDS:
+                file.unlink()
+
+
+class FileCache:
     """Files by location, path and size, which identify a split, since its name is never reused. `fetch(path, file)` downloads one."""
 
     def __init__(self, folder: Path, location: str, max_bytes: int = limits.CACHE_BYTES) -> None:
@@ -44,7 +63,8 @@ class Downloads:
     @contextmanager
     def fresh(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Iterator[Path]:
         """Like `get`, but always fetches, into a file that is deleted when the context ends; the cache is neither read nor changed."""
-        with _temporary_in(self.folder) as temporary:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with temporary_in(self.folder) as temporary:
             _fetch(fetch, path, size, temporary)
             yield temporary
 
@@ -66,9 +86,8 @@ class Downloads:
         target = self._whole(key)
         if _touched(target, size):
             return target
-        with _temporary_in(target.parent) as temporary:
+        with caching(target) as temporary:
             make(temporary)
-            os.replace(temporary, target)
         self._evict(target)
         return target
 
@@ -84,15 +103,7 @@ class Downloads:
     def _evict(self, keep: Path) -> None:
         """Deletes the least recently used files until the rest fits. Best effort: other processes may do the same at the same time."""
         now = time.time()
-        files: list[tuple[float, int, Path]] = []
-        for file in (*self.folder.glob("??/*"), *self.folder.glob(f"{_TEMPORARY}*")):
-            with suppress(OSError):
-                status = file.stat()
-                if file.name.startswith(_TEMPORARY):
-                    if status.st_mtime < now - _TEMPORARY_SECONDS:
-                        file.unlink()
-                elif file != keep:
-                    files.append((status.st_atime, _bytes_on_disk(status), file))
+        files = [(status.st_atime, _bytes_on_disk(status), file) for file, status in cached_files(self.folder) if file != keep]
         with suppress(OSError):
             total = sum(size for _, size, _ in files) + _bytes_on_disk(keep.stat())
             for used, size, file in sorted(files):
@@ -100,16 +111,6 @@ class Downloads:
                     break
                 file.unlink(missing_ok=True)
                 total -= size
-
-
-@contextmanager
-def _temporary_in(folder: Path) -> Iterator[Path]:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _fetch(fetch: Callable[[str, Path], object], path: str, size: int, file: Path) -> None:

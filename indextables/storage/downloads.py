@@ -116,7 +116,7 @@ def _fetch(fetch: Callable[[str, Path], object], path: str, size: int, file: Pat
     fetch(path, file)
     found = file.stat().st_size
     if found != size:
-        raise SplitCorrupted(f"split {path!r} has {found} bytes and the log says {size}")
+        raise SplitCorrupted(f"split {path!r} has {found} bytes, but the log says {size}")
 
 
 def _bytes_on_disk(status: os.stat_result) -> int:

@@ -157,7 +157,7 @@ def _check_tokenizer(kinds: Mapping[str, str], column: str, word: str) -> None:
 
 def _check_word(key: str, word: str, prefix: str) -> None:
     if word not in COLUMN_WORDS[prefix]:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(COLUMN_WORDS[prefix])}")
+        raise ConfigError(f"{key} is {word!r}, but must be one of {', '.join(COLUMN_WORDS[prefix])}")
 
 
 def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:

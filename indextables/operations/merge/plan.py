@@ -27,7 +27,7 @@ class MergeOptions:
     where: Predicate | None = None
     max_dest_splits: int | None = None
     max_source_splits: int = 1000
-    skip_threshold: float = 0.45  # fraction of the target size from which on a split is not merged again
+    skip_threshold: float = 0.45  # fraction of the target size at or above which a split is not merged again
     take_over: bool = False  # every split of another program is a source, even alone and whatever its size
 
 

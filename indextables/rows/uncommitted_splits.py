@@ -20,7 +20,8 @@ def describe_uncommitted(paths: Collection[str]) -> str:
     """A sentence that names the first of these splits, sorted by path."""
     shown = ", ".join(repr(path) for path in sorted(paths)[:SHOWN])
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} not in any version and left to purge: {shown}{more}"
+    are, them = ("split is", "it") if len(paths) == 1 else ("splits are", "them")
+    return f"{len(paths)} {are} not referenced by any version; purge will delete {them}: {shown}{more}"
 
 
 @contextmanager

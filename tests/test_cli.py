@@ -101,7 +101,7 @@ def test_output_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
         ("purge", t, *WITHOUT_RETENTION, "--dry-run"): "would: delete date=",
-        ("purge", t): "\n  no split was removed longer ago than 7d, and no file of the log has expired\n",
+        ("purge", t): "\n  no split was removed more than 7d ago, and no log file has expired\n",
         ("merge-splits", t, "--target-size", "3M"): "\n  a merge takes two or more splits of one partition, each below 45% of 3.0 MiB\n",
     }
     for argv, expected in expectations.items():

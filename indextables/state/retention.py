@@ -1,7 +1,7 @@
-"""Plans which files of a log to delete: expired versions, old checkpoints and states, unused manifests. Pure; whatever is doubtful is kept.
+"""Plans which files of a log to delete: expired versions, old checkpoints and states, unused manifests. In case of doubt a file is kept.
 
 A version is retained while it is young, among the newest, at or after the newest checkpoint, or current; version 0 always is. A retained
-version keeps its base and all versions after that base. A file of unknown age counts as young.
+version keeps its base and all versions after that base. A file of unknown age counts as young. Pure.
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ class Downloads:
         self.max_bytes = max_bytes
 
     def get(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Path:
-        """The local file, fetched if it is not cached; SplitCorrupted if `fetch` does not write `size` bytes, and whatever it raises."""
+        """The local file, fetched if it is not cached. Errors of `fetch` pass through.
+
+        SplitCorrupted if `fetch` does not write `size` bytes.
+        """
         key = self._key(path, size)
         whole = self.get_or_make(key, lambda file: _fetch(fetch, path, size, file), size)
         self._sparse(key).unlink(missing_ok=True)  # processes that have it open can still use it

@@ -145,7 +145,7 @@ class Examination:
         for damage in self.damages:
             if damage.version < (self.snapshot.checkpoint or 0):
                 instead = f"the checkpoint of version {self.snapshot.checkpoint} is used instead"
-                message = f"{damage.message}; {instead}: nothing needs to be done, and purge deletes this one when it has expired"
+                message = f"{damage.message}; {instead}: no action is needed, and purge deletes this one when it has expired"
                 yield Finding("broken-checkpoint", Severity.INFO, message, command("doctor", self.table))
             else:
                 yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", self.table))
@@ -215,7 +215,7 @@ class Examination:
     def _young_unreferenced_splits(self, due: Sequence[str]) -> Iterator[Finding]:
         """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently.
 
-        Nothing is to be done about them now, so the fix is to look again.
+        No action is needed yet; the fix is to run doctor again.
         """
         fix = command("doctor", self.table)
         known = set(due)

@@ -154,7 +154,7 @@ def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundS
     """The request checked against the table. InvalidArgument, InvalidQuery, InvalidPredicate."""
     top = request.limit + request.offset
     if top > limits.SEARCH_LIMIT:
-        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; use `scan` with `where` instead")
     parsed, mapping = bound_query(context, snapshot, request.query)
     names = _result_columns(snapshot.schema, request.columns)
     return BoundSearch(

@@ -125,7 +125,7 @@ def commit_write(
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
-        warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
+        warnings = [] if prepared.base is not None else ["the table was created, but the source has no rows"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
     followed = after_write(context, FollowUp(snapshot, warnings=warnings), outcome.version, executor)

@@ -191,7 +191,7 @@ def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadat
     try:
         text = files.unpack(store.read(names.parquet_metadata_path(version)), source)
     except FileNotFoundError:
-        raise LogCorrupted(f"{source} does not exist any more") from None
+        raise LogCorrupted(f"{source} no longer exists") from None
     with decoding(f"{source} has damaged metadata"):
         checkpoint = nulls.decode(_METADATA, text)
     check_seal(text, checkpoint.sha256, source)

@@ -208,7 +208,7 @@ class Table:
         return report
 
     def checkpoint(self, dry_run: bool = False) -> Report:
-        """Writes a checkpoint of the newest version and deletes expired log files; a dry run reports both and changes nothing."""
+        """Writes a checkpoint of the newest version and cleans up expired log files; a dry run reports both and changes nothing."""
         report = checkpoint(verbs.Checkpoint(dry_run=dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.snapshot()

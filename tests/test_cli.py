@@ -381,7 +381,7 @@ def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Pat
     assert "{" not in out
 
 
-def test_health_tells_what_never_was_from_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_distinguishes_never_from_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=3)
 
     def shown() -> list[str]:

@@ -207,7 +207,7 @@ def test_a_phrase_prefix_expands_to_more_than_50_words(tmp_path: Path) -> None:
         assert len(matches(reader, '"big w1"*')) == 111
 
 
-def test_slop(tmp_path: Path) -> None:
+def test_slop_is_the_number_of_words_allowed_within_a_phrase(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"m": pa.array(["big cat", "big fat cat", "big old fat cat"])}))
     with SplitReader(tmp_path / "a.split") as reader:
         assert [matches(reader, f'"big cat"~{slop}') for slop in range(3)] == [{0}, {0, 1}, {0, 1, 2}]

@@ -111,7 +111,7 @@ def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("paths", "text"), [(("a",), "split 'a' is not merged: x"), (("a", "b"), "2 splits, the oldest 'a', are not merged: x")]
 )
-def test_a_group_of_one_split_is_called_a_split(paths: tuple[str, ...], text: str) -> None:
+def test_a_message_about_one_split_uses_the_singular(paths: tuple[str, ...], text: str) -> None:
     """A merge that takes a table over has such groups."""
     assert not_merged(PlannedGroup({}, paths, tuple(range(len(paths))), rows=1, size=1, oldest=0), "x") == text
 

@@ -130,7 +130,7 @@ class Examination:
         newest = max(self.listing.bases, default=None)
         if not self.listing.has_pointer:
             if newest is not None:
-                yield Finding("missing-pointer", Severity.INFO, f"version {newest} has a checkpoint but {POINTER} is missing", fix)
+                yield Finding("missing-pointer", Severity.INFO, f"version {newest} has a checkpoint, but {POINTER} is missing", fix)
             return
         pointer = read_pointer(self.context.store)
         if pointer is None:
@@ -173,7 +173,7 @@ class Examination:
         if sources >= SMALL_SPLITS:
             message = f"a merge would combine {sources} small splits into {len(groups)}"
             options = ("-o", "storage.takeOver=true") if self.is_foreign else ()
-            message += "; it takes over the table, which the program that created it can then no longer read" if self.is_foreign else ""
+            message += "; it takes over the table, so that the program that created it can no longer read it" if self.is_foreign else ""
             yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *options))
 
     def _files(self) -> Iterator[Finding]:

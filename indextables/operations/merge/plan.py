@@ -140,7 +140,7 @@ def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, froz
 
 
 def _partitions(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each row; rows have equal numbers exactly if they have the same partition values."""
+    """A number for each row; rows have equal numbers if and only if they have the same partition values."""
     numbers = np.zeros(len(values), np.int64)
     keys = sorted({key for chunk in values.chunks for key in pc.unique(chunk.keys).to_pylist()})
     for key in keys:

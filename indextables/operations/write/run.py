@@ -69,7 +69,7 @@ def prepare_write(
     """Checks everything that can be checked before rows are read.
 
     `source_schema` is the schema of the rows, if it is known in advance. With `create` a missing table is created with it before the
-    commit; `partition_by` must match an existing table.
+    commit; `partition_by` must match that of an existing table.
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
@@ -135,7 +135,7 @@ def commit_write(
 
 
 def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
-    """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
+    """The report if another attempt has committed the txn, possibly while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
     left = [describe_uncommitted([add.path for add in adds])] if adds else []
@@ -186,7 +186,7 @@ def _check_indexing_options(context: TableContext, base: Snapshot) -> None:
     table = context.for_table(base).config.table
     for key, word in context.config.options.items():
         if key.startswith(COLUMN_PREFIXES) and table.get(key) != word:
-            raise ConfigError(f"option {key} = {word!r} differs from the table's value, which cannot change after its creation")
+            raise ConfigError(f"option {key} = {word!r} differs from the table's value, which cannot be changed after the table is created")
 
 
 def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:

@@ -103,7 +103,7 @@ def test_an_error_names_the_option_that_would_index_an_object(text: str, positio
     with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(set indexing\.typemap\.attr=json when") as error:
         parse_query(text, schema, DocMapping.for_table(schema, []))
     assert error.value.position == position
-    with pytest.raises(InvalidQuery, match="column 'l' is not indexed, filter it with `where`"):
+    with pytest.raises(InvalidQuery, match="column 'l' is not indexed; filter it with `where`"):
         parse_query("l:1", schema, DocMapping.for_table(schema, []))
 
 

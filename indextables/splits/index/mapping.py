@@ -105,8 +105,8 @@ class DocMapping:
 def without_misfits(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
     """The configuration without the table's own `indexing.*` values that do not fit its columns, which other programs may have written.
 
-    Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`
-    refuses it.
+    Reading continues without them, and `Config.warnings` names them. A value of the call that does not fit is kept, so that
+    `DocMapping.for_table` refuses it.
     """
     typemap, misfits = config.of_columns(TYPEMAP_PREFIX), {}
     for column, word in tuple(typemap.items()):

@@ -40,7 +40,7 @@ def parse(text: str) -> Node:
     if not isinstance(text, str):
         raise InvalidQuery(f"a query must be a string, not {text!r:.80}")
     if len(text) > limits.QUERY_CHARACTERS:
-        raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
+        raise InvalidQuery(f"the query has {len(text)} characters, but at most {limits.QUERY_CHARACTERS} are allowed")
     return _Parser(text).whole()
 
 

@@ -1,4 +1,4 @@
-"""Airflow DAGs: `indextables_<name>_write` and `indextables_<name>_maintain` for every valid table of tables.yaml."""
+"""Airflow DAGs of every valid table of tables.yaml: `indextables_<name>_maintain`, and `…_write` if it has a `write` section."""
 
 from __future__ import annotations
 

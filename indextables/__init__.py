@@ -6,7 +6,8 @@
     table.append(rows)
     table.search("connection AND refused", limit=10)
 
-Names are loaded when first used, so that a DAG file that imports `indextables.airflow` does not pay for Arrow and tantivy.
+Start with `create` and `open`, which return a `Table`. Names are loaded when first used, so that a DAG file that imports
+`indextables.airflow` does not pay for Arrow and tantivy.
 """
 
 from __future__ import annotations

@@ -43,31 +43,37 @@ class Table:
 
     @property
     def path(self) -> str:
+        """The folder or address of the table."""
         return str(self._context.root)
 
     @property
     def version(self) -> int:
+        """The version that this handle shows."""
         return self._snapshot.version
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the table in their order, partition columns included."""
         return self._snapshot.schema
 
     @property
     def partition_columns(self) -> list[str]:
+        """The names of the partition columns; empty if the table is not partitioned."""
         return list(self._snapshot.partition_columns)
 
     @property
     def protocol(self) -> Protocol:
+        """The minimum versions and the features that a program needs to read or write this version."""
         return self._snapshot.protocol
 
     @property
     def metadata(self) -> Metadata:
+        """The metadata action of this version: id, name, schema, partition columns, configuration."""
         return self._snapshot.metadata
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The table's options, without the index mappings that `metadata.configuration` also holds."""
+        """The table's stored options, without the doc mappings that `metadata.configuration` also holds."""
         return self._snapshot.options
 
     @property
@@ -80,7 +86,7 @@ class Table:
         return [*self._snapshot.warnings, *config.warnings]
 
     def refresh(self, max_staleness: float = 0) -> Table:
-        """Moves this handle to the newest version, or to one that was the newest at most `max_staleness` seconds ago."""
+        """Moves this handle to the newest version, or to one that was the newest at most `max_staleness` seconds ago, and returns it."""
         self._snapshot = self._context.newest(self._snapshot, _seconds(max_staleness))
         return self
 
@@ -107,9 +113,14 @@ class Table:
         return TableLog(self)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Streams the rows that match `where`, with one split open at a time; `columns` selects columns and their order.
+
+        The arguments are checked before the first batch.
+        """
         return scan(verbs.Scan(where, columns), self._context, self._snapshot)
 
     def count(self, where: str | None = None) -> int:
+        """The exact number of rows that match `where`. Splits are opened only where the log cannot answer."""
         return count(verbs.Count(where), self._context, self._snapshot)
 
     def search(
@@ -122,7 +133,7 @@ class Table:
         offset: int = 0,
         snippets: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The best matches for a query in tantivy's syntax, with `_score`; `order_by` is a column, optionally followed by `desc`.
+        """The best matches for a query (see docs/search.md), with `_score`; `order_by` is a column, optionally followed by `desc`.
 
         Scores are BM25 over all searched rows, whatever split they are in. `snippets` names text columns: `_snippet` shows the best passage
         of each, with the matching words between `**`.
@@ -145,11 +156,14 @@ class Table:
         return aggregate(verbs.Aggregate(aggs, group_by, where, query), self._context, self._snapshot)
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> Report:
-        """Adds rows: anything with an Arrow stream, record batches, or dicts. With `txn` the write is committed once, even if retried."""
+        """Adds rows as one commit: anything with an Arrow stream, record batches, or dicts.
+
+        With `txn`, an application name and a number, the write is committed once, even if retried.
+        """
         return self._write(data, verbs.Write(**verbs.txn_options(txn)))
 
     def overwrite(self, data: Any, where: str | None = None, *, txn: tuple[str, int] | None = None) -> Report:
-        """Replaces all rows, or only those of the partitions that match `where`."""
+        """Replaces all rows as one commit, or only those of the partitions that match `where`; `txn` as in `append`."""
         return self._write(data, verbs.Write(mode="overwrite", where=where, **verbs.txn_options(txn)))
 
     def merge_splits(
@@ -171,14 +185,14 @@ class Table:
         return report
 
     def checkpoint(self, dry_run: bool = False) -> Report:
-        """Writes a checkpoint of the newest version. With `dry_run` it only reports what would be written and deleted."""
+        """Writes a checkpoint of the newest version and cleans up expired log files; a dry run reports both and changes nothing."""
         report = checkpoint(verbs.Checkpoint(dry_run=dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.snapshot()
         return report
 
     def purge(self, older_than: str = limits.OLDER_THAN, log_retention: str | None = None, dry_run: bool = False) -> Report:
-        """Deletes splits removed longer ago than `older_than`, and versions older than `log_retention` that a checkpoint covers.
+        """Deletes splits removed more than `older_than` ago, and versions older than `log_retention` that a checkpoint covers.
 
         `log_retention` defaults to the option `purge.txLogRetentionHours` (30 days).
         """
@@ -194,18 +208,18 @@ class Table:
         return report
 
     def truncate_history(self, dry_run: bool = False) -> Report:
-        """Reduces the log to version 0 and a checkpoint of the newest version. Splits are kept: deleting them is left to purge."""
+        """Reduces the log to version 0 and a checkpoint of the newest version. Splits are kept; `purge` deletes them later."""
         report = truncate_history(verbs.TruncateHistory(dry_run), self._context)
         if not dry_run:
             self._snapshot = self._context.newest(self._snapshot)
         return report
 
     def verify(self, deep: bool = False, executor: Executor = verbs.Verify.workload.threads) -> list[Finding]:
-        """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. No findings: all is well."""
+        """Compares every live split with the log and its checksums; `deep` also decodes rows and bounds. Empty if no problem is found."""
         return verify(verbs.Verify(deep), self._context, self._snapshot, executor)
 
     def doctor(self) -> list[Finding]:
-        """What is wrong with the newest version of the table, each with the command that fixes it; changes nothing."""
+        """The problems of the newest version of the table, each with the command that fixes it; changes nothing."""
         return doctor(self._context)
 
     def health(self) -> dict[str, Any]:
@@ -213,6 +227,7 @@ class Table:
         return health(self._context)
 
     def describe(self) -> dict[str, Any]:
+        """The figures, schema, protocol and stored options of this version, with the `metrics` of this process."""
         return describe(self._context, self._snapshot)
 
     def describe_state(self) -> dict[str, Any]:
@@ -266,6 +281,7 @@ class TableLog:
         return cooldown.files_in_cooldown(self._table._snapshot, self._table._context.clock.now_ms())
 
     def is_in_cooldown(self, path: str) -> bool:
+        """Whether merges skip this split at present; `path` is as in the log or absolute."""
         return self._table._context.root.relative(path) in self.files_in_cooldown()
 
     def actions(self, version: int) -> list[dict[str, Any]]:
@@ -277,7 +293,7 @@ class TableLog:
         return self._table._context.log.cache_stats()
 
     def invalidate_cache(self, kind: str | None = None) -> None:
-        """Makes the next read go to the store: for everything, or for `protocol`, `metadata` or `versions` only."""
+        """Makes the next read go to the store for everything, or only for `protocol`, `metadata` or `versions`."""
         if kind not in (None, "protocol", "metadata", "versions"):
             raise InvalidArgument(f"cache kind {kind!r} is none of protocol, metadata, versions")
         self._table._context.log.invalidate_cache(kind)
@@ -290,7 +306,7 @@ class TableLog:
 def create_table(
     path: Path, schema: pa.Schema, partition_by: Sequence[str] = (), options: Options | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> Table:
-    """Creates an empty table; `options` are stored in its configuration. TableExists if there is one."""
+    """Creates an empty table; `options` are stored in its configuration. Raises TableExists if there is a table at the path."""
     if not isinstance(schema, pa.Schema):
         raise InvalidArgument(
             f"the schema of a table is a pyarrow.Schema, not {type(schema).__name__!r}; try pa.Table.from_pandas(df).schema"

@@ -1,4 +1,4 @@
-"""Time and randomness, passed in so that tests can control them."""
+"""Time and the unique ids of the log, passed in so that tests can control them. Jitter and names of files use `random` and `uuid`."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def ratio(most: float = 999) -> OptionType:
 def one_of(*words: str) -> OptionType:
     def parse(text: str) -> str:
         if text.lower() not in words:
-            raise ValueError(" or ".join(words))
+            raise ValueError(f"one of {', '.join(words)}")
         return text.lower()
 
     return OptionType("word", parse)
@@ -191,7 +191,7 @@ KEYS: tuple[Key, ...] = (
         "purgeOnWrite.triggerAfterWrites",
         whole(0, 1_000_000),
         "0",
-        "purge after the first write at or past each multiple of this version; 0: never",
+        "purge after the first write whose version reaches or passes a multiple of this number; 0 disables this",
     ),
     Key("purgeOnWrite.splitRetentionHours", whole(0, 1_000_000), "168", "hours that a purge after a write keeps removed splits"),
     Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that a purge after a write keeps version files"),
@@ -430,7 +430,7 @@ def _check(name: str, text: str, source: str) -> None:
     if words is None:
         _parsed(_BY_NAME[name.lower()], text, source)
     elif text not in words:
-        raise ConfigError(f"{source} {name} = {text!r} is not {' or '.join(words)}")
+        raise ConfigError(f"{source} {name} = {text!r} is not one of {', '.join(words)}")
 
 
 def _parsed(key: Key, text: str, source: str) -> Any:

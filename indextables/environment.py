@@ -65,7 +65,9 @@ def find_java(base: Mapping[str, str]) -> Java:
         java = _probe(binary)
         if java and _major(java.version) >= OLDEST_JAVA:
             return java
-    raise ConfigError(f"no Java {OLDEST_JAVA} or newer in JAVA_HOME ({given!r}) or on PATH; `make install` installs one")
+    raise ConfigError(
+        f"no Java {OLDEST_JAVA} or newer in JAVA_HOME ({repr(given) if given else 'not set'}) or on PATH; `make install` installs one"
+    )
 
 
 def _probe(binary: Path) -> Java | None:
@@ -177,7 +179,7 @@ def prepare() -> None:
     spark_home = package_folder("pyspark")
     archive = archive_path(java, spark_home)
     if archive.is_file():
-        print(f"spark: class archive is there: {archive}")
+        print(f"spark: class archive already exists: {archive}")
         return
     started = time.monotonic()
     print("spark: recording the class archive by one small Spark run", flush=True)

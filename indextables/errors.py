@@ -147,7 +147,7 @@ class SplitCorrupted(IndexTablesError):
 
 
 class ConcurrentConflict(IndexTablesError):
-    """Another writer was first; nothing was written."""
+    """Another writer was first; nothing was committed."""
 
     retryable = True
     exit_code = 75

@@ -40,8 +40,8 @@ class _Handler:
 def record_interrupts() -> Iterator[None]:
     """Makes sure that no interrupt is lost during a program's run, whatever libraries do with it.
 
-    One that a library swallows is raised before the next commit. One that a library turns into another exception, or prints, as extensions
-    do while they are imported, is raised as KeyboardInterrupt again.
+    An interrupt that a library swallows is raised before the next commit. One that a library converts into another exception or merely
+    prints, as extensions do while they are imported, is raised again as KeyboardInterrupt.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or previous not in (signal.default_int_handler, interrupted):

@@ -101,7 +101,7 @@ def test_output_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("merge-splits", t): "success  merge_splits, version 3",
         ("checkpoint", t): "success  checkpoint",
         ("purge", t, *WITHOUT_RETENTION, "--dry-run"): "would: delete date=",
-        ("purge", t): "\n  no split was removed longer ago than 7d, and no file of the log has expired\n",
+        ("purge", t): "\n  no split was removed more than 7d ago, and no log file has expired\n",
         ("merge-splits", t, "--target-size", "3M"): "\n  a merge takes two or more splits of one partition, each below 45% of 3.0 MiB\n",
     }
     for argv, expected in expectations.items():
@@ -381,7 +381,7 @@ def test_repair_prints_the_next_step_and_health_one_line_per_value(tmp_path: Pat
     assert "{" not in out
 
 
-def test_health_tells_what_never_was_from_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_distinguishes_never_from_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", appends=3)
 
     def shown() -> list[str]:

@@ -1,4 +1,8 @@
-"""The actions of the log, their JSON encoding, and their replay into a table state. Pure: nothing here reads a store."""
+"""The actions of the log, their JSON encoding, and their replay into a table state. Pure: nothing here reads a store.
+
+Start with the structs in `model`, such as `Add` and `Metadata`, and with `Replay`, which applies them version by version. `decode_version`
+and `encode_actions` convert the bytes of a version file.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """IndexTables in Airflow: the operator that runs a job, the tables file and the DAGs built from it; `local` has the demo and `make up`.
 
-No module imports pyarrow, tantivy or pyspark, so that DAG files are parsed quickly; `tables` and `command` do not even import Airflow.
+Start with `factory`, whose `build_all` makes the DAGs, and with `IndexTablesJobOperator`. No module imports pyarrow, tantivy or pyspark, so
+that DAG files are parsed quickly; `tables` and `command` do not even import Airflow.
 """
 
 from __future__ import annotations

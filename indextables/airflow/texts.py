@@ -14,11 +14,11 @@ TASKS = {
 _CODES = """\
 | exit code of the job | meaning | Airflow |
 | --- | --- | --- |
-| 0 | done, or nothing to do | success, or skipped |
-| 1 | failed: unreadable source, a schema that does not fit, a damaged table | retried |
-| 2 | usage: a malformed predicate, size or duration | failed at once |
-| 75 | try again later: a conflict, or the store is away | retried |
-| 78 | will never work as asked: no table there, an unknown option | failed at once |
+| 0 | done, nothing to do, or done in part: the report's status is then `partial`, and its warnings say what is left | success, or skipped |
+| 1 | failed: unreadable source, schema mismatch, damaged table, unknown commit outcome | retried |
+| 2 | usage: malformed option, predicate, size or duration | failed at once |
+| 75 | try again later: a conflict, throttling, or the store is unreachable | retried |
+| 78 | will never work as asked: the table does not exist, bad configuration, access denied | failed at once |
 """
 
 

@@ -1,4 +1,4 @@
 """The terminal program: `indextables VERB TABLE [options]`.
 
-`main` parses the command line (`arguments`) and runs the verb (`verbs`), which prints its result (`display`).
+Start with `main`, which parses the command line (`arguments`) and runs the verb (`verbs`); the verb prints its result (`display`).
 """

@@ -127,7 +127,7 @@ def _purge(arguments: argparse.Namespace) -> int:
     request = _request(requests.Purge, arguments)
     with terminal.items_counted("purging", request.workload.threads, arguments.verbose) as executor:
         report = purge(request, _context(arguments), executor)
-    return _report(report, arguments.json, f"no split was removed longer ago than {request.older_than}, and no file of the log has expired")
+    return _report(report, arguments.json, f"no split was removed more than {request.older_than} ago, and no log file has expired")
 
 
 def _truncate_history(arguments: argparse.Namespace) -> int:

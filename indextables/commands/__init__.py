@@ -1,6 +1,7 @@
 """SQL commands such as `MERGE SPLITS '/data/logs'`: parsed into the request of a verb, run, and shown as one row.
 
-`grammar` has the syntax, `parse` makes the request, `run` runs it, and `results` has the columns of the rows.
+Start with `sql`, which runs a command. `grammar` has the syntax, `parse` makes the request, `Runner` runs it, and `results` has the columns
+of the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The transaction log: file names, version files, commits, conflict rules, and a cache of what was read."""
+"""The transaction log: names and bytes of version files, commits, conflict rules, and a cache of what was read.
+
+Start with `TransactionLog`, which lists, reads and writes versions. The functions in `conflicts` (pure) decide whether a commit may follow
+a newer version.
+"""
 
 from __future__ import annotations
 

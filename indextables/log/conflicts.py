@@ -14,7 +14,7 @@ def require_live(operation: str, sources: Iterable[str], live: Container[str], b
     gone = [path for path in sources if path not in live]
     if gone:
         raise ConcurrentConflict(
-            f"{operation} read {first_of(gone, 1)}, which another commit up to version {base_version} removed; nothing was written"
+            f"{operation} read {first_of(gone, 1)}, which another commit up to version {base_version} removed; nothing was committed"
         )
 
 
@@ -42,7 +42,7 @@ def require_same_metadata(operation: str, seen: Metadata, now: Metadata, base_ve
     if changed:
         raise ConcurrentConflict(
             f"{operation} read metadata whose {', '.join(changed)} another commit up to version {base_version} changed; "
-            "nothing was written; refresh the table and repeat the change"
+            "nothing was committed; refresh the table and repeat the change"
         )
 
 

@@ -114,7 +114,7 @@ def _left_out(context: TableContext, adds: Sequence[Add], problems: Mapping[str,
 
 
 def _unreferenced(context: TableContext, adds: Sequence[Add]) -> Iterator[str]:
-    """A warning about splits that may belong to a version that was not read: purge would delete them as left by a failed write."""
+    """A warning about splits that may belong to a version that was not read: purge would delete them like files of a failed write."""
     known = {add.path for add in adds} | _removed(context)
     paths = sorted(path for _, path in FolderListing.of(context.store.list("")) if is_our_split(path) and path not in known)
     if paths:

@@ -1,4 +1,7 @@
-"""`where` predicates: parsed, bound to a schema, and evaluated on Arrow batches, single rows and ranges of column statistics."""
+"""`where` predicates: parsed, bound to a schema, and evaluated on Arrow batches, single rows and ranges of column statistics.
+
+Start with `parse_predicate`, which returns a `Predicate`. `outcomes` evaluates it on many files at once, for pruning.
+"""
 
 from __future__ import annotations
 

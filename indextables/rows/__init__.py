@@ -1,6 +1,7 @@
 """Input and output of rows: reads files and Python objects as record batches, writes splits, and writes results to files.
 
-`SplitTask` writes rows into splits on any machine. `LiveSplit` is the only reader of the rows of a split.
+Start with `SplitTask`, which writes rows into splits on any machine, and with `LiveSplit`, the only reader of the rows of a split.
+`batches_of` and `open_source` read input, `write_batches` writes results.
 """
 
 from indextables.rows.csv_header import HEAD_BYTES, HEAD_LINES, check_header

@@ -1,9 +1,9 @@
 """Checks whether a csv file begins with a header of comma-separated column names. Other files are refused before a table is created.
 
-If the table exists, a first line that contains only its columns is a header. Otherwise the first line must look like names: no cell may be
-empty, a number, a time, a truth value or an address; occur twice, or again further down in its column, as `INFO` would; or look like a log
-line, which contains a time or an address, or begins a JSON object. A line without a comma is a header only if it is one word, because the
-columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names, with a warning if the values
+If the table exists, a first line that contains only its columns is a header. For a new table, a first line is refused if a cell is empty,
+looks like a value (a number, a time, an address, a truth value), is repeated, or also occurs as a value in its column, as `INFO` would. It
+is also refused if a cell contains a time or an address or begins a JSON object, as in a log line. A line without a comma must be one word,
+because the file may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted, with a warning if the values
 below them are strings, too: only then could a row be mistaken for a header.
 """
 

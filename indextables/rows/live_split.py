@@ -76,7 +76,7 @@ class LiveSplit:
     def rows_of(self, reader: SplitReader) -> LiveRows:
         """The rows from a reader of this split's file. SplitCorrupted if the number of rows differs from the log."""
         if self.add.num_records is not None and reader.num_records != self.add.num_records:
-            raise SplitCorrupted(f"split {self.add.path!r} has {reader.num_records} rows and the log says {self.add.num_records}")
+            raise SplitCorrupted(f"split {self.add.path!r} has {reader.num_records} rows, but the log says {self.add.num_records}")
         return LiveRows(self, reader, reader.schema.equals(self.schema))
 
     def find(self, context: TableContext, partly: bool = True) -> SplitPlace:

@@ -19,8 +19,8 @@ SHOWN = 10
 
 def describe_uncommitted(paths: Collection[str]) -> str:
     """A sentence that names the first of these splits, sorted by path."""
-    shown = first_of(sorted(paths), SHOWN)
-    return f"{len(paths)} split{' is' if len(paths) == 1 else 's are'} not in any version and left to purge: {shown}"
+    are, them = ("split is", "it") if len(paths) == 1 else ("splits are", "them")
+    return f"{len(paths)} {are} not referenced by any version; purge will delete {them}: {first_of(sorted(paths), SHOWN)}"
 
 
 @contextmanager

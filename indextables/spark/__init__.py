@@ -7,7 +7,8 @@
     sql(spark, "MERGE SPLITS '/data/logs' TARGET SIZE 100M").show()
     spark.read.format("indextables").load("/data/logs")       # where the package is installed; else register(spark) first
 
-Names are loaded on first use, so that a job checks its arguments before it imports pyspark.
+Start with these four functions; `jobs` has what the scripts for spark-submit run. Names are loaded on first use, so that a job checks its
+arguments before it imports pyspark.
 """
 
 from __future__ import annotations

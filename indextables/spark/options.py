@@ -39,7 +39,7 @@ class SourceOptions:
         names = {key: _OWN.get(key.lower().replace("_", "")) for key in options}
         own = {name: options[key] for key, name in names.items() if name is not None}
         if "path" not in own:
-            raise ConfigError("option 'path' is missing: say which table, as in load('/data/logs'); a list of paths is not supported")
+            raise ConfigError("option 'path' is missing: name the table, for example load('/data/logs'); a list of paths is not supported")
         return cls(
             path=own["path"],
             version=_number("version", own.get("version")),

@@ -20,5 +20,5 @@ def struct_type(schema: pa.Schema) -> StructType:
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """All columns nullable, as Spark's own sources write them: that a frame's column is not nullable is often an accident of its query."""
+    """The schema with all columns nullable, as Spark's own sources write it: a frame's nullability is often an accident of its query."""
     return pa.schema([field.with_nullable(True) for field in schema])

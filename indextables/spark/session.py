@@ -61,7 +61,7 @@ def _start(name: str) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    with interrupts.defer_interrupts():  # a JVM that is left before it is connected never ends
+    with interrupts.defer_interrupts():  # an unconnected JVM would never exit
         SparkContext._ensure_initialized()
     conf = SparkConf()
     for key, value in DEFAULTS.items():

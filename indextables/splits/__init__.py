@@ -1,4 +1,8 @@
-"""Splits: immutable files that hold rows and their full-text index."""
+"""Splits: immutable files that hold rows and their full-text index.
+
+`SplitWriter` writes one, `open_split` reads one, and `open_view` searches many as one index. `parse_query` has the query language and
+`merge_splits` combines splits; `foreign` rewrites splits of other programs.
+"""
 
 from indextables.splits.foreign import fingerprint, is_upstream_split, rewrite_upstream_split, verified_rows
 from indextables.splits.format import ColumnStatistics

@@ -58,7 +58,7 @@ def merge_splits(sources: Sequence[Path], destination: Path, work_dir: Path, com
     source. The result always has one segment: keeping several would avoid that rare work at the expense of every reader.
     """
     if not sources:
-        raise InvalidArgument(f"a merge needs at least one split, there are no splits to merge into {destination}")
+        raise InvalidArgument(f"a merge needs at least one split, but there are none to merge into {destination}")
     folder = work_dir / f"merge-{uuid.uuid4().hex}"
     index = folder / "index"
     try:

@@ -125,7 +125,7 @@ class SplitReader(Searchable):
         self._rows.verify()
 
     def decoded(self) -> tuple[int, dict[str, ColumnStatistics]]:
-        """The number of the rows and their statistics, from the rows themselves: to be compared with what the footer says."""
+        """The number of rows and their statistics, computed from the rows, for comparison with the footer."""
         hotcache = self.footer.hotcache
         found = StatsCollector(self.schema, hotcache.stats_characters, hotcache.partition_columns)
         rows = 0

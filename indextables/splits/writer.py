@@ -120,7 +120,7 @@ class SplitWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; the batch has exactly the writer's schema."""
         if not batch.schema.equals(self._schema):
-            raise SchemaMismatch(f"a batch has columns {_describe(batch.schema)}, the split has {_describe(self._schema)}")
+            raise SchemaMismatch(f"a batch has columns {_describe(batch.schema)}, but the split has {_describe(self._schema)}")
         self._stats.add(batch)
         self._data_bytes += batch.nbytes
         try:

@@ -1,4 +1,7 @@
-"""State derived from the log: checkpoints, the pointer to the newest one, and what may be deleted. It can always be rebuilt."""
+"""Files derived from the log that can always be rebuilt: checkpoints, the pointer, the schema registry.
+
+Start with `read_checkpoint` and `write_checkpoint`, which handle all formats. `retention` (pure) decides what may be deleted.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plans which files of a log to delete: expired versions, old checkpoints and states, unused manifests. Pure; whatever is doubtful is kept.
+"""Plans which files of a log to delete: expired versions, old checkpoints and states, unused manifests. In case of doubt a file is kept.
 
 A version is retained while it is young, among the newest, at or after the newest checkpoint, or current; version 0 always is. A retained
-version keeps its base and all versions after that base. A file of unknown age counts as young.
+version keeps its base and all versions after that base. A file of unknown age counts as young. Pure.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LogFacts:
     newest_version: int  # of the table
     newest_checkpoint: int | None  # the newest valid checkpoint or state
     times: Mapping[int, int]  # version -> ms, if known
-    is_base: Mapping[int, bool]  # version -> whether its checkpoint is readable without older files; filled as `unchecked_base` asks
+    is_base: Mapping[int, bool]  # version -> whether its checkpoint is readable without older files; see `unchecked_base`
     references: Mapping[int, Collection[str]] | None = None  # state -> paths of its manifests; None: not gathered
     unreadable: Mapping[int, str] = field(default_factory=dict)  # state that cannot be read -> why
     incomplete_states: Collection[int] = ()  # states without metadata or protocol, which depend on older files
@@ -109,7 +109,7 @@ class NotGathered(LookupError):
 
 
 def unchecked_base(facts: LogFacts, policy: Policy, now_ms: int) -> int | None:
-    """The next version for which `plan` has to know whether its checkpoint is a base; None: it has all facts. Pure.
+    """The next version whose checkpoint must be checked before `plan` can run; None if all facts are known. Pure.
 
     Checking a checkpoint means reading it in full, and a plan depends on few of them, so they are checked one by one.
     """
@@ -154,7 +154,7 @@ def _is_base(facts: LogFacts, version: int) -> bool:
 
 
 def _is_older(time_ms: int | None, than_ms: int, now_ms: int) -> bool:
-    """Whether a time is longer ago than `than_ms`. An unknown time is not, except under ANY_AGE."""
+    """Whether a time is more than `than_ms` ago. An unknown time is not, except under ANY_AGE."""
     return than_ms == ANY_AGE or (time_ms is not None and now_ms - time_ms > than_ms)
 
 
@@ -279,7 +279,7 @@ def _unused_manifests(facts: LogFacts, policy: Policy, now_ms: int, states: Sequ
     retained = set(files.states) - {deletion.version for deletion in states}
     named = _named(facts, retained)
     if not retained:
-        return [], ["there is no state to tell which manifests are in use: all are kept"]
+        return [], ["without a state it is unknown which manifests are in use: all are kept"]
     if named is None:
         unread = max(retained - set(facts.references))
         why = facts.unreadable.get(unread, "it was written after the listing")

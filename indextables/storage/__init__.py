@@ -1,4 +1,8 @@
-"""Where tables are stored: one interface (`Store`) with stated guarantees, its implementations, and local caches of splits."""
+"""Where tables are stored: one interface with stated guarantees, its implementations, and local caches of splits.
+
+Start with `Store`, whose docstrings list the guarantees, and with `open_store`, which opens the store of a `StoreSpec`.
+`creates_atomically` tests whether a server keeps the most important one.
+"""
 
 from __future__ import annotations
 

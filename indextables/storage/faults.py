@@ -26,7 +26,7 @@ ATTEMPT_SHARE = 3  # a request gets at most a third of the time, so that another
 
 
 class FaultKind(Enum):
-    MISSING = auto()  # the object is not there
+    MISSING = auto()  # the object does not exist
     EXISTS = auto()  # the object already exists
     UNSENT = auto()  # the request did not reach the store
     LOST = auto()  # the request may have been carried out, or may still be
@@ -47,7 +47,7 @@ class Fault:
         message = f"{path!r} of {root}: {self.sentence}"
         if not self.is_retryable:
             return StorageRefused(message)
-        return StorageError(message + ("" if after is None else f"; given up after {after:g} s"))
+        return StorageError(message + ("" if after is None else f"; gave up after {after:g} s"))
 
 
 # Exceptions of botocore and aiohttp, by name so that neither has to be imported.
@@ -63,7 +63,7 @@ _MISCONFIGURED = {"InvalidRegionError", "NoRegionError", "ParamValidationError",
 def fault_of(error: BaseException) -> Fault:
     """Classifies the exception of a request by the store's answer, if there is one in its chain of causes, else by its type."""
     if isinstance(error, FileExistsError):  # Azure: a 409, which from other stores means that the outcome is open
-        return Fault(FaultKind.EXISTS, "it is there already")
+        return Fault(FaultKind.EXISTS, "the object already exists")
     chain = list(_chain(error))
     for link in chain:
         answer = _answer(link)
@@ -75,14 +75,14 @@ def fault_of(error: BaseException) -> Fault:
     if names & _MISCONFIGURED:
         return Fault(FaultKind.REFUSED, "the address or region of the store is not usable, or its certificate is not trusted")
     if isinstance(error, FileNotFoundError):
-        return Fault(FaultKind.MISSING, "it is not there")
+        return Fault(FaultKind.MISSING, "the object does not exist")
     if isinstance(error, PermissionError) or (type(error) is OSError and str(error).startswith("Forbidden: ")):  # the second is gcsfs
         return Fault(FaultKind.REFUSED, "the store denies access")
     if names & _UNSENT:
         return Fault(FaultKind.UNSENT, "the store could not be reached")
     if isinstance(error, TimeoutError | asyncio.TimeoutError) or any("Timeout" in name for name in names):
         return Fault(FaultKind.LOST, "the store did not answer in time")
-    return Fault(FaultKind.LOST, "the connection to the store broke off")
+    return Fault(FaultKind.LOST, "the connection to the store was lost")
 
 
 def _answer(error: BaseException) -> tuple[int, str] | None:
@@ -103,7 +103,7 @@ def _fault_of_answer(status: int, error_code: str) -> Fault:
     if code in ("NoSuchBucket", "ContainerNotFound"):
         return Fault(FaultKind.REFUSED, "there is no such bucket")
     if code == "PreconditionFailed":
-        return Fault(FaultKind.EXISTS, "it is there already")
+        return Fault(FaultKind.EXISTS, "the object already exists")
     # After a conflict (409) of conditional writes the outcome is open; 408, 429 and 5xx are temporary.
     if status in (0, 408, 409, 429) or status >= 500:
         return Fault(FaultKind.LOST, f"the store answered {shown}")

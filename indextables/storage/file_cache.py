@@ -54,7 +54,10 @@ class FileCache:
         self.max_bytes = max_bytes
 
     def get(self, path: str, size: int, fetch: Callable[[str, Path], object]) -> Path:
-        """The local file, fetched if it is not cached; SplitCorrupted if `fetch` does not write `size` bytes, and whatever it raises."""
+        """The local file, fetched if it is not cached. Errors of `fetch` pass through.
+
+        SplitCorrupted if `fetch` does not write `size` bytes.
+        """
         key = self._key(path, size)
         whole = self.get_or_make(key, lambda file: _fetch(fetch, path, size, file), size)
         self._sparse(key).unlink(missing_ok=True)  # processes that have it open can still use it
@@ -117,7 +120,7 @@ def _fetch(fetch: Callable[[str, Path], object], path: str, size: int, file: Pat
     fetch(path, file)
     found = file.stat().st_size
     if found != size:
-        raise SplitCorrupted(f"split {path!r} has {found} bytes and the log says {size}")
+        raise SplitCorrupted(f"split {path!r} has {found} bytes, but the log says {size}")
 
 
 def _bytes_on_disk(status: os.stat_result) -> int:

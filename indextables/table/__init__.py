@@ -1,4 +1,8 @@
-"""A table at one version (`Snapshot`), loading of its files, pruning, history, and transactions."""
+"""A table at one version: loading, pruning, history and transactions.
+
+Start with `TableContext`, which gives a `Snapshot` of a version and loads its files, and with `transact`, which commits actions on top of
+one. `live_files` prunes by a predicate (pure).
+"""
 
 from __future__ import annotations
 

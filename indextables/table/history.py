@@ -104,7 +104,9 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
         return None
     following = next((entry.version for entry in entries if entry.version > found), found + 1)
     if following > found + 1:  # versions in between have expired, and one of them was current at that time
-        raise VersionNotFound(f"the version of {format_time(timestamp_ms)} has expired; the oldest after 0 is {following}")
+        raise VersionNotFound(
+            f"the version of {format_time(timestamp_ms)} has expired; the oldest retained version after version 0 is {following}"
+        )
     return found
 
 

@@ -49,7 +49,7 @@ def transact(
     """Commits the actions that `build` returns as the version after `base`, and retries on the newest base if another writer was faster.
 
     `build` runs again on every newer base, and raises ConcurrentConflict if its reads no longer hold. ConcurrentConflict is also raised
-    when the attempts are used up. In both cases nothing has been written.
+    when the attempts are used up. In both cases nothing was committed.
     """
     attempts = int(config.get("transaction.retry.maxAttempts"))
     for attempt in range(attempts):
@@ -79,7 +79,7 @@ def transact(
         base = advance(log, base)
     raise ConcurrentConflict(
         f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
-        f"{operation} lost to other writers {attempts} times, and nothing was written"
+        f"{operation} lost to other writers {attempts} times, and nothing was committed"
     )
 
 

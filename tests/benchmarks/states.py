@@ -1,7 +1,7 @@
 """Avro checkpoints compared with deltalake's checkpoints and pyiceberg's manifests in one run: the bench calls `states(folder, board)`.
 
 Manifests decoded as columns serve the uncached bars, bounds that exclude manifests before they are read serve the single partition, and
-the local cache of decoded manifests serves the warm bars and seed 000's table of many transactions.
+the local cache of decoded manifests serves the warm bars and a table of many transactions.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _memory(board: Any, size: int, ours: Path, warm_up: Path) -> None:
 
 
 def _against_replay(board: Any, folder: Path, count: int) -> None:
-    """The table of seed 000: append-only, ten files per transaction. An open table has its version, counts and schema, and can commit.
+    """A table of many transactions: append-only, ten files each. An open table has its version, counts and schema, and can commit.
 
     As in the seed, a checkpoint removes the transactions before it except the last 30; the verdict is on opening after that. With all
     version files still in the folder, the listing takes most of the time, which has a separate row.

@@ -138,7 +138,7 @@ def test_an_unreachable_server(mini: Server) -> None:
         store.read("warm")  # what reading botocore takes is not counted
     for call in (lambda: store.create("x", b""), lambda: store.read("x"), lambda: list(store.list(""))):
         began = time.monotonic()
-        with pytest.raises(StorageError, match="the store could not be reached; given up after 1 s") as caught:
+        with pytest.raises(StorageError, match="the store could not be reached; gave up after 1 s") as caught:
             call()
         assert time.monotonic() - began < 2.5
         assert caught.value.retryable

@@ -24,7 +24,7 @@ def kill_and_check(spec: StoreSpec, folder: Path, commits: int, kills: int) -> t
     writers.run(commits, kills, seconds=240)
     told, made = writers.notes(), committed_adds(spec)
     print(f"R2: {len(made)} commits in {spec.root.scheme}, {len(told)} told, {writers.kills} kills, seed {writers.seed}")
-    assert told.items() <= made.items(), "a commit that was acknowledged is not there, or elsewhere"
+    assert told.items() <= made.items(), "an acknowledged commit is missing or has another version"
     assert len(made) - len(told) <= writers.kills, "more commits than writers can have died between a commit and its note"
     assert writers.versions_seen == sorted(writers.versions_seen), "a reader saw the table go back"
     assert len(told) >= commits

@@ -63,7 +63,7 @@ def test_one_of_sixteen_wins_each_key(kind: str, keys: int, lanes: int, request:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("kind", "keys", "lanes"), [(kind, 10 * keys, lanes) for kind, keys, lanes in RACES])
-def test_one_of_sixteen_wins_each_key_for_long(kind: str, keys: int, lanes: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_one_of_sixteen_wins_each_key_many_rounds(kind: str, keys: int, lanes: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     hold_race(place_of(kind, request, tmp_path), keys, lanes)
 
 

@@ -84,7 +84,7 @@ def test_uploads_move_files_and_local_paths_have_their_bytes(store: Store, tmp_p
     assert found.read_bytes() == b"split" * 100
     assert store.local_path("d=1/splits/a.split", 500) == found
     if not store.root.is_local:
-        with pytest.raises(SplitCorrupted, match="500 bytes and the log says 499"):
+        with pytest.raises(SplitCorrupted, match="500 bytes, but the log says 499"):
             store.local_path("d=1/splits/a.split", 499)
     store.delete("d=1/splits/a.split")
     assert list(store.list("d=1")) == []

@@ -82,7 +82,7 @@ PARTITIONS = ["a/../b", "//", "..", "", None, "%2e%2e", "a\\b", "\x01", "é", "a
 
 
 @pytest.mark.parametrize(("options", "expected"), FORMATS.values(), ids=FORMATS.keys())
-def test_it_agrees_on_unusual_partitions_skips_and_commits_of_other_programs(
+def test_the_independent_reader_agrees_on_unusual_partitions_skips_and_commits_of_other_programs(
     options: dict[str, str], expected: tuple[str | None, int, int], tmp_path: Path
 ) -> None:
     path = tmp_path / "table"

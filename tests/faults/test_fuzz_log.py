@@ -113,7 +113,7 @@ def _is_read(read: Any) -> bool:
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((VERSION, gzip.compress(VERSION), b"\x01\x01" + gzip.compress(VERSION))) | JSON_TEXT)
-def test_version_files(data: bytes) -> None:
+def test_a_damaged_version_file_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: decode_actions(packing.unpack(data, "version 1"), "version 1"))
 
 
@@ -130,13 +130,13 @@ def test_a_damaged_gzip_is_refused_or_gives_the_original_actions(data: bytes) ->
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((POINTER, b'{"version":7}')) | JSON_TEXT)
-def test_pointers(data: bytes) -> None:
+def test_a_damaged_pointer_is_read_or_ignored(data: bytes) -> None:
     assert isinstance(read_pointer(Bytes(_last_checkpoint=data)), Pointer | None)  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((VERSION, gzip.compress(VERSION), json.dumps({"add": [], **metadata()}).encode(), b'{"parts":["x"]}')) | JSON_TEXT)
-def test_checkpoints(data: bytes) -> None:
+def test_a_damaged_checkpoint_is_read_or_refused(data: bytes) -> None:
     store = Bytes(**{names.checkpoint_path(1).rsplit("/", 1)[1]: data})
     _is_read(lambda: read_json(store, 1, ROOT.relative))  # type: ignore[arg-type]
 
@@ -156,31 +156,31 @@ def _store_of(held: dict[str, bytes], **changed: bytes) -> Bytes:
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((OURS[names.checkpoint_path(42)], gzip.decompress(OURS[names.checkpoint_path(42)]))))
-def test_our_checkpoints(data: bytes) -> None:
+def test_a_damaged_checkpoint_of_ours_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: read_json(_store_of({}, **{names.checkpoint_path(42): data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARTS[LIST], FOREIGN_LIST)) | JSON_TEXT)
-def test_lists_of_parts(data: bytes) -> None:
+def test_a_damaged_list_of_parts_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: read_json(_store_of(PARTS, **{LIST: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARTS[PART], gzip.decompress(PARTS[PART]))))
-def test_parts_of_a_list_without_digests(data: bytes) -> None:
+def test_a_damaged_part_without_a_digest_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: read_json(_store_of(PARTS, **{LIST: FOREIGN_LIST, PART: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARQUET[DESCRIBED], FOREIGN_DESCRIBED)) | JSON_TEXT)
-def test_metadata_of_parquet_checkpoints(data: bytes) -> None:
+def test_damaged_metadata_of_a_parquet_checkpoint_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: read_parquet(_store_of(PARQUET, **{DESCRIBED: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((PARQUET[ROWS],)))
-def test_parquet_files_without_a_digest(data: bytes) -> None:
+def test_a_damaged_parquet_file_without_a_digest_is_read_or_refused(data: bytes) -> None:
     _is_read(lambda: read_parquet(_store_of(PARQUET, **{DESCRIBED: FOREIGN_DESCRIBED, ROWS: data}), 42, ROOT.relative))  # type: ignore[arg-type]
 
 
@@ -203,21 +203,21 @@ def _state_of(store: Bytes) -> Replay:
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((STATE_FILE, packed(STATE, [state_document(1, {"manifests/m.avro": 20})]))))
-def test_state_manifests(data: bytes) -> None:
+def test_a_damaged_state_manifest_is_read_or_refused(data: bytes) -> None:
     store = Bytes(**{"_manifest.avro": data, "m.avro": MANIFEST["zstandard"]})
     _is_read(lambda: _state_of(store))
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged((json.dumps(state_document(1, {"manifests/m.avro": 20})).encode(),)) | JSON_TEXT)
-def test_state_manifests_in_json(data: bytes) -> None:
+def test_a_damaged_state_manifest_in_json_is_read_or_refused(data: bytes) -> None:
     store = Bytes(**{"_manifest.json": data, "m.avro": MANIFEST["zstandard"]})
     _is_read(lambda: _state_of(store))
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged(tuple(MANIFEST.values())))
-def test_manifests(data: bytes) -> None:
+def test_a_damaged_manifest_is_read_or_refused(data: bytes) -> None:
     """Avro has no checksums, so a flipped bit may give another value; the number of entries always matches the state."""
     store = Bytes(**{"_manifest.avro": STATE_FILE, "m.avro": data})
     replay: list[Any] = []
@@ -242,7 +242,7 @@ OWN_MANIFESTS = tuple(
 
 @settings(max_examples=EXAMPLES)
 @given(damaged(OWN_MANIFESTS))
-def test_our_manifests(data: bytes) -> None:
+def test_a_damaged_manifest_of_ours_is_read_or_refused(data: bytes) -> None:
     """The digest is not checked here, since a hostile writer can compute it: the columnar reader raises only LogCorrupted."""
     found: list[Any] = []
     if _is_read(lambda: found.append(manifests.decode_manifest(data, len(ENTRIES), ROOT.relative, "m"))):

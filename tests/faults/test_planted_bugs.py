@@ -232,7 +232,7 @@ DETECTED_BY_THE_PURGE_MODEL: list[Plant] = [
 
 
 @pytest.mark.parametrize(("plant", "name"), DETECTED_BY_CRASHES, ids=lambda each: getattr(each, "__name__", each))
-def test_r4_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
+def test_r4_detects_the_planted_bug(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, name: str) -> None:
     (verb_case,) = [verb_case for verb_case in VERB_CASES if verb_case.name == name]
     CrashTester(simulation).all_of(verb_case)
     plant(monkeypatch)
@@ -242,7 +242,7 @@ def test_r4_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, pla
 
 
 @pytest.mark.parametrize("plant", DETECTED_BY_FAULTS)
-def test_r5_detects(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+def test_r5_detects_the_planted_bug(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     make_base_table(tester.simulation, "appended")  # before the bug is planted
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"append: .*TableState|is live and gone"):
@@ -252,7 +252,7 @@ def test_r5_detects(tester: FaultTester, monkeypatch: pytest.MonkeyPatch, plant:
 @pytest.mark.parametrize(
     ("plant", "names"), DETECTED_BY_INTERLEAVINGS, ids=lambda each: getattr(each, "__name__", None) or " and ".join(each)
 )
-def test_r6_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
+def test_r6_detects_the_planted_bug(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, plant: Plant, names: tuple[str, str]) -> None:
     concurrent = ConcurrentVerbs(simulation, make_base_table(simulation, "aged json" if "purge" in names else "appended"), names)
     for order in ((0,), (1,), (0, 1), (1, 0)):
         concurrent.serial(order)  # the correct states, before the bug is planted
@@ -263,7 +263,7 @@ def test_r6_detects(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, pla
 
 
 @pytest.mark.parametrize(("plant", "form"), DETECTED_BY_THE_REPLAY_MODEL, ids=lambda each: getattr(each, "__name__", each))
-def test_r7_detects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant, form: str) -> None:
+def test_r7_detects_the_planted_bug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant, form: str) -> None:
     """Runs more tables than a normal run, so that this test does not fail by chance."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, IndexTablesError)) as caught:
@@ -272,7 +272,7 @@ def test_r7_detects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plan
 
 
 @pytest.mark.parametrize("plant", DETECTED_BY_THE_PURGE_MODEL)
-def test_r10_detects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant) -> None:
+def test_r10_detects_the_planted_bug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: Plant) -> None:
     """Uses the histories of a normal run."""
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"assert \(\{.*== \(\{"):

@@ -230,7 +230,7 @@ def test_an_unusual_log_is_read_or_refused_with_the_reason(table: Path, name: st
     if case.commits:
         assert opened.log.commit([add("new")]) == case.version + 1
     else:
-        with pytest.raises(it.ConcurrentConflict, match="nothing was written"):
+        with pytest.raises(it.ConcurrentConflict, match="nothing was committed"):
             opened.log.commit([add("new")])
     assert {k: v for k, v in tree(table).items() if k in before} == before
 

@@ -88,5 +88,5 @@ def test_deltalake_finds_the_same_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_deltalake_finds_the_same_files_for_long(tmp_path: Path) -> None:
+def test_deltalake_finds_the_same_files_many_rounds(tmp_path: Path) -> None:
     compare(tmp_path, LONG_TABLES)

@@ -299,7 +299,7 @@ def test_a_bad_option_of_a_table_is_a_warning_and_a_finding(
         ("indexing.tokenizer.nosuch", "en_stem", "names a column that the table does not have: 'nosuch'"),
     ],
 )
-def test_a_table_option_that_does_not_fit_its_column_is_a_finding_and_searches_go_on(
+def test_a_table_option_that_does_not_fit_its_column_is_a_finding_and_does_not_stop_searches(
     tmp_path: Path, key: str, value: str, problem: str
 ) -> None:
     table = with_option(tmp_path / "t", f"spark.indextables.{key}", value)

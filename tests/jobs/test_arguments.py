@@ -176,13 +176,13 @@ def test_the_report_of_a_failed_job_names_splits_left_behind(
 ) -> None:
     def lost(name: str) -> Any:
         error = RuntimeError("the executors are gone")
-        error.add_note("1 split is not in any version and left to purge: 'x'")
+        error.add_note("1 split is not referenced by any version; purge will delete it: 'x'")
         raise error
 
     monkeypatch.setattr(sessions, "_start", lost)
     code, report, _ = run("write", capsys, "--table", table.path, "--source", source)
     assert (code, report["status"], report["error"]) == (1, "failed", "RuntimeError: the executors are gone")
-    assert report["warnings"] == ["1 split is not in any version and left to purge: 'x'"]
+    assert report["warnings"] == ["1 split is not referenced by any version; purge will delete it: 'x'"]
 
 
 def test_an_unexpected_error_is_one_line_after_its_trace(table: it.Table, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,4 +219,4 @@ def test_a_job_that_needs_java_reports_that_it_is_missing(table: it.Table, sourc
     variables = {"PATH": str(empty), "PYTHONPATH": f"{empty}:{root}", "HOME": str(tmp_path)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 78
-    assert done.stderr.startswith("error: no Java 17 or newer in JAVA_HOME (None) or on PATH")
+    assert done.stderr.startswith("error: no Java 17 or newer in JAVA_HOME (not set) or on PATH")

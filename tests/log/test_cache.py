@@ -106,7 +106,7 @@ def test_entries_expire(store: MemoryStore) -> None:
         time.ms += moved
         store.reads.clear()
         load_snapshot(log)
-        assert (len(store.reads) > 1) == fresh, "a clock that is set back makes nothing young"
+        assert (len(store.reads) > 1) == fresh, "setting the clock back does not make entries fresh"
     append(store, 6, "f6")
     time.ms += 1000
     assert load_snapshot(log, max_staleness_ms=10**9).version == 6

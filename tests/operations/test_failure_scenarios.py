@@ -435,7 +435,7 @@ def test_only_one_of_two_commits_with_the_same_sources_succeeds(here: Place, oth
         table.append(rows(start, 10, days=1))
     overtake = {"merge": lambda: here.open().merge_splits(), "overwrite": lambda: here.open().overwrite(rows(100, 5, days=1))}[other]
     context = TableContext.at(here.address, PLAIN, here.time.clock())
-    with pytest.raises(it.ConcurrentConflict, match="not in any version and left to purge"):
+    with pytest.raises(it.ConcurrentConflict, match="not referenced by any version; purge will delete"):
         merge_splits.merge_splits(verbs.MergeSplits(), context, context.snapshot(), executor=Meanwhile(overtake))
     fresh = here.open()
     assert (fresh.version, ids(fresh)) == (3, list(range(20) if other == "merge" else range(100, 105)))

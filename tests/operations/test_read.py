@@ -145,7 +145,7 @@ def test_a_split_that_differs_from_the_log_is_refused(tmp_path: Path) -> None:
     other = make(tmp_path / "u", appends=1, each=7, partition_by=[])
     (foreign,) = (tmp_path / "u").rglob("*.split")
     split.write_bytes(foreign.read_bytes())
-    with pytest.raises(it.SplitCorrupted, match="has 7 rows and the log says 10"):
+    with pytest.raises(it.SplitCorrupted, match="has 7 rows, but the log says 10"):
         ids(table)
     assert other.count() == 7
 

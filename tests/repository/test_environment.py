@@ -174,7 +174,7 @@ class TestRecording:
         assert "made in" in capsys.readouterr().out
         script(spark, "exit 1")
         assert main(["prepare"]) == 0
-        assert "class archive is there" in capsys.readouterr().out
+        assert "class archive already exists" in capsys.readouterr().out
 
     def test_prepare_succeeds_without_an_archive(self, spark: Path, capsys: pytest.CaptureFixture[str]) -> None:
         script(spark, "echo broken >&2; exit 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -128,11 +129,32 @@ def test_no_export_has_the_name_of_a_module_of_the_package(name: str) -> None:
             assert not [alias.name for alias in node.names if (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()]
 
 
+def named_in(text: str) -> set[str]:
+    """The identifiers in backticks."""
+    return set(re.findall(r"`([A-Za-z_]\w*)`", text))
+
+
+def inside(package: str) -> set[str]:
+    """The modules of a package, and the names that it exports."""
+    return {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == package} | exports(package)
+
+
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_every_package_has_a_docstring(name: str) -> None:
-    text = ast.get_docstring(ast.parse(MODULES[name].read_text()))
-    assert text
-    assert len(text) > 30
+def test_every_package_says_what_it_is_for_and_where_to_enter(name: str) -> None:
+    """In at least two sentences. Names in backticks exist: the entry here, others anywhere in the package."""
+    text = ast.get_docstring(ast.parse(MODULES[name].read_text())) or ""
+    assert len(re.findall(r"[.](?=\s|$)", text)) >= 2
+    assert named_in(text) & inside(name)
+    sources = [path.read_text() for module, path in MODULES.items() if module == name or module.startswith(f"{name}.")]
+    defined = {found for source in sources for found in re.findall(r"^ *(?:class|def) (\w+)", source, re.MULTILINE)}
+    compound = {found for found in named_in(text) if "_" in found or found != found.lower()}
+    assert compound <= defined | inside(name)
+
+
+def test_a_docstring_without_an_entry_is_found() -> None:
+    assert named_in("`where` uses `Store`, `a b` and `make demo`.") == {"where", "Store"}
+    assert "open_store" in inside("indextables.storage")
+    assert "where" not in inside("indextables.predicates")
 
 
 @pytest.mark.parametrize(("package", "entries"), ENTRY_MODULES.items())

@@ -174,7 +174,7 @@ def test_a_live_split_can_be_pickled(world: World) -> None:
 
 def test_a_split_with_another_number_of_rows_is_not_read(world: World) -> None:
     other = replace(world.split, add=msgspec.structs.replace(world.split.add, num_records=7))
-    with pytest.raises(it.SplitCorrupted, match=f"has {COUNT} rows and the log says 7"):
+    with pytest.raises(it.SplitCorrupted, match=f"has {COUNT} rows, but the log says 7"):
         other.open(world.context)
 
 

@@ -187,7 +187,7 @@ def test_a_column_without_values_is_a_string(tmp_path: Path, capsys: pytest.Capt
     report = json.loads(capsys.readouterr().out)
     table = it.open(tmp_path / "t")
     assert table.schema == pa.schema([("a", pa.string()), ("b", pa.string())])
-    created = ["the table was created, and there were no rows to write"]
+    created = ["the table was created, but the source has no rows"]
     assert (report["status"], report["warnings"]) == (("success", []) if table.version else ("no_action", created))
     (tmp_path / "more.csv").write_text("a,b\n1,word\n")
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "more.csv")]) == 0

@@ -89,7 +89,7 @@ def test_nested_columns_are_not_indexed_by_default() -> None:
         ({"tags": "ip"}, {}, "which requires strings"),
         ({"raw": "string"}, {}, "has type binary"),
         ({}, {"nope": "raw"}, "tokenizer.nope names a column"),
-        ({}, {"addr": "klingon"}, "'klingon', must be one of default, raw, en_stem, whitespace, ngram"),
+        ({}, {"addr": "klingon"}, "'klingon', but must be one of default, raw, en_stem, whitespace, ngram"),
         ({"addr": "ip"}, {"addr": "raw"}, "indexed as ip"),
         ({}, {"price": "raw"}, "indexed as decimal"),
     ],

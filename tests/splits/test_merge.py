@@ -123,7 +123,7 @@ def test_a_missing_source_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_merge_without_sources_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="there are no splits to merge into"):
+    with pytest.raises(InvalidArgument, match="there are none to merge into"):
         merge_splits([], tmp_path / "m.split", tmp_path / "work")
 
 

@@ -191,10 +191,10 @@ def test_bytes_that_do_not_match_their_checksum_are_never_used(tmp_path: Path) -
             cases += 1
     assert cases > 5
     store.source.write_bytes(data[:-1])
-    with pytest.raises(SplitCorrupted, match=f"has {size - 1} bytes and the log says {size}"):
+    with pytest.raises(SplitCorrupted, match=f"has {size - 1} bytes, but the log says {size}"):
         SplitReader(store.open(tmp_path / "short", info.footer_start_offset, size))
     store.source.write_bytes(data + b"x")
-    with pytest.raises(SplitCorrupted, match=f"has more than {size} bytes and the log says {size}"):
+    with pytest.raises(SplitCorrupted, match=f"has more than {size} bytes, but the log says {size}"):
         SplitReader(store.open(tmp_path / "long", info.footer_start_offset, size))
 
 

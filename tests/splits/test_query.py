@@ -103,7 +103,7 @@ def test_an_error_names_the_option_that_would_index_an_object(text: str, positio
     with pytest.raises(InvalidQuery, match=r"column 'attr' is not indexed \(set indexing\.typemap\.attr=json when") as error:
         parse_query(text, schema, DocMapping.for_table(schema, []))
     assert error.value.position == position
-    with pytest.raises(InvalidQuery, match="column 'l' is not indexed, filter it with `where`"):
+    with pytest.raises(InvalidQuery, match="column 'l' is not indexed; filter it with `where`"):
         parse_query("l:1", schema, DocMapping.for_table(schema, []))
 
 
@@ -207,7 +207,7 @@ def test_a_phrase_prefix_expands_to_more_than_50_words(tmp_path: Path) -> None:
         assert len(matches(reader, '"big w1"*')) == 111
 
 
-def test_slop(tmp_path: Path) -> None:
+def test_slop_is_the_number_of_words_allowed_within_a_phrase(tmp_path: Path) -> None:
     write_split(tmp_path / "a.split", batch_of({"m": pa.array(["big cat", "big fat cat", "big old fat cat"])}))
     with SplitReader(tmp_path / "a.split") as reader:
         assert [matches(reader, f'"big cat"~{slop}') for slop in range(3)] == [{0}, {0, 1}, {0, 1, 2}]

@@ -1,4 +1,4 @@
-"""Multi-part JSON checkpoints of other programs (seed 003)."""
+"""Multi-part JSON checkpoints of other programs (MPC)."""
 
 from __future__ import annotations
 

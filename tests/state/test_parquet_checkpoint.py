@@ -1,4 +1,4 @@
-"""Parquet checkpoints of seed 000 (PQC, A-07): ours, and those of a program that follows the seed exactly."""
+"""Parquet checkpoints (PQC, A-07): ours, and those of a program that writes only the columns of the original format."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_manifests_are_kept_if_a_state_or_the_pointer_is_unreadable() -> None:
     assert found.kept_reasons == ["state 15 cannot be read, so all manifests are kept: it was cut"]
     stamps = {file.path.removeprefix(LOG): (1, file.modified_ms or 0) for file in unread.inventory.manifests.values()}
     alone = LogFacts(Inventory.of(stamps | {version(0): (1, 1)}), 0, 0, {}, {0: False}, references={})
-    assert plan(alone, POLICY, NOW).kept_reasons == ["there is no state to tell which manifests are in use: all are kept"]
+    assert plan(alone, POLICY, NOW).kept_reasons == ["without a state it is unknown which manifests are in use: all are kept"]
     stamps = dict.fromkeys((version(20), state(15), state(20)), (1, NOW)) | {NAMES[0]: (1, NOW - 2 * DAY)}
     lost = LogFacts(Inventory.of(stamps), 20, 20, {}, dict.fromkeys(range(1, 21), True), references={15: (), 20: ()})
     assert plan(lost, POLICY, NOW) == Plan(

@@ -42,7 +42,7 @@ def test_a_file_is_fetched_once_per_location_and_size(tmp_path: Path) -> None:
 
 def test_an_incomplete_file_is_not_cached(tmp_path: Path) -> None:
     cache = FileCache(tmp_path, "x")
-    with pytest.raises(SplitCorrupted, match="has 2 bytes and the log says 3"):
+    with pytest.raises(SplitCorrupted, match="has 2 bytes, but the log says 3"):
         cache.get("a", 3, writing(b"ab", []))
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
     kept = cache.get("a", 3, writing(b"abc", []))

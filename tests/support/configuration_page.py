@@ -25,7 +25,7 @@ the first of these that has it:
 3. the table: options given to `create` are stored in its configuration;
 4. the default.
 
-`indextables config TABLE` shows the value in force for each option and where it comes from. An unknown option or an invalid value is
+`indextables config TABLE` shows the effective value of each option and where it comes from. An unknown option or an invalid value is
 refused (exit code 78). Sizes are written like `100M` or `1.5G`, durations like `30d`, `12h` or `30s`. Credentials are never options: they
 come from the environment, a profile or the instance. Options marked *call* describe how this call reaches the store and are never stored
 in a table.

@@ -203,7 +203,7 @@ def test_a_file_that_cannot_match_is_pruned(condition: str) -> None:
     "condition",
     ["l = 10", "l <> 10", "l IS NULL", "l IN (15)", "l NOT IN (15)", "s LIKE '%x'", "s LIKE 'cb_'", "s LIKE 'c%'", "s NOT LIKE 'ca%'"],
 )
-def test_keeps_values_within_the_bounds(condition: str) -> None:
+def test_a_file_whose_bounds_include_the_value_is_kept(condition: str) -> None:
     assert may(condition, SMALL)
 
 

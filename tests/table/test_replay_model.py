@@ -347,5 +347,5 @@ def test_history_3432141256_reads_a_state_manifest_with_a_harmless_flipped_bit(m
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("form", FORMS)
-def test_both_ways_of_reading_equal_the_model_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
+def test_both_ways_of_reading_equal_the_model_many_rounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
     model(monkeypatch, tmp_path, form, LONG_TABLES, random_seed(), LONG_STEPS)

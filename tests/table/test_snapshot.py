@@ -202,7 +202,7 @@ def test_a_broken_checkpoint_beyond_the_log_is_a_sign_of_loss(log: Path) -> None
         it.open(log)
 
 
-def test_no_table(tmp_path: Path) -> None:
+def test_a_folder_without_a_complete_log_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(it.TableNotFound, match="nowhere"):
         it.open(tmp_path / "nowhere")
     (tmp_path / "folder").mkdir()

@@ -75,7 +75,7 @@ def _histogram(schema: pa.Schema, name: str, column: str, width: Any) -> GroupKe
     """Buckets labelled by their lower bounds, multiples of `width`. Exact for integers with an integer width."""
     kind = _type_of(schema, column)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise InvalidArgument(f"a histogram requires a column of numbers, and {column!r} has type {kind}")
+        raise InvalidArgument(f"a histogram requires a column of numbers, but {column!r} has type {kind}")
     size = _width(width)
     if pa.types.is_integer(kind) and isinstance(size, int):
         return GroupKey(name, column, kind, pa.int64(), lambda values: _floored(values.cast(pa.int64()), size))
@@ -103,7 +103,7 @@ def _date_histogram(schema: pa.Schema, name: str, column: str, interval: Any) ->
     """Buckets labelled by their start in UTC. Weeks start on Monday; other intervals are aligned to 1970-01-01."""
     kind = _type_of(schema, column)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise InvalidArgument(f"a date_histogram requires a column of dates or timestamps, and {column!r} has type {kind}")
+        raise InvalidArgument(f"a date_histogram requires a column of dates or timestamps, but {column!r} has type {kind}")
     calendar = _CALENDAR.fullmatch(interval) if isinstance(interval, str) else None
     if calendar is not None:
         multiple = int(calendar[1] or 1)
@@ -117,7 +117,7 @@ def _date_histogram(schema: pa.Schema, name: str, column: str, interval: Any) ->
     if pa.types.is_date(kind):
         if step % _DAY_MS:
             raise InvalidArgument(
-                f"column {column!r} holds dates, and the interval {interval!r} of its date_histogram is not of whole days"
+                f"column {column!r} holds dates, but the interval {interval!r} of its date_histogram is not a whole number of days"
             )
         return GroupKey(name, column, kind, kind, lambda values: _floored_days(values, step // _DAY_MS, origin // _DAY_MS))
     return GroupKey(name, column, kind, kind, lambda values: _floored(values.view(pa.int64()), step * 1000, origin * 1000).view(kind))

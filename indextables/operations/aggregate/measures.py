@@ -135,7 +135,7 @@ def _parts(name: str, function: str, column: str, kind: pa.DataType) -> tuple[Pa
         return Part(name, "sum", "sum", _unchanged), count
     if pa.types.is_floating(kind):
         return Part(name, "sum", "sum", lambda values: values.cast(pa.float64())), count
-    raise InvalidArgument(f"{function} requires a column of numbers, and {column!r} has type {kind}")
+    raise InvalidArgument(f"{function} requires a column of numbers, but {column!r} has type {kind}")
 
 
 def _unchanged(values: pa.Array) -> pa.Array:

@@ -1,6 +1,6 @@
 """Verbs that change a table by a commit without writing splits.
 
-They commit raw actions, drop partitions, record skipped files and upgrade the protocol.
+`commit_actions` commits raw actions; `drop_partitions`, `record_skipped_file` and `upgrade_protocol` build their own.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def parse_actions(given: Iterable[Action | Mapping[str, Any]]) -> list[Action]:
     parsed = [_parsed(one) if isinstance(one, Mapping) else _typed(one) for one in given]
     for kind, name in ((Protocol, "protocol"), (Metadata, "metaData"), (Txn, "txn")):
         if sum(isinstance(action, kind) for action in parsed) > 1:
-            raise InvalidArgument(f"a commit has at most one {name}")
+            raise InvalidArgument(f"a commit may contain at most one {name}")
     return parsed
 
 

@@ -1,6 +1,7 @@
 """Checkpoints: writes them on request or when one is due after a commit, and cleans up expired log files afterwards.
 
-Other verbs use its checks of which checkpoints and states are complete, and its facts of the log.
+Start with `checkpoint` and `checkpoint_if_due`. Other verbs use its checks of which checkpoints and states are complete, and its facts of
+the log (`gather_log_facts`).
 """
 
 from __future__ import annotations

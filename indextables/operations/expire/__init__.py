@@ -1,6 +1,7 @@
-"""Deletion of files that are no longer needed: purge, truncate_history and drop.
+"""Deletion of files that are no longer needed.
 
-A pure plan decides what to delete from gathered facts; the run deletes it.
+The verbs are `purge`, `truncate_history` and `drop`. A pure plan (`plan_purge`) decides what to delete from gathered facts; the run deletes
+it.
 """
 
 from __future__ import annotations

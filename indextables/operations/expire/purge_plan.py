@@ -117,7 +117,7 @@ def _are_lost_removals_expired(facts: PurgeFacts, cutoff_ms: int) -> bool:
 
 
 def _first_contiguous_version(facts: PurgeFacts) -> int:
-    """The first version from which on all version files up to the newest exist; newest + 1 if the newest one does not exist."""
+    """The start of the versions that exist without a gap up to the newest; newest + 1 if the newest one does not exist."""
     oldest = facts.snapshot.version + 1
     while oldest - 1 in facts.log.inventory.versions:
         oldest -= 1

@@ -1,6 +1,7 @@
-"""Verbs that examine a table without changing it: doctor, verify, health and describe.
+"""Verbs that examine a table without changing it.
 
-Also lists the options in effect with their sources.
+`doctor` checks the log and `verify` the splits; `health`, `describe_state` and `describe_log` return figures. `describe_options` lists the
+options in effect with their sources.
 """
 
 from __future__ import annotations

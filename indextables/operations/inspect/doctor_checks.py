@@ -131,7 +131,7 @@ class Examination:
         newest = max(self.listing.bases, default=None)
         if not self.listing.has_pointer:
             if newest is not None:
-                yield Finding("missing-pointer", Severity.INFO, f"version {newest} has a checkpoint but {POINTER} is missing", fix)
+                yield Finding("missing-pointer", Severity.INFO, f"version {newest} has a checkpoint, but {POINTER} is missing", fix)
             return
         pointer = read_pointer(self.context.store)
         if pointer is None:
@@ -146,7 +146,7 @@ class Examination:
         for damage in self.damages:
             if damage.version < (self.snapshot.checkpoint or 0):
                 instead = f"the checkpoint of version {self.snapshot.checkpoint} is used instead"
-                message = f"{damage.message}; {instead}: nothing needs to be done, and purge deletes this one when it has expired"
+                message = f"{damage.message}; {instead}: no action is needed, and purge deletes this one when it has expired"
                 yield Finding("broken-checkpoint", Severity.INFO, message, command("doctor", self.table))
             else:
                 yield Finding("broken-checkpoint", Severity.WARNING, damage.message, command("checkpoint", self.table))
@@ -174,7 +174,7 @@ class Examination:
         if sources >= SMALL_SPLITS:
             message = f"a merge would combine {sources} small splits into {len(groups)}"
             options = ("-o", "storage.takeOver=true") if self.is_foreign else ()
-            message += "; it takes over the table, which the program that created it can then no longer read" if self.is_foreign else ""
+            message += "; it takes over the table, so that the program that created it can no longer read it" if self.is_foreign else ""
             yield Finding("small-splits", Severity.WARNING, message, command("merge-splits", self.table, *options))
 
     def _files(self) -> Iterator[Finding]:
@@ -216,7 +216,7 @@ class Examination:
     def _young_unreferenced_splits(self, due: Sequence[str]) -> Iterator[Finding]:
         """Unreferenced splits that purge does not delete yet: of a write in progress, or of one that failed recently.
 
-        Nothing is to be done about them now, so the fix is to look again.
+        No action is needed yet; the fix is to run doctor again.
         """
         fix = command("doctor", self.table)
         known = set(due)

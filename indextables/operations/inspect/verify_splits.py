@@ -75,28 +75,30 @@ class VerifyTask:
         }
         for name, (logged, true) in fields.items():
             if logged is not None and logged != true:
-                yield f"split {add.path!r} has {name} {true} and the log says {logged}"
+                yield f"split {add.path!r} has {name} {true}, but the log says {logged}"
         if self.deep:
             yield from _decoded_differences(split, add)
 
 
 def _basic_differences(add: Add, size: int, rows: int) -> list[str]:
     found = [("bytes", size, add.size), ("rows", rows, add.num_records)]
-    return [f"split {add.path!r} has {true} {what} and the log says {logged}" for what, true, logged in found if logged not in (None, true)]
+    return [
+        f"split {add.path!r} has {true} {what}, but the log says {logged}" for what, true, logged in found if logged not in (None, true)
+    ]
 
 
 def _decoded_differences(split: SplitReader, add: Add) -> Iterator[str]:
     """Decodes all rows of the file, live or not, and compares their number and bounds with the log entry."""
     rows, statistics = split.decoded()
     if rows != split.num_records:
-        yield f"split {add.path!r} has {rows} rows and its footer says {split.num_records}"
+        yield f"split {add.path!r} has {rows} rows, but its footer says {split.num_records}"
     for name in split.footer.hotcache.partition_columns:
         if not _is_partition(statistics[name], rows, add.partition_values.get(name), split.schema.field(name).type):
-            yield f"split {add.path!r} has rows whose {name!r} is not {add.partition_values.get(name)!r}, which the log says of all of them"
+            yield f"split {add.path!r} has rows whose {name!r} is not {add.partition_values.get(name)!r}, the partition value in the log"
     for name, true in statistics.items():
         for kind, logged, found in (("min", add.min_values, true.min), ("max", add.max_values, true.max)):
             if logged is not None and name in logged and logged[name] != found:
-                yield f"split {add.path!r} has {kind} {found!r} of {name!r} and the log says {logged[name]!r}"
+                yield f"split {add.path!r} has {kind} {found!r} of {name!r}, but the log says {logged[name]!r}"
 
 
 def _is_partition(statistics: ColumnStatistics, rows: int, value: str | None, kind: pa.DataType) -> bool:

@@ -1,6 +1,7 @@
 """Merging small splits into larger ones.
 
-A pure plan groups the splits, picklable tasks merge one group each on any machine, and each batch of groups is one commit.
+Start with `merge_splits`. A pure plan (`plan_merge`) groups the splits, picklable tasks merge one group each on any machine, and each batch
+of groups is one commit.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ class Capacity:
         for disk in self.disks:
             needed = disk.needed(sizes, kept)
             if needed > disk.free:
-                return f"{needed} bytes of disk are needed in {disk.folder}, and {disk.free} are free"
+                return f"the merge needs {needed} bytes of disk in {disk.folder}, but only {disk.free} are free"
         memory = int(limits.MERGE_MEMORY_FLOOR * len(sizes) + limits.MERGE_MEMORY_RATIO * sum(sizes))
         if self.memory is not None and memory > self.memory:
-            return f"{memory} bytes of memory are needed, and {self.memory} are free"
+            return f"the merge needs {memory} bytes of memory, but only {self.memory} are free"
         return None
 
 

@@ -27,7 +27,7 @@ class MergeOptions:
     where: Predicate | None = None
     max_dest_splits: int | None = None
     max_source_splits: int = 1000
-    skip_threshold: float = 0.45  # fraction of the target size from which on a split is not merged again
+    skip_threshold: float = 0.45  # fraction of the target size at or above which a split is not merged again
     take_over: bool = False  # every split of another program is a source, even alone and whatever its size
 
 
@@ -140,7 +140,7 @@ def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, froz
 
 
 def _partitions(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each row; rows have equal numbers exactly if they have the same partition values."""
+    """A number for each row; rows have equal numbers if and only if they have the same partition values."""
     numbers = np.zeros(len(values), np.int64)
     keys = sorted({key for chunk in values.chunks for key in pc.unique(chunk.keys).to_pylist()})
     for key in keys:

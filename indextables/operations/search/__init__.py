@@ -1,6 +1,7 @@
 """Reading a snapshot: `scan` and `count` over rows, and `search` over the full-text index.
 
-`explain_filter` shows which splits they would read.
+`explain_filter` shows which splits they would read. Other verbs check predicates and queries against the table with `bind` and
+`bound_query`.
 """
 
 from __future__ import annotations

@@ -151,10 +151,10 @@ def _snippets(request: BoundSearch, rows: pa.Table) -> pa.Array:
 
 
 def _bound(request: Search, context: TableContext, snapshot: Snapshot) -> BoundSearch:
-    """The request checked against the table. InvalidArgument, InvalidQuery, InvalidPredicate."""
+    """The request checked against the table. Raises InvalidArgument, InvalidQuery or InvalidPredicate."""
     top = request.limit + request.offset
     if top > limits.SEARCH_LIMIT:
-        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; scan with where instead")
+        raise InvalidArgument(f"limit and offset together are {top}, more than {limits.SEARCH_LIMIT}; use `scan` with `where` instead")
     parsed, mapping = bound_query(context, snapshot, request.query)
     names = _result_columns(snapshot.schema, request.columns)
     return BoundSearch(
@@ -181,7 +181,7 @@ def _snippet_columns(schema: pa.Schema, snippets: Sequence[str] | None) -> list[
     names = [] if snippets is None else requested_columns(schema, snippets)
     for name in names:
         if not pa.types.is_string(schema.field(name).type):
-            raise InvalidArgument(f"snippets require string columns, and {name!r} has type {schema.field(name).type}")
+            raise InvalidArgument(f"snippets require string columns, but {name!r} has type {schema.field(name).type}")
     return names
 
 
@@ -193,7 +193,7 @@ def _parse_order(schema: pa.Schema, order_by: str | None) -> tuple[str, bool] | 
         raise InvalidArgument(f"order_by {order_by!r} is not a column name")
     name, descending = _ordered_column(schema, order_by)
     if pa.types.is_nested(schema.field(name).type):
-        raise InvalidArgument(f"order_by {order_by!r} requires a sortable column, and {name!r} has type {schema.field(name).type}")
+        raise InvalidArgument(f"order_by {order_by!r} requires a sortable column, but {name!r} has type {schema.field(name).type}")
     return name, descending
 
 

@@ -1,6 +1,7 @@
 """Writing rows: creates tables, appends and overwrites.
 
-After a commit, merge-on-write and purge-on-write run if the table's options enable them.
+Start with `prepare_write` and `write_rows`; Spark writes its splits elsewhere and calls `commit_write`. After a commit, merge-on-write and
+purge-on-write run if the table's options enable them.
 """
 
 from __future__ import annotations

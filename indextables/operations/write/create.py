@@ -54,7 +54,7 @@ def _check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> 
         raise SchemaMismatch(f"partition columns {', '.join(missing)} not found in schema; it has {', '.join(schema.names)}")
     for name in partition_by:
         if not has_keys(schema.field(name).type):
-            raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot name partitions")
+            raise SchemaMismatch(f"column {name!r} of type {schema.field(name).type} cannot be a partition column")
     if len(set(partition_by)) < len(partition_by):
         raise SchemaMismatch(f"partition columns {', '.join(partition_by)} contain a column twice")
     if len(partition_by) == len(schema.names):

@@ -71,7 +71,7 @@ def prepare_write(
     """Checks everything that can be checked before rows are read.
 
     `source_schema` is the schema of the rows, if it is known in advance. With `create` a missing table is created with it before the
-    commit; `partition_by` must match an existing table.
+    commit; `partition_by` must match that of an existing table.
     """
     partition_by = request.partition_by
     base = _base(context, known, request.create)
@@ -146,7 +146,7 @@ def commit_write(
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
-        warnings = [] if prepared.base is not None else ["the table was created, and there were no rows to write"]
+        warnings = [] if prepared.base is not None else ["the table was created, but the source has no rows"]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
     followed = after_write(context, FollowUp(snapshot, warnings=warnings), outcome.version, executor)
@@ -156,7 +156,7 @@ def commit_write(
 
 
 def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: PreparedWrite, adds: Sequence[Add]) -> Report:
-    """The report if another attempt has committed the txn, maybe while this one wrote its splits."""
+    """The report if another attempt has committed the txn, possibly while this one wrote its splits."""
     txn = prepared.txn
     assert txn is not None
     left = [describe_uncommitted([add.path for add in adds])] if adds else []
@@ -207,7 +207,7 @@ def _check_indexing_options(context: TableContext, base: Snapshot) -> None:
     table = context.for_table(base).config.table
     for key, word in context.config.options.items():
         if key.startswith(COLUMN_PREFIXES) and table.get(key) != word:
-            raise ConfigError(f"option {key} = {word!r} differs from the table's value, which cannot change after its creation")
+            raise ConfigError(f"option {key} = {word!r} differs from the table's value, which cannot be changed after the table is created")
 
 
 def _base(context: TableContext, known: Snapshot | None, create: bool) -> Snapshot | None:

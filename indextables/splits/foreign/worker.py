@@ -48,7 +48,7 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def decode(job: Job) -> None:
-    """Runs a job in the child process: on return, its target is a complete split. SplitCorrupted, StorageError."""
+    """Runs a job in the child process: on return, its target is a complete split. Raises SplitCorrupted or StorageError."""
     answer = _workers.get_or_make("documents", _Worker).ask(job)
     if isinstance(answer, int):
         raise SplitCorrupted(f"split {job.source} is damaged: the process that decodes its documents exited with {answer}")

@@ -1,4 +1,7 @@
-"""The split file: the bundle, its row store, its column statistics, and the footers of the tantivy files in it."""
+"""The split file: the bundle, its row store, its column statistics, and the footers of the tantivy files in it.
+
+Start with `write_bundle` and `read_footer`; `RowStoreWriter` and `RowStore` write and read the rows. docs/protocol.md specifies the bytes.
+"""
 
 from indextables.splits.format.bundle import (
     FORMAT_VERSION,

@@ -210,7 +210,7 @@ def _read_hotcache(data: memoryview, path: Path) -> Hotcache:
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
         raise SplitCorrupted(f"split {path} is damaged: its footer cannot be parsed: {cause}") from cause
     if hotcache.format_version != FORMAT_VERSION:
-        raise SplitCorrupted(f"split {path} has format version {hotcache.format_version}, this reader supports {FORMAT_VERSION}")
+        raise SplitCorrupted(f"split {path} has format version {hotcache.format_version}, but this reader supports {FORMAT_VERSION}")
     return hotcache
 
 

@@ -16,8 +16,8 @@ from indextables.errors import InvalidArgument, SplitCorrupted, StorageError
 from indextables.process_cache import ProcessCache
 from indextables.splits.format.bundle import RowStoreSections
 
-_FEW = 16  # rows up to which `take` slices batches
-_PROJECTIONS = 100  # remembered per row store
+_FEW = 16  # `take` slices batches for at most this many rows
+_PROJECTIONS = 100  # cached per row store
 _NUMBERS = count()  # identify row stores in the cache of blocks
 _BlockKey = tuple[int, tuple[str, ...] | None, int]  # row store, columns, block number
 # Decoded blocks of all open splits, because searches often return to the same blocks. Those of a closed split are evicted like others.
@@ -149,7 +149,7 @@ class RowStore:
             return self._selected(columns).empty_table()
         low, high = int(requested.min()), int(requested.max())
         if low < 0 or high >= self._num_rows:
-            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}, row {low if low < 0 else high} does not exist")
+            raise InvalidArgument(f"split {self._path} has rows 0 to {self._num_rows - 1}; row {low if low < 0 else high} does not exist")
         if requested.size <= _FEW:
             return self._take_few(requested.tolist(), columns)
         order = np.argsort(requested, kind="stable")
@@ -214,7 +214,7 @@ class RowStore:
         try:
             reader = pa.ipc.open_file(pa.BufferReader(self._data), options=options)
             if reader.num_record_batches != self.num_batches:
-                raise SplitCorrupted(f"split {self._path} is damaged: {reader.num_record_batches} batches, not {self.num_batches}")
+                raise SplitCorrupted(f"split {self._path} is damaged: it has {reader.num_record_batches} batches, not {self.num_batches}")
             for number in chain(first, chain.from_iterable(ahead)):
                 self._check(1 + number)
                 batch = reader.get_batch(number)

@@ -1,4 +1,8 @@
-"""The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged."""
+"""The tantivy index of a split: how columns map to fields, how text is tokenized, how segments are merged.
+
+Start with `DocMapping`, which says how each column is indexed, and with `build_index` and `open_searcher`. `merge_segments` merges indexes
+without re-indexing.
+"""
 
 from indextables.splits.index import mapping as kinds
 from indextables.splits.index.analyzers import GRAM, analyzer, grams

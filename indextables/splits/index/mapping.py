@@ -105,8 +105,8 @@ class DocMapping:
 def without_invalid_column_options(config: Config, schema: pa.Schema, partition_columns: Sequence[str]) -> Config:
     """The configuration without the table's own `indexing.*` values that do not fit its columns, which other programs may have written.
 
-    Reading goes on without them, and `Config.warnings` names them. A value of the call that does not fit stays, and `DocMapping.for_table`
-    refuses it.
+    Reading continues without them, and `Config.warnings` names them. A value of the call that does not fit is kept, so that
+    `DocMapping.for_table` refuses it.
     """
     typemap, misfits = config.of_columns(TYPEMAP_PREFIX), {}
     for column, word in tuple(typemap.items()):
@@ -157,7 +157,7 @@ def _check_tokenizer(kinds: Mapping[str, str], column: str, word: str) -> None:
 
 def _check_word(key: str, word: str, prefix: str) -> None:
     if word not in COLUMN_WORDS[prefix]:
-        raise ConfigError(f"{key} is {word!r}, must be one of {', '.join(COLUMN_WORDS[prefix])}")
+        raise ConfigError(f"{key} is {word!r}, but must be one of {', '.join(COLUMN_WORDS[prefix])}")
 
 
 def _kind(field: pa.Field, partition_columns: Sequence[str]) -> str:

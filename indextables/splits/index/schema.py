@@ -131,7 +131,7 @@ def open_searcher(folder: Path) -> Any:
 
 
 def top_hits(searcher: Any, compiled: Any, text: str, limit: int, offset: int = 0) -> list[tuple[float, Any]]:
-    """Scores and addresses of the best `limit` hits after `offset`, best first, ties by address; InvalidQuery, SplitCorrupted.
+    """Scores and addresses of the best `limit` hits after `offset`, best first, ties by address. Raises InvalidQuery or SplitCorrupted.
 
     tantivy allocates memory for `limit + offset` hits per segment: the caller must bound both by the number of documents.
     """
@@ -151,7 +151,7 @@ class ColumnNumbers:
 
 
 def numbers_of_hits(searcher: Any, compiled: Any, text: str, columns: Sequence[str]) -> tuple[int, dict[str, ColumnNumbers]]:
-    """The number of hits, and the statistics of these fast columns over the hits; InvalidQuery, SplitCorrupted."""
+    """The number of hits, and the statistics of these fast columns over the hits. Raises InvalidQuery or SplitCorrupted."""
     request = {"hits": {"value_count": {"field": ROW}}, **{f"c{n}": {"stats": {"field": name}} for n, name in enumerate(columns)}}
     with _searching(text):
         answer = searcher.aggregate(compiled, request)

@@ -1,4 +1,8 @@
-"""The search language: text to a tree (`syntax`), a tree to tantivy queries (`compile`), and snippets of the matching text (`snippets`)."""
+"""The search language, from text to tantivy queries.
+
+Start with `parse_query`, which makes a tree (`syntax`) and binds it to a table; `compile` turns it into tantivy queries for one split. A
+`Highlighter` marks the matching words in a text.
+"""
 
 from indextables.splits.query.compile import ParsedQuery, parse_query
 from indextables.splits.query.index_parts import FAST, POSITIONS, IndexPart, Searchable

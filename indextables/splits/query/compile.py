@@ -113,7 +113,7 @@ class _Compiler:
         outer = self.factor
         self.factor *= boost.factor
         if not 1 / MAX_BOOST <= self.factor <= MAX_BOOST:  # scores are 32-bit floats
-            raise InvalidQuery(f"boosts within each other multiply to {self.factor:g}, at most {MAX_BOOST:g} is allowed")
+            raise InvalidQuery(f"nested boosts multiply to {self.factor:g}, but at most {MAX_BOOST:g} is allowed")
         query = TantivyQuery.boost_query(self.node(boost.node), boost.factor)
         self.factor = outer
         return query
@@ -143,7 +143,7 @@ class _Compiler:
     def not_indexed(self, column: str, position: int) -> NoReturn:
         objects = kinds.is_object(self.schema.field(column).type)
         hint = f" (set indexing.typemap.{column}=json when creating a table)" if objects else ""
-        self.fail(f"column {column!r} is not indexed{hint}, filter it with `where`", position)
+        self.fail(f"column {column!r} is not indexed{hint}; filter it with `where`", position)
 
     # --- one column
 
@@ -202,7 +202,7 @@ class _Compiler:
                 self.fail(f"* needs a letter or a digit before it, not {words.text[-1:]!r}", words.position)
             return self.text_prefix(column, tokens)
         if words.slop and len(tokens) > 2:  # tantivy's result depends on which of the words is rarest in the segment
-            self.fail(f"~ requires a phrase of two words, this one has {len(tokens)}", words.position)
+            self.fail(f"~ requires a phrase of two words, but this one has {len(tokens)}", words.position)
         return self.phrase(column, tokens, words.slop)
 
     def phrase(self, column: str, tokens: list[str], slop: int = 0) -> Any:
@@ -223,9 +223,9 @@ class _Compiler:
         """A substring of a text: a phrase of the substring's grams. A `*` at the end changes nothing."""
         found = grams(words.text)
         if not found:
-            self.fail(f"column {column!r} (ngram) is searched for at least {GRAM} characters, {words.text!r} is shorter", words.position)
+            self.fail(f"column {column!r} (ngram) needs at least {GRAM} characters to search for, not {words.text!r}", words.position)
         if words.slop:
-            self.fail(f"~ requires a column indexed by words, {column!r} is indexed by ngrams", words.position)
+            self.fail(f"~ requires a column indexed by words, but {column!r} is indexed by ngrams", words.position)
         self.count(len(found) + _EXPENSIVE)
         return self.phrase(column, found)
 
@@ -233,7 +233,7 @@ class _Compiler:
         """A path into a struct or a map: the words there, or the number or boolean that the text represents."""
         path = _json_path(column, self.kinds)
         if path is None:
-            self.fail(f"column {column!r} is searched by path, as in {column}.key:word", words.position)
+            self.fail(f"column {column!r} is searched by path, for example {column}.key:word", words.position)
         if not words.prefix and not words.quoted and not analyzer().analyze(words.text):
             self.fail(f"{words.text!r} contains no word to search for", words.position)
         found = [self.tokens(words, path, kinds.DEFAULT)]
@@ -253,7 +253,7 @@ class _Compiler:
         if self.kind(exists.column) is None:
             return TantivyQuery.empty_query()
         if exists.column.name not in self.kinds:
-            self.fail(f":* requires a column, {exists.column.name!r} is a path inside of one", exists.column.position)
+            self.fail(f":* requires a column, but {exists.column.name!r} is a path inside one", exists.column.position)
         null = self.term(NULLS, exists.column.name)
         return TantivyQuery.boolean_query([(Occur.Must, TantivyQuery.all_query()), (Occur.MustNot, null)])
 

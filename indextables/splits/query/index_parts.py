@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 WORDS = "words"  # the dictionary and the postings
 POSITIONS = "positions"  # the dictionary, the postings, and the positions of words within a row
 FAST = "fast"  # the columnar values
-_MOST_WORDS = 64  # of one field; beyond that the complete field is read
+_MOST_WORDS = 64  # words of one field; beyond that the complete field is read
 
 
 class IndexPart(NamedTuple):

@@ -2,13 +2,13 @@
 
 ::
 
-    list     item item …             at least one of the plain items; every `+item`, no `-item` and no `NOT item`
+    list     item item …             every `+item`, no `-item` and no `NOT item`; without a `+item`, at least one of the others
     item     x AND y, x OR y         intersection and union, AND binds tighter; NOT and - mean the complement
     x        word  wor*  "a phrase"  "a phrase"~2  "a phr"*  (list)  *  each with ^boost
     column   column:x  column:(list)  column:*  column:[a TO b]  {a TO b}  column:>=a  column:IN [a b]
 
-`\\` escapes the next character. A list of exclusions alone matches everything else. Refused as ambiguous: `+` beside OR, and `-` or NOT
-beside OR in a longer list without parentheses.
+`\\` escapes the next character. Plain items beside a `+item` only raise the score. A list of exclusions alone matches everything
+else. Refused as ambiguous: `+` beside OR, and `-` or NOT beside OR in a longer list without parentheses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse(text: str) -> Node:
     if not isinstance(text, str):
         raise InvalidQuery(f"a query must be a string, not {text!r:.80}")
     if len(text) > limits.QUERY_CHARACTERS:
-        raise InvalidQuery(f"the query has {len(text)} characters, at most {limits.QUERY_CHARACTERS} are allowed")
+        raise InvalidQuery(f"the query has {len(text)} characters, but at most {limits.QUERY_CHARACTERS} are allowed")
     return _Parser(text).whole()
 
 

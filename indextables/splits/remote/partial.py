@@ -62,7 +62,7 @@ class PartialSplit:
         (data,) = self._file.fetch([(start, size + 1)])
         if start + len(data) != size:
             found = f"at most {start}" if not data else f"more than {size}" if start + len(data) > size else str(start + len(data))
-            raise SplitCorrupted(f"split {self._file.name!r} has {found} bytes and the log says {size}")
+            raise SplitCorrupted(f"split {self._file.name!r} has {found} bytes, but the log says {size}")
         self._file.write(start, memoryview(data))
 
     def provide(self, pieces: Iterable[Piece]) -> None:

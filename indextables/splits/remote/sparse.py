@@ -21,7 +21,7 @@ from indextables.splits.remote.partial import PartialSplit, Piece
 _DICTIONARY, _POSTINGS, _POSITIONS, _NORMS = "term", "idx", "pos", "fieldnorm"
 _KNOWN = (_DICTIONARY, _POSTINGS, _POSITIONS, _NORMS, "fast", "store")
 _HEAD = 8  # bytes before the postings of a field, which hold its number of words
-_FEW_BLOCKS = 4  # up to as many blocks, the complete field is fetched
+_FEW_BLOCKS = 4  # a field of at most this many blocks is fetched completely
 _FEW_BYTES = 32
 _Bounds = tuple[int, int]
 _Ranges = list[_Bounds]

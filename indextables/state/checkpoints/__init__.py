@@ -1,4 +1,7 @@
-"""Checkpoints in every format. `any_format` writes the configured format and reads all of them."""
+"""Checkpoints in every format: Avro states, JSON (one file or several) and Parquet.
+
+Start with `any_format`, which writes the configured format and reads all of them. `contents` says what a checkpoint of any format contains.
+"""
 
 from __future__ import annotations
 

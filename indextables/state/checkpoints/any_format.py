@@ -120,7 +120,7 @@ def read_checkpoint(log: TransactionLog, listing: LogListing, version: int, only
         except LogCorrupted as error:
             problems[family] = str(error)
     if not problems:
-        raise LogCorrupted(f"checkpoint {version} does not exist any more")
+        raise LogCorrupted(f"checkpoint {version} no longer exists")
     paths = {"avro": f"{LOG_FOLDER}/{names.state_folder(version)}", "json": names.checkpoint_path(version)}
     raise CheckpointCorruptionError(paths.get(next(iter(problems)), names.parquet_metadata_path(version)), "; ".join(problems.values()))
 
@@ -154,7 +154,7 @@ def read_json(store: Store, version: int, normalise: Normalise) -> tuple[Replay,
     try:
         text = _unpacked(store, version)
     except FileNotFoundError:
-        raise LogCorrupted(f"checkpoint {version} does not exist any more") from None
+        raise LogCorrupted(f"checkpoint {version} no longer exists") from None
     found = part_list(text)
     if found is not None:
         return read_parts(store, text, found, version, normalise), Format.JSON_PARTS

@@ -15,7 +15,7 @@ from indextables.paths import NULL_PARTITION, are_plain
 
 _REQUIRED = ("path", "partition_values", "size", "modification_time", "data_change")
 _BOUNDS = {"size": (0, 2**63 - 1), "num_records": (0, 2**63 - 1), "num_merge_ops": (-(2**31), 2**31 - 1)}
-_BATCH_ADDS = 4_096  # whose paths are checked at once
+_BATCH_ADDS = 4_096  # adds whose paths are checked at once
 _MAPS = tuple(field.name for field in columns.SCHEMA if field.type == STRINGS)
 
 

@@ -1,7 +1,8 @@
-"""Parquet checkpoints (seed 000): `_checkpoints/<version>.checkpoint.parquet`, or its parts, and `<version>.checkpoint.json`.
+"""Parquet checkpoints: `_checkpoints/<version>.checkpoint.parquet`, or its parts, and `<version>.checkpoint.json`.
 
 The JSON file is CheckpointMetadata, `{version, size, parts, createdTime}`, and is written last. Ours also has the SHA-256 of each part,
-what has no column (protocol, the complete metadata, txn, mergeskip) and a digest. Other writers' files have none of these.
+what has no column (protocol, the complete metadata, txn, mergeskip) and a digest. Other writers' files have none of these. See "Parquet
+checkpoint" in docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _field(name: str) -> pa.Field:
     return pa.field(_WIRE[name], pa.string() if pa.types.is_large_string(kind) else kind)
 
 
-# CheckpointEntry of seed 000, then a nullable column for every other field of an add (A-07).
+# The columns that all writers have (docs/protocol.md, "Parquet checkpoint"), then a nullable one for every other field of an add (A-07).
 SCHEMA = pa.schema(
     [
         *map(_field, _OF_ADD),
@@ -191,7 +192,7 @@ def _read_metadata(store: Store, version: int, source: str) -> CheckpointMetadat
     try:
         text = packing.unpack(store.read(names.parquet_metadata_path(version)), source)
     except FileNotFoundError:
-        raise LogCorrupted(f"{source} does not exist any more") from None
+        raise LogCorrupted(f"{source} no longer exists") from None
     with decoding(f"{source} has damaged metadata"):
         checkpoint = nulls.decode(_METADATA, text)
     check_seal(text, checkpoint.sha256, source)

@@ -198,7 +198,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
         ({"n": ("count", "*")}, {"h": ("date_histogram", "ts", "0h")}, "0h"),
         ({"n": ("count", "*")}, {"h": ("date_histogram", "ts", "0 month")}, "0 month"),
         ({"n": ("count", "*")}, {"h": ("date_histogram", "ts", 5)}, "5"),
-        ({"n": ("count", "*")}, {"h": ("date_histogram", "date", "1h")}, "whole days"),
+        ({"n": ("count", "*")}, {"h": ("date_histogram", "date", "1h")}, "whole number of days"),
         ({"n": ("count", "*")}, {"h": ("terms", "level")}, "terms"),
     ],
 )

@@ -230,7 +230,7 @@ def test_files_that_the_handle_has_read_must_still_be_live(tmp_path: Path) -> No
     other = it.open(tmp_path / "t")
     table.log.commit([{"remove": {"path": "a"}}, add_action("b")])
     before = tree(tmp_path)
-    with pytest.raises(it.ConcurrentConflict, match="read 'a', which another commit up to version 2 removed; nothing was written"):
+    with pytest.raises(it.ConcurrentConflict, match="read 'a', which another commit up to version 2 removed; nothing was committed"):
         other.log.commit([{"remove": {"path": "a"}}, add_action("c")])
     assert tree(tmp_path) == before
     assert other.refresh().log.commit([{"remove": {"path": "a"}}]) == 3, "a handle that knows of the removal may repeat it"

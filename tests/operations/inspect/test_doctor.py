@@ -309,7 +309,7 @@ def test_verify_compares_with_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "named", "deep"),
     [
-        ({"size": 7}, "bytes and the log says 7", False), ({"uncompressedSizeBytes": 7}, "uncompressedSizeBytes", False),
+        ({"size": 7}, "bytes, but the log says 7", False), ({"uncompressedSizeBytes": 7}, "uncompressedSizeBytes", False),
         ({"timeRangeEnd": "2030-01-01T00:00:00.000000"}, "timeRangeEnd", False), ({"hotcacheLength": 7}, "hotcacheLength", False),
         ({"partitionValues": {"date": "2030-01-01"}}, "rows whose 'date' is not '2030-01-01'", True),
         ({"partitionValues": {}}, "rows whose 'date' is not None", True),

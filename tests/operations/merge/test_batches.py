@@ -307,7 +307,7 @@ def test_a_batch_revalidates_every_source(tmp_path: Path) -> None:
     lost = next(result.add.path for result in recorder.merged if result.add and result.group.partition_values["date"] == victim)
     assert (report.status, report.metrics["groups"], report.version) == ("partial", 5, 5)
     assert len(report.warnings) == 1
-    assert f"1 split is not in any version and left to purge: {lost!r}" in report.warnings[0]
+    assert f"1 split is not referenced by any version; purge will delete it: {lost!r}" in report.warnings[0]
     fresh = it.open(tmp_path / "t")
     assert ids(fresh, f"date = '{victim}'") == []
     assert len(ids(fresh)) == 50

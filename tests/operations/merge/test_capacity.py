@@ -36,10 +36,10 @@ def capacity_of(temp: int, table: int, memory: int | None = None) -> Capacity:
 def test_groups_that_do_not_fit_are_skipped_with_the_missing_bytes() -> None:
     fit, left = split_by_capacity(groups(100, 10, 50), capacity_of(200, 1000))
     assert [group.size for group in fit] == [10, 50]
-    assert left == [(Group(100), "250 bytes of disk are needed in /tmp, and 200 are free")]
+    assert left == [(Group(100), "the merge needs 250 bytes of disk in /tmp, but only 200 are free")]
     fit, left = split_by_capacity(groups(100, 100, 100, 5), capacity_of(1000, 205))
     assert [group.size for group in fit] == [100, 100, 5], "merged splits of earlier groups stay on the disk of the table"
-    assert left == [(Group(100), "300 bytes of disk are needed in /data, and 205 are free")]
+    assert left == [(Group(100), "the merge needs 300 bytes of disk in /data, but only 205 are free")]
 
 
 def test_memory_is_counted_for_each_merge() -> None:
@@ -47,7 +47,7 @@ def test_memory_is_counted_for_each_merge() -> None:
     fit, left = split_by_capacity(groups(100 * MIB, 1000 * MIB), capacity_of(2**50, 2**50, most))
     assert [group.size for group in fit] == [100 * MIB]
     needed = limits.MERGE_MEMORY_FLOOR + 1000 * MIB // 16
-    assert left[0][1] == f"{needed} bytes of memory are needed, and {most} are free"
+    assert left[0][1] == f"the merge needs {needed} bytes of memory, but only {most} are free"
 
 
 def test_one_disk_for_both_is_counted_once(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeyp
     monkeypatch.setattr(capacity, "free_disk", lambda _: 1000)
     dry = table.merge_splits(dry_run=True)
     assert (dry.status, len(dry.plan or ()), len(dry.warnings)) == ("success", 2, 2)
-    assert "bytes of disk are needed" in dry.warnings[0]
-    with pytest.raises(it.StorageError, match=r"are not merged: \d+ bytes of disk are needed in .*, and 1000 are free") as caught:
+    assert "bytes of disk in" in dry.warnings[0]
+    with pytest.raises(it.StorageError, match=r"are not merged: the merge needs \d+ bytes of disk in .*, but only 1000 are free") as caught:
         table.merge_splits()
     assert (caught.value.retryable, caught.value.exit_code) == (True, 75)
     assert tree(tmp_path) == before
@@ -111,7 +111,7 @@ def test_a_merge_without_capacity_fails_before_it_starts(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("paths", "text"), [(("a",), "split 'a' is not merged: x"), (("a", "b"), "2 splits, the oldest 'a', are not merged: x")]
 )
-def test_a_group_of_one_split_is_called_a_split(paths: tuple[str, ...], text: str) -> None:
+def test_a_message_about_one_split_uses_the_singular(paths: tuple[str, ...], text: str) -> None:
     """A merge that takes a table over has such groups."""
     assert not_merged(PlannedGroup({}, paths, tuple(range(len(paths))), rows=1, size=1, oldest=0), "x") == text
 
@@ -124,5 +124,5 @@ def test_groups_that_fit_are_merged_without_the_others(tmp_path: Path, monkeypat
     monkeypatch.setattr(capacity, "free_disk", lambda _: int(3.6 * small))
     report = table.merge_splits()
     assert (report.status, report.metrics["groups"], len(report.warnings)) == ("partial", 1, 1)
-    assert "bytes of disk are needed" in report.warnings[0]
+    assert "bytes of disk in" in report.warnings[0]
     assert len(ids(table)) == 10_008

@@ -124,7 +124,7 @@ def test_concurrent_merges_do_not_duplicate_rows(tmp_path: Path) -> None:
     base = context.snapshot()
     planned = plan_merge(context.load(base), merge_options(verbs.MergeSplits(), context.config, base))
     report, _ = merge_splits.run_merge(context, planned)
-    with pytest.raises(it.ConcurrentConflict, match="removed; nothing was written"):
+    with pytest.raises(it.ConcurrentConflict, match="removed; nothing was committed"):
         merge_splits.run_merge(context, planned)
     table = it.open(tmp_path / "t")
     assert table.version == report.version

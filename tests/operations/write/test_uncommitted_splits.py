@@ -85,7 +85,7 @@ def test_a_store_that_fails_between_two_splits(tmp_path: Path) -> None:
         it.open(tmp_path / "t").append(rows(100, 4))
     left = splits(tmp_path / "t") - before
     assert left == set(done)
-    assert f"1 split is not in any version and left to purge: {done[0]!r}" in str(caught.value)
+    assert f"1 split is not referenced by any version; purge will delete it: {done[0]!r}" in str(caught.value)
     check_that_purge_deletes(tmp_path / "t", left)
     assert (table.refresh().version, ids(table)) == (1, list(range(10)))
 
@@ -108,7 +108,7 @@ def test_an_interrupted_write_logs_its_splits(tmp_path: Path, caplog: pytest.Log
     make(tmp_path / "t", appends=1)
     with intercepting(tmp_path / "t", no_commit(KeyboardInterrupt())), pytest.raises(KeyboardInterrupt) as caught:
         it.open(tmp_path / "t").append(rows(100, 4))
-    assert caught.value.__notes__[0].startswith("2 splits are not in any version and left to purge: ")
+    assert caught.value.__notes__[0].startswith("2 splits are not referenced by any version; purge will delete them: ")
     assert caplog.records[-1].event == "splits_left"
 
 

@@ -1,4 +1,8 @@
-"""Avro states: a state manifest that references shared manifests of file entries."""
+"""Avro states: a state manifest that references shared manifests of file entries.
+
+Start with `write_state` and `read_state`. Reading a state does not read its manifests: `FileLoader` loads their entries when they are
+needed.
+"""
 
 from __future__ import annotations
 

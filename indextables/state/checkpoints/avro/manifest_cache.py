@@ -33,7 +33,7 @@ _CHECKSUM = np.dtype("<u4")
 
 
 def get(digest: str) -> pa.Table | None:
-    """The memory-mapped columns; None if they are not cached or damaged."""
+    """The memory-mapped columns; None if they are missing or damaged."""
     return _read(_path(f"{digest}-{_SCHEMA_HASH}.arrow"), _columns)
 
 
@@ -113,8 +113,8 @@ def _read(path: Path, decode: Callable[[pa.Buffer], T], known_seal: bytes | None
             path.unlink(missing_ok=True)
         return None
     if known_seal is None:
-        with suppress(OSError):  # a file of another user, or a cache that is read-only, is as good
-            os.utime(path)  # eviction goes by the time of the last use
+        with suppress(OSError):  # a file of another user or a read-only cache can still be used
+            os.utime(path)  # eviction is ordered by the time of last use
     return found
 
 

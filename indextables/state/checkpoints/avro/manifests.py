@@ -74,7 +74,7 @@ def own_blocks(container: avro.Container, source: str) -> list[Block] | None:
 def decode_manifest(data: bytes, num_entries: int, normalise: Normalise, source: str) -> tuple[pa.Table, bool]:
     """The entries as columns with checked paths, and whether they were returned unchanged, so that they are valid for any other table.
 
-    LogCorrupted unless the number of entries is that of the state and every path is unique; UnsafePath.
+    Raises LogCorrupted unless the number of entries is that of the state and every path is unique, and UnsafePath.
     """
     container = avro.parse(data, source)
     if container.num_records != num_entries:

@@ -21,7 +21,7 @@ from indextables.state.checkpoints.schema_registry import Registry
 
 
 def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay:
-    """The state of a version; LogCorrupted if it is damaged, incomplete or of another version; UnsafePath."""
+    """The state of a version. Raises LogCorrupted if it is damaged, incomplete or of another version, and UnsafePath."""
     state, normalise = state_files.read_state_manifest(log.store, version), log.store.root.relative
     registry = Registry(state.schema_registry or {})
     manifests = tuple(_manifest(listing, version, info) for info in state.manifests)

@@ -153,7 +153,7 @@ def read_state_manifest(store: Store, version: int) -> StateManifest:
         if isinstance(found, StateManifest):
             return found
         problems.append(str(found))
-    raise LogCorrupted("; ".join(problems) or f"state {version} does not exist any more")
+    raise LogCorrupted("; ".join(problems) or f"state {version} no longer exists")
 
 
 def damaged_forms(store: Store, version: int) -> list[str]:

@@ -1,4 +1,7 @@
-"""JSON checkpoints: one sealed object (`single`), or action lines in several parts (`multipart`)."""
+"""JSON checkpoints: one sealed object (`single`), or action lines in several parts (`multipart`).
+
+Start with `write_json` and `read_object` for the former, and with `write_parts` and `read_parts` for the latter.
+"""
 
 from __future__ import annotations
 

@@ -162,16 +162,18 @@ class _Merging:
 def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
-    """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit."""
-    if not request.dry_run:
-        check_writable(snapshot.protocol)
+    """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit.
+
+    A dry run raises whatever keeps the merge from starting.
+    """
+    check_writable(snapshot.protocol)
     options = merge_options(request, context.config, snapshot)
     merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
+    snapshot.require_no_gap()
+    check_owned(snapshot.protocol, take_over=options.take_over)
+    bound = context.for_table(snapshot)
+    bound.config.check()
     if not request.dry_run:
-        snapshot.require_no_gap()
-        check_owned(snapshot.protocol, take_over=options.take_over)
-        bound = context.for_table(snapshot)
-        bound.config.check()
         return run_merge(bound, merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     groups = merge_plan.groups

@@ -25,7 +25,7 @@ from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import split_settings, uncommitted_splits_in_errors
-from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_new_skips, transact
+from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_left_out, log_new_skips, transact
 
 
 def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
@@ -34,6 +34,7 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
     Damaged sources are left unchanged and recorded as skipped. If nothing could be committed, the first error is raised.
     """
     report = reporter("merge_splits", str(context.root), context.clock)
+    log_left_out(merge_plan.in_cooldown)
     merging = _Merging(context, executor, merge_plan.view, merge_plan.view)
     for _ in range(int(context.config.get("merge.maxPasses"))):
         if not merge_plan.groups or not merging.run_pass(merge_plan):

@@ -24,8 +24,9 @@ from indextables.clock import iso_ms
 from indextables.operations.findings import worst
 from indextables.operations.inspect.doctor_checks import Examination, examine
 from indextables.operations.inspect.state_summary import describe_state
+from indextables.operations.merge import merge_options
 from indextables.operations.report import Report, Status, reporter
-from indextables.operations.verbs import WRITE_MODES
+from indextables.operations.verbs import WRITE_MODES, MergeSplits
 from indextables.state import FileKind, base_time
 from indextables.table import HistoryEntry, TableContext, files_in_cooldown, read_history
 
@@ -57,10 +58,9 @@ def health_report(context: TableContext) -> Report:
 
 def _figures(examination: Examination) -> dict[str, Any]:
     snapshot, context = examination.snapshot, examination.context
-    config = context.config
     files = context.load(snapshot).files
     sizes = files.table().column("size").to_numpy()
-    small = int((sizes < config.get("merge.skipSplitThreshold") * config.get("merge.targetSize")).sum())
+    small = int(merge_options(MergeSplits(), context.config, snapshot).are_small(sizes).sum())
     history = read_history(context.log)
     state = describe_state(context)
     del state["table_path"]

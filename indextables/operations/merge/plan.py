@@ -30,6 +30,10 @@ class MergeOptions:
     skip_threshold: float = 0.45  # fraction of the target size from which on a split is not merged again
     take_over: bool = False  # every split of another program is a source, even alone and whatever its size
 
+    def are_small(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """For each size in bytes, whether a split of that size may be merged."""
+        return np.asarray(sizes < self.skip_threshold * self.target_size)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
@@ -135,7 +139,7 @@ def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, wit
 def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, frozenset[int]]:
     """Rows of the view's files that may be sources, and those that may form a group alone: splits of another program to take over."""
     rows = rows_of_partitions(view, options.where)
-    small = view.files.take(rows, ["size"]).column("size").to_numpy() < options.skip_threshold * options.target_size
+    small = options.are_small(view.files.take(rows, ["size"]).column("size").to_numpy())
     if not options.take_over:
         return rows[small], frozenset()
     upstream = np.fromiter((is_upstream(add) for add in view.adds(rows)), bool, len(rows))

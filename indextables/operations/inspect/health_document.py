@@ -8,7 +8,8 @@ Existing keys do not change; keys may be added. Metrics that cannot be determine
 - `num_dead_files`, `dead_bytes`: splits on disk that are not live; of these a purge would delete `num_purgeable_files`, `purgeable_bytes`
 - `num_skipped_files`: splits in cooldown, which merges skip
 - `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`
-- `versions_since_checkpoint`: versions that a reader replays; without a checkpoint all of them, version 0 included, as in `metrics`
+- `versions_since_checkpoint`: versions that a reader replays on the newest valid checkpoint; without one all of them, version 0 included.
+  `metrics` reads no checkpoint and counts from the newest one listed, valid or not
 - `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: from the retained history. A purge makes no commit and does not
   appear there; see `num_purgeable_files`
 - `state`: the newest checkpoint, as in DESCRIBE STATE

@@ -84,7 +84,7 @@ def test_a_writer_with_one_attempt_names_the_version_it_tried(tmp_path: Path) ->
     make(tmp_path / "t")
     context, clock = racing(tmp_path / "t", 10)
     config = context.config.with_table({"spark.indextables.transaction.retry.maxAttempts": "1"})
-    with pytest.raises(it.ConcurrentConflict, match="log version 1 - .* lost to other writers once, and"):
+    with pytest.raises(it.ConcurrentConflict, match=r"log version 1 - .* lost to other writers once, and"):
         transact(context.log, context.snapshot(), "append", empty_add, config=config, clock=context.clock)
     assert clock.slept == []
 

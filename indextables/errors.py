@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 
 class IndexTablesError(Exception):
-    """Base of all errors of this package: one lowercase sentence that names the value."""
+    """Base of all errors of this package: one lowercase sentence that names the value.
+
+    The sentence is the only element of `args`, whatever the constructor takes. All errors can be pickled.
+    """
 
     retryable: bool = False
     exit_code: int = 1
+
+    @classmethod
+    def with_message(cls, message: str) -> Self:
+        """An error of this type with this sentence, as it is read from text; attributes that only its constructor sets are missing."""
+        error = cls.__new__(cls)
+        error.args = (message,)
+        return error
+
+    def add(self, note: str) -> None:
+        """Appends a note to the sentence."""
+        self.args = (f"{self}; {note}",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).with_message, (str(self),), self.__dict__
 
 
 class InvalidArgument(IndexTablesError):
@@ -18,6 +37,9 @@ class InvalidArgument(IndexTablesError):
 
 class PointedError(InvalidArgument):
     """An error in a text given by the caller, with its position (0-based) if known."""
+
+    text: str = ""
+    position: int | None = None
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
         super().__init__(message)
@@ -108,38 +130,29 @@ class CheckpointWriteError(CheckpointError):
     """The store or the encoding failed; nothing refers to the unfinished checkpoint. Retryable if its cause is."""
 
     def __init__(self, version: int, cause: Exception) -> None:
-        super().__init__(version, cause)  # the constructor's arguments, so that it can be pickled
+        super().__init__(f"checkpoint {version} could not be written: {cause}")
         self.version = version
         self.cause = cause
         if isinstance(cause, IndexTablesError):
             self.retryable, self.exit_code = cause.retryable, cause.exit_code
-
-    def __str__(self) -> str:
-        return f"checkpoint {self.version} could not be written: {self.cause}"
 
 
 class CheckpointValidationError(CheckpointError):
     """The written checkpoint does not read back as intended."""
 
     def __init__(self, version: int, reason: str) -> None:
-        super().__init__(version, reason)
+        super().__init__(f"checkpoint {version} does not read back as it was written: {reason}")
         self.version = version
         self.reason = reason
-
-    def __str__(self) -> str:
-        return f"checkpoint {self.version} does not read back as it was written: {self.reason}"
 
 
 class CheckpointCorruptionError(CheckpointError, LogCorrupted):
     """An existing checkpoint is damaged (also a LogCorrupted)."""
 
     def __init__(self, path: str, reason: str = "it is damaged") -> None:
-        super().__init__(path, reason)
+        super().__init__(f"checkpoint file {path!r} cannot be used: {reason}")
         self.path = path
         self.reason = reason
-
-    def __str__(self) -> str:
-        return f"checkpoint file {self.path!r} cannot be used: {self.reason}"
 
 
 class SplitCorrupted(IndexTablesError):

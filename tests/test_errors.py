@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
+from pathlib import Path
 
 import pytest
 
 from indextables import errors
 from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointValidationError,
+    CheckpointWriteError,
     CommitUnknown,
     ConcurrentConflict,
     ConfigError,
@@ -16,10 +22,13 @@ from indextables.errors import (
     InvalidPredicate,
     InvalidQuery,
     LogCorrupted,
+    PointedError,
     ProtocolUnsupported,
     StorageError,
     TableNotFound,
 )
+from indextables.rows import add_to_error
+from indextables.splits.merge import BrokenSource
 
 ALL = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, IndexTablesError)]
 
@@ -51,6 +60,38 @@ def test_exit_codes_are_the_documented_ones() -> None:
     assert {kind.exit_code for kind in ALL} == {1, 2, 75, 78}
 
 
+EXAMPLES: list[IndexTablesError] = [
+    InvalidQuery("bad", "a b", 2),
+    CheckpointWriteError(3, StorageError("no answer")),
+    CheckpointValidationError(3, "it is short"),
+    CheckpointCorruptionError("_transaction_log/x", "it is cut"),
+    BrokenSource("split is damaged", Path("x")),
+    *(kind("message") for kind in ALL if kind.__init__ in (IndexTablesError.__init__, PointedError.__init__)),
+]
+
+
+def test_the_examples_are_of_all_types() -> None:
+    assert {type(error) for error in EXAMPLES} == {*ALL, BrokenSource}
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_a_note_is_appended_to_the_message_and_survives_pickling(error: IndexTablesError) -> None:
+    error = copy.copy(error)
+    before, attributes = str(error), {**vars(error)}
+    add_to_error(error, "2 splits are left")
+    assert str(error) == f"{before}; {'unless that version contains them, ' if type(error) is CommitUnknown else ''}2 splits are left"
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.retryable, again.exit_code) == (type(error), str(error), error.retryable, error.exit_code)
+    assert vars(again).keys() == attributes.keys() == vars(error).keys()
+
+
+@pytest.mark.parametrize("kind", {type(error) for error in EXAMPLES}, ids=lambda kind: kind.__name__)
+def test_every_type_can_be_made_from_its_message_alone(kind: type[IndexTablesError]) -> None:
+    """As in the text of a Spark exception, which has the message and not the constructor's arguments."""
+    error = kind.with_message("checkpoint 3 could not be written: no answer")
+    assert (type(error), str(error)) == (kind, "checkpoint 3 could not be written: no answer")
+
+
 def test_the_caret_points_at_the_position() -> None:
     shown = InvalidPredicate("unexpected '&'", "a = 1 & b", 6).caret()
     assert shown is not None
@@ -69,7 +110,9 @@ def test_the_caret_of_a_long_text_is_shown_with_its_surroundings_on_one_line() -
     assert "\t" not in line
 
 
-@pytest.mark.parametrize("error", [InvalidQuery("bad"), InvalidQuery("bad", "a b"), InvalidQuery("bad", "", 0)])
+@pytest.mark.parametrize(
+    "error", [InvalidQuery("bad"), InvalidQuery("bad", "a b"), InvalidQuery("bad", "", 0), InvalidQuery.with_message("bad")]
+)
 def test_no_caret_without_a_known_position(error: InvalidQuery) -> None:
     assert error.caret() is None
     assert str(error) == "bad"

@@ -40,8 +40,10 @@ def _plain(annotation: Any) -> Any:
 
 _KINDS = {name: _plain(kind) for name, kind in get_type_hints(Add).items()}
 SCHEMA = pa.schema([(name, _JSON if name in _LONG_TEXTS else _TYPES.get(kind, _JSON)) for name, kind in _KINDS.items()])
-
-
+# The fields that are JSON in a column. Created at import, for the reason in splits/format/bundle.py.
+_DECODERS = {
+    field.name: msgspec.json.Decoder(_KINDS[field.name]) for field in SCHEMA if field.type == _JSON and _KINDS[field.name] is not str
+}
 _GETTERS = [(field, attrgetter(field.name)) for field in SCHEMA]
 
 
@@ -66,7 +68,7 @@ def _column(field: pa.Field, values: list[Any]) -> pa.Array:
         return pa.nulls(len(values), field.type)
     if field.type == STRINGS:
         return _map(values)
-    if field.type == _JSON and _KINDS[field.name] is not str:
+    if field.name in _DECODERS:
         values = [None if value is None else msgspec.json.encode(value).decode() for value in values]
     return pa.array(values, field.type)
 
@@ -91,8 +93,9 @@ def _map(dicts: list[dict[str, str] | None]) -> pa.Array:
 def _values(field: pa.Field, values: list[Any]) -> list[Any]:
     if field.type == STRINGS:
         return [None if pairs is None else dict(pairs) for pairs in values]
-    if field.type == _JSON and _KINDS[field.name] is not str:
-        return [None if text is None else msgspec.json.decode(text, type=_KINDS[field.name]) for text in values]
+    if field.name in _DECODERS:
+        decoder = _DECODERS[field.name]
+        return [None if text is None else decoder.decode(text) for text in values]
     return values
 
 

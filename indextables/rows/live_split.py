@@ -60,11 +60,6 @@ class LiveSplit:
         """The number of rows that count, if the log records it; no predicate is applied."""
         return self.add.num_records
 
-    def num_rows(self, context: TableContext) -> int:
-        """The number of rows that count; no predicate is applied. Opens the split only if the log does not record it."""
-        known = self.known_rows
-        return self.open(context).num_rows if known is None else known
-
     def open(self, context: TableContext) -> LiveRows:
         """The rows, from a reader shared within this process. Raises the errors of `find` and `rows_of`."""
         try:

@@ -40,7 +40,7 @@ def open_live_view(context: TableContext, snapshot: Snapshot, adds: Sequence[Add
 
     Raises the errors of `LiveSplit.open`.
     """
-    key = (str(context.root), *(add.path for add in adds))
+    key = (str(context.root), context.store.spec.endpoint, *(add.path for add in adds))
     known = _PLACES.get(key)
     if known is not None and (view := cached_view(known)) is not None:
         return LiveView(snapshot, adds, view)

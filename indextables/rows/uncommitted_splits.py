@@ -40,7 +40,7 @@ def add_to_error(error: BaseException, text: str) -> None:
     """Appends the text to the message of an IndexTablesError, adds it as a note to any other error, and logs it."""
     note = f"unless that version contains them, {text}" if isinstance(error, CommitUnknown) else text
     if isinstance(error, IndexTablesError):
-        error.args = (f"{error}; {note}", *error.args[1:])
+        error.add(note)
     else:
         error.add_note(note)
     logger.warning("%s", note, extra={"event": "splits_left"})

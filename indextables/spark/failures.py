@@ -29,7 +29,7 @@ def our_error(error: BaseException) -> IndexTablesError | None:
     for name, message in reversed(_OUR_ERROR.findall(str(error))):
         error_type = getattr(errors, name, None)
         if isinstance(error_type, type) and issubclass(error_type, IndexTablesError):
-            return error_type(message.strip())
+            return error_type.with_message(message.strip())
     return None
 
 

@@ -55,7 +55,7 @@ class RemoteStore:
     def __init__(self, spec: StoreSpec, backend: Backend) -> None:
         self.spec = spec
         self.root = spec.root
-        self.capabilities = Capabilities(has_latency=True, needs_atomicity_probe=not spec.single_writer)
+        self.capabilities = Capabilities(has_latency=True, needs_atomicity_probe=backend.needs_probe and not spec.single_writer)
         self.backend = backend
         if not (backend.creates_atomically or spec.single_writer):
             raise ConfigError(
@@ -170,7 +170,7 @@ class RemoteStore:
     def _ready_to_write(self, path: str, size: int) -> None:
         if size > limits.OBJECT_BYTES:
             raise StorageRefused(f"{path!r} has {size} bytes, more than the {limits.OBJECT_BYTES} that are written in one piece")
-        if self.backend.needs_probe and not self.spec.single_writer:
+        if self.capabilities.needs_atomicity_probe:
             require_atomic(self)
 
     def _is_there(self, path: str) -> bool:

@@ -117,7 +117,8 @@ class Store(Protocol):
     def local_path(self, path: str, size: int) -> Path:
         """A local file with the bytes of `path`, which must never change; FileNotFoundError. `size` is its size according to the log.
 
-        UnsafePath if it is outside the root, SplitCorrupted if its size differs.
+        UnsafePath if it is outside the root. SplitCorrupted if a file that had to be fetched has another size; a local file is returned
+        whatever its size, and its own checksums tell whether it is complete.
         """
 
     def fresh_copy(self, path: str, size: int) -> AbstractContextManager[Path]:

@@ -10,7 +10,7 @@ from indextables.table import cooldown
 from indextables.table.base import newest_base
 from indextables.table.changes import read_changes
 from indextables.table.context import TableContext
-from indextables.table.cooldown import files_in_cooldown, log_new_skips, new_skip, outside_cooldown, protocol_for_skips
+from indextables.table.cooldown import files_in_cooldown, log_left_out, log_new_skips, new_skip, protocol_for_skips
 from indextables.table.declared import refuse_unsupported
 from indextables.table.explanation import Explain, explain
 from indextables.table.files import Rows, fully_matching_files, live_files, partition_row, public_table, rows_of_partitions

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable, Mapping
 
 from indextables.actions import Add, Protocol, Skip
 from indextables.clock import HOUR_MS
@@ -51,13 +48,9 @@ def files_in_cooldown(snapshot: Snapshot, now_ms: int) -> dict[str, int]:
     return {path: skip.retry_after for path, skip in snapshot.skips.items() if skip.is_cooling(now_ms) and skip.retry_after is not None}
 
 
-def outside_cooldown(paths: Sequence[str], cooling: Mapping[str, int]) -> npt.NDArray[np.bool_]:
-    """A mask of the paths that are not in cooldown."""
-    kept = np.ones(len(paths), bool)
-    for row, path in enumerate(paths) if cooling else ():
-        if path in cooling:
-            kept[row] = False
-            logger.debug("File in cooldown until %s: %s", format_time(cooling[path]), path)
-    if not kept.all():
-        logger.info("Filtered out %s files currently in cooldown period", len(paths) - int(kept.sum()))
-    return kept
+def log_left_out(cooling: Mapping[str, int]) -> None:
+    """Logs the files that an operation leaves out; path -> end of its cooldown."""
+    for path, until in cooling.items():
+        logger.debug("File in cooldown until %s: %s", format_time(until), path)
+    if cooling:
+        logger.info("Filtered out %s files currently in cooldown period", len(cooling))

@@ -73,13 +73,14 @@ def transact(
         if versions:
             with interrupts.naming_commit(version):
                 return Outcome(base.version, version, snapshot_after_commit(log, base, version, actions), draft)
-        # Exponential and capped, with full jitter, so that writers do not collide again.
-        ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
-        clock.sleep(random.uniform(0, ceiling) / 1000)
-        base = advance(log, base)
+        if attempt + 1 < attempts:
+            # Exponential and capped, with full jitter, so that writers do not collide again.
+            ceiling = min(config.get("transaction.retry.baseDelayMs") * 2**attempt, config.get("transaction.retry.maxDelayMs"))
+            clock.sleep(random.uniform(0, ceiling) / 1000)
+            base = advance(log, base)
     raise ConcurrentConflict(
-        f"concurrent write conflict: failed to write transaction log version {base.version} - file already exists; "
-        f"{operation} lost to other writers {attempts} times, and nothing was committed"
+        f"concurrent write conflict: failed to write transaction log version {base.version + 1} - file already exists; "
+        f"{operation} lost to other writers {'once' if attempts == 1 else f'{attempts} times'}, and nothing was committed"
     )
 
 

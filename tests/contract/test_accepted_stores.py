@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import fsspec  # noqa: F401
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from indextables.cli.main import main
 from indextables.errors import ConfigError
 from indextables.storage import open_store
+from indextables.storage.generic import FsspecBackend
+from indextables.storage.remote import Backend, RemoteStore
+from indextables.storage.s3 import S3Backend
 from tests.contract.conftest import spec_of
 from tests.support import non_atomic_store
 
@@ -22,6 +26,16 @@ def test_stores_without_atomic_create_need_a_single_writer(place: str, capsys: p
     assert main(["describe", place]) == 78
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert open_store(spec_of(place, **{"storage.singleWriter": "true"})).root.scheme == place.split(":", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize("kind", [S3Backend, FsspecBackend])
+def test_only_servers_that_may_ignore_the_condition_are_probed(kind: type[Backend]) -> None:
+    """By writers and by doctor alike: S3 servers, not Google and Azure. A single writer needs no proof."""
+    backend = kind.__new__(kind)  # neither package nor server is needed
+    backend.creates_atomically = True
+    for single_writer in (False, True):
+        spec = replace(spec_of("s3://bucket/t"), single_writer=single_writer)
+        assert RemoteStore(spec, backend).capabilities.needs_atomicity_probe == (kind is S3Backend and not single_writer)
 
 
 @pytest.mark.parametrize(

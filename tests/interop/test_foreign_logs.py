@@ -284,7 +284,9 @@ def test_a_bad_option_of_a_table_is_a_warning_and_a_finding(
     assert (finding.code, str(finding.severity)) == ("bad-option", "warning")
     assert warning in finding.message
     assert table.health()["status"] == "warning"
-    assert table.merge_splits(dry_run=True).dry_run
+    for dry_run in (True, False):
+        with pytest.raises(it.ConfigError):
+            table.merge_splits(dry_run=dry_run)
     assert main(["config", str(tmp_path / "t")]) == 0
     assert main(["describe", str(tmp_path / "t")]) == 0
     capsys.readouterr()

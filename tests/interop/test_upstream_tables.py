@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,9 @@ def test_writing_needs_a_take_over(table: tuple[Path, Expected]) -> None:
     path, _ = table
     opened = it.open(path)
     before = tree(path / "_transaction_log")
-    for verb in (lambda: opened.append([]), lambda: opened.overwrite([]), opened.merge_splits, opened.purge, opened.truncate_history):
+    verbs = (opened.merge_splits, opened.purge, opened.truncate_history)
+    dry_runs = [partial(verb, dry_run=True) for verb in verbs]
+    for verb in (lambda: opened.append([]), lambda: opened.overwrite([]), *verbs, *dry_runs):
         with pytest.raises(it.ProtocolUnsupported, match=r"protocol 4/4 without the feature arrowRowStore.*storage\.takeOver=true"):
             verb()
     assert tree(path / "_transaction_log") == before

@@ -77,6 +77,16 @@ def test_a_writer_gives_up_after_the_maximum_number_of_attempts(tmp_path: Path) 
     assert caught.value.exit_code == 75
     assert context.totals(context.snapshot()).num_files == 0
     assert max(clock.slept) <= 5
+    assert len(clock.slept) == 9, "no pause follows the last attempt"
+
+
+def test_a_writer_with_one_attempt_names_the_version_it_tried(tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    context, clock = racing(tmp_path / "t", 10)
+    config = context.config.with_table({"spark.indextables.transaction.retry.maxAttempts": "1"})
+    with pytest.raises(it.ConcurrentConflict, match=r"log version 1 - .* lost to other writers once, and"):
+        transact(context.log, context.snapshot(), "append", empty_add, config=config, clock=context.clock)
+    assert clock.slept == []
 
 
 def test_overwrite_rebuilds_on_the_new_base(tmp_path: Path) -> None:

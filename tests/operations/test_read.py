@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.operations import executor
+from indextables.rows import LiveRows, LiveSplit
+from indextables.table.context import TableContext
 from tests.support.tables import ids, make, rows
 
 ROWS = rows(0, 200)
@@ -51,6 +55,28 @@ def test_pruning_by_partition_and_statistics(table: it.Table) -> None:
     assert table.files("id BETWEEN 40 AND 59 AND date > '2024-01-01'").num_rows == 1
     assert table.files("id > 1000 OR date = '2030-01-01'").num_rows == 0
     assert table.files("latency IS NULL").num_rows == 20
+
+
+@pytest.mark.parametrize("where", [None, "date >= '2024-01-01'"])
+def test_splits_whose_number_of_rows_is_unknown_are_counted_in_parallel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
+    """`numRecords` is optional in the log. Each split waits until the other one is open, too."""
+    table = make(tmp_path / "t", appends=2)
+    adds = [action["add"] for version in (1, 2) for action in table.log.actions(version) if "add" in action]
+    first, second, *_ = adds
+    table.log.commit([{"remove": {"path": add["path"]}} for add in (first, second)])
+    table.log.commit([{"add": {name: value for name, value in add.items() if name != "numRecords"}} for add in (first, second)])
+    both_are_open, real = threading.Barrier(2, timeout=60), LiveSplit.open
+
+    def open_with_the_other(split: LiveSplit, context: TableContext) -> LiveRows:
+        assert split.known_rows is None, "the log has the number of rows of the others"
+        both_are_open.wait()
+        return real(split, context)
+
+    monkeypatch.setattr(LiveSplit, "open", open_with_the_other)
+    monkeypatch.setattr(executor.os, "cpu_count", lambda: 2)
+    assert it.open(tmp_path / "t").count(where) == 20
 
 
 def test_a_count_by_partition_reads_no_split(tmp_path: Path) -> None:

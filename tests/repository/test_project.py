@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8")
 STANZAS = [stanza for stanza in re.split(r"^(?=[^\s#])", CONSTRAINTS, flags=re.MULTILINE) if stanza.strip()]
 SOURCES = sorted(path for folder in ("indextables", "jobs", "dags") for path in (ROOT / folder).rglob("*.py"))
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def normal(name: str) -> str:
@@ -79,9 +81,43 @@ def test_dockerignore_sends_exactly_what_the_image_copies() -> None:
 
 
 def test_msgspec_decoders_are_created_at_import() -> None:
-    """If two threads make msgspec analyse a type at the same time, the process crashes; splits are opened in threads."""
-    for file in sorted((ROOT / "indextables" / "splits").rglob("*.py")):
-        assert "type=" not in "".join(line for line in file.read_text().splitlines() if "msgspec.json.decode(" in line), file
+    """If two threads make msgspec analyse a type at the same time, the process crashes. `convert` analyses types as decoders do."""
+    for file in SOURCES:
+        assert list(late_types(file.read_text("utf-8"))) == [], file
+
+
+def late_types(source: str) -> Iterator[str]:
+    """Uses of msgspec that analyse a type after the import: all but decoders of the module, and `convert` to the type of such a decoder."""
+    tree = ast.parse(source)
+    inside = {id(node) for function in ast.walk(tree) if isinstance(function, _FUNCTIONS) for node in ast.walk(function)}
+    decoders = {
+        f"{target.id}.type"
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("msgspec.json.Decoder(")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "msgspec":
+            yield from (alias.name for alias in node.names if alias.name in ("convert", "json", "msgpack"))
+        elif isinstance(node, ast.Call):
+            name, kinds = ast.unparse(node.func), [keyword for keyword in node.keywords if keyword.arg == "type"]
+            given = [ast.unparse(argument) for argument in (*node.args[1:2], *(kind.value for kind in kinds))]
+            is_late = {
+                "msgspec.json.decode": bool(kinds),
+                "msgspec.json.Decoder": id(node) in inside,
+                "msgspec.convert": not decoders.issuperset(given),
+            }
+            if is_late.get(name, name.startswith("msgspec.msgpack.")):
+                yield ast.unparse(node)
+
+
+def test_late_types_are_found() -> None:
+    late = ["msgspec.json.decode(b'', type=A)", "msgspec.convert(x, A)", "msgspec.convert(x, type=A)"]
+    assert [list(late_types(code)) for code in late] == [[code] for code in late]
+    assert list(late_types("def f():\n    return msgspec.json.Decoder(A)")) == ["msgspec.json.Decoder(A)"]
+    assert list(late_types("from msgspec import convert, structs")) == ["convert"]
+    assert list(late_types("_A = msgspec.json.Decoder(A)\nmsgspec.convert(x, _A.type)\nmsgspec.json.decode(b'')")) == []
 
 
 def test_every_promise_of_the_scorecard_has_a_test() -> None:

@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 import pytest
 
 import indextables as it
+from indextables.log import TransactionLog
 from indextables.operations.search import bound_query
+from indextables.paths import TableRoot
 from indextables.predicates import parse_predicate
 from indextables.rows import LiveRows, LiveSplit, live_split, open_live_view, split_settings
 from indextables.splits import SplitReader
 from indextables.table import Snapshot, TableContext
+from tests.support.intercepted_store import InterceptedStore, pass_through
 from tests.support.tables import make, rows
 from tests.support.upstream import bundle, index_files, make_upstream_table, upstream_rows
 
@@ -124,12 +127,10 @@ def test_chunks_of_no_columns_have_rows(world: World) -> None:
     assert (chunk.num_rows, chunk.column_names) == (COUNT // 2, [])
 
 
-def test_the_number_of_rows_comes_from_the_log_or_else_from_the_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_rows_comes_from_the_log_or_else_from_the_file(world: World) -> None:
     unknown = replace(world.split, add=msgspec.structs.replace(world.split.add, num_records=None))
-    assert unknown.known_rows is None
-    assert unknown.num_rows(world.context) == COUNT
-    monkeypatch.setattr(LiveSplit, "open", None)  # not called
-    assert world.split.num_rows(world.context) == world.split.known_rows == COUNT
+    assert (unknown.known_rows, unknown.open(world.context).num_rows) == (None, COUNT)
+    assert world.split.known_rows == COUNT
 
 
 def test_hits_have_the_scores_of_the_search(world: World) -> None:
@@ -246,3 +247,22 @@ def test_hits_of_a_view_are_rows_of_its_splits(tmp_path: Path) -> None:
     assert all(value // 10 == number for (number, _), value in found.items())
     again = open_live_view(world.context, world.snapshot, [split.add for split in world.splits])
     assert again.groups is view.groups  # from the cache of open views
+
+
+def test_two_servers_with_the_same_bucket_are_not_confused(tmp_path: Path) -> None:
+    """The locations of splits are cached by server, too: both tables have one address, and splits of one name."""
+    found, names = [], []
+    for number, server in enumerate(("http://one", "http://two")):
+        folder = tmp_path / str(number)
+        make(folder, partition_by=[]).append(rows(100 * number, 10))
+        own = TableContext.at(folder)
+        snapshot = own.snapshot()
+        (add,) = own.load(snapshot).adds()
+        names.append(add.path)
+        (folder / add.path).rename(folder / names[0])
+        spec = replace(own.store.spec, root=TableRoot.parse("s3://bucket/t"), endpoint=server)
+        context = TableContext(TransactionLog(InterceptedStore(spec, own.store, pass_through)), own.config, own.clock)
+        view = open_live_view(context, snapshot, [msgspec.structs.replace(add, path=names[0])])
+        (batch,) = view.rows(0).batches(["id"])
+        found.append(batch.column("id").to_pylist())
+    assert found == [list(range(10)), list(range(100, 110))]

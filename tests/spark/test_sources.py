@@ -213,6 +213,14 @@ def test_our_errors_are_recovered_from_the_text_of_sparks_exceptions() -> None:
     found = our_error(RuntimeError(text))
     assert isinstance(found, SplitCorrupted)
     assert str(found) == "split 'a' is damaged"
+    lines = [
+        "CheckpointWriteError: checkpoint 3 could not be written: no answer",
+        "CheckpointCorruptionError: checkpoint file 'x' cannot be used: cut",
+    ]
+    for line in lines:
+        kind, message = line.split(": ", maxsplit=1)
+        found = our_error(RuntimeError(f"Job aborted.\nindextables.errors.{line}"))
+        assert (type(found).__name__, str(found)) == (kind, message)
     assert our_error(RuntimeError("indextables.errors.os: x")) is None
     assert our_error(RuntimeError("out of memory")) is None
     assert source_error(RuntimeError("out of memory"), "s") is None

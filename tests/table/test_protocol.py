@@ -39,7 +39,8 @@ def test_a_newer_reader_version_is_refused(tmp_path: Path, reader: int) -> None:
 def test_a_newer_writer_version_is_readable_only(tmp_path: Path) -> None:
     table = it.open(table_with(tmp_path, protocol(2, 5)))
     before = tree(tmp_path)
-    for verb in (lambda: table.append([{"id": 1}]), lambda: table.log.commit([add("b")]), table.checkpoint, table.purge):
+    dry_runs = (lambda: table.merge_splits(dry_run=True), lambda: table.checkpoint(dry_run=True), lambda: table.purge(dry_run=True))
+    for verb in (lambda: table.append([{"id": 1}]), lambda: table.log.commit([add("b")]), table.checkpoint, table.purge, *dry_runs):
         with pytest.raises(it.ProtocolUnsupported, match="needs protocol 5 to write"):
             verb()
     assert (paths(table), tree(tmp_path)) == (["a"], before)

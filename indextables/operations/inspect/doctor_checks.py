@@ -1,6 +1,6 @@
 """Doctor: checks all parts of a table without changing it and returns findings with suggested fixes; no finding means a healthy table.
 
-On a remote store it verifies again that files are created atomically, with a race for a few temporary files.
+Where servers may lack an atomic create (S3), it verifies again that they have one, with a race for a few temporary files.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ Existing keys do not change; keys may be added. Metrics that cannot be determine
 - `num_dead_files`, `dead_bytes`: splits on disk that are not live; of these a purge would delete `num_purgeable_files`, `purgeable_bytes`
 - `num_skipped_files`: splits in cooldown, which merges skip
 - `num_versions`: version files; `last_checkpoint`, `last_checkpoint_at`
-- `versions_since_checkpoint`: versions that a reader replays; without a checkpoint all of them, version 0 included, as in `metrics`
+- `versions_since_checkpoint`: versions that a reader replays on the newest valid checkpoint; without one all of them, version 0 included.
+  `metrics` reads no checkpoint and counts from the newest one listed, valid or not
 - `last_commit_at`, `last_operation`, `last_write_at`, `last_merge_at`: from the retained history. A purge makes no commit and does not
   appear there; see `num_purgeable_files`
 - `state`: the newest checkpoint, as in DESCRIBE STATE
@@ -24,8 +25,9 @@ from indextables.clock import iso_ms
 from indextables.operations.findings import worst
 from indextables.operations.inspect.doctor_checks import Examination, examine
 from indextables.operations.inspect.state_summary import describe_state
+from indextables.operations.merge import merge_options
 from indextables.operations.report import Report, Status, reporter
-from indextables.operations.verbs import WRITE_MODES
+from indextables.operations.verbs import WRITE_MODES, MergeSplits
 from indextables.state import FileKind, base_time
 from indextables.table import HistoryEntry, TableContext, files_in_cooldown, read_history
 
@@ -57,10 +59,9 @@ def health_report(context: TableContext) -> Report:
 
 def _figures(examination: Examination) -> dict[str, Any]:
     snapshot, context = examination.snapshot, examination.context
-    config = context.config
     files = context.load(snapshot).files
     sizes = files.table().column("size").to_numpy()
-    small = int((sizes < config.get("merge.skipSplitThreshold") * config.get("merge.targetSize")).sum())
+    small = int(merge_options(MergeSplits(), context.config, snapshot).are_small(sizes).sum())
     history = read_history(context.log)
     state = describe_state(context)
     del state["table_path"]

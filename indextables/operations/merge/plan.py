@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from indextables.config import Config, parse_size
 from indextables.operations.verbs import MergeSplits
 from indextables.predicates import Predicate, parse_predicate
 from indextables.rows import is_upstream
-from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, outside_cooldown, rows_of_partitions
+from indextables.table import LoadedSnapshot, Rows, Snapshot, files_in_cooldown, rows_of_partitions
 
 _COLUMNS = ["path", "partition_values", "size", "modification_time", "num_records"]
 
@@ -29,6 +29,10 @@ class MergeOptions:
     max_source_splits: int = 1000
     skip_threshold: float = 0.45  # fraction of the target size at or above which a split is not merged again
     take_over: bool = False  # every split of another program is a source, even alone and whatever its size
+
+    def are_small(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """For each size in bytes, whether a split of that size may be merged."""
+        return np.asarray(sizes < self.skip_threshold * self.target_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class MergePlan:
     view: LoadedSnapshot  # may lack files of partitions that `options.where` excludes
     options: MergeOptions
     groups: tuple[PlannedGroup, ...]  # ordered by number of sources, then by age
+    in_cooldown: Mapping[str, int] = field(default_factory=dict)  # splits left out -> the end of their cooldown
 
     def with_sources(self, groups: Sequence[PlannedGroup]) -> list[MergeGroup]:
         rows = np.sort(np.fromiter((row for group in groups for row in group.file_rows), np.int64))
@@ -115,9 +120,10 @@ def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, wit
     chosen, upstream = _candidates(view, options)
     files = view.files.take(chosen, _COLUMNS)
     paths: list[str] = files.column("path").to_pylist()
-    kept = outside_cooldown(paths, files_in_cooldown(view, now_ms))
-    if without:
-        kept &= np.fromiter((path not in without for path in paths), bool, len(paths))
+    cooling = files_in_cooldown(view, now_ms)
+    kept = np.ones(len(paths), bool)
+    if cooling or without:
+        kept = np.fromiter((path not in cooling and path not in without for path in paths), bool, len(paths))
     partition = _partitions(files.column("partition_values"))
     order = _oldest_first(files, partition)
     groups = [
@@ -126,13 +132,14 @@ def plan_merge(view: LoadedSnapshot, options: MergeOptions, now_ms: int = 0, wit
         if len(members) > 1 or int(chosen[members[0]]) in upstream
     ]
     groups.sort(key=lambda group: (-len(group.paths), group.oldest, group.paths[0]))
-    return MergePlan(view, options, tuple(groups[: options.max_dest_splits]))
+    in_cooldown = {path: cooling[path] for path in paths if path in cooling} if cooling else {}
+    return MergePlan(view, options, tuple(groups[: options.max_dest_splits]), in_cooldown)
 
 
 def _candidates(view: LoadedSnapshot, options: MergeOptions) -> tuple[Rows, frozenset[int]]:
     """Rows of the view's files that may be sources, and those that may form a group alone: splits of another program to take over."""
     rows = rows_of_partitions(view, options.where)
-    small = view.files.take(rows, ["size"]).column("size").to_numpy() < options.skip_threshold * options.target_size
+    small = options.are_small(view.files.take(rows, ["size"]).column("size").to_numpy())
     if not options.take_over:
         return rows[small], frozenset()
     upstream = np.fromiter((is_upstream(add) for add in view.adds(rows)), bool, len(rows))

@@ -25,7 +25,7 @@ from indextables.operations.merge.task import Merged, MergeTask
 from indextables.operations.report import Report, Status, dry_run_report, reporter
 from indextables.operations.verbs import MergeSplits
 from indextables.rows import split_settings, uncommitted_splits_in_errors
-from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_new_skips, transact
+from indextables.table import Snapshot, TableContext, check_owned, check_writable, log_left_out, log_new_skips, transact
 
 
 def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor = in_threads) -> tuple[Report, Snapshot]:
@@ -34,6 +34,7 @@ def run_merge(context: TableContext, merge_plan: MergePlan, executor: Executor =
     Damaged sources are left unchanged and recorded as skipped. If nothing could be committed, the first error is raised.
     """
     report = reporter("merge_splits", str(context.root), context.clock)
+    log_left_out(merge_plan.in_cooldown)
     merging = _Merging(context, executor, merge_plan.view, merge_plan.view)
     for _ in range(int(context.config.get("merge.maxPasses"))):
         if not merge_plan.groups or not merging.run_pass(merge_plan):
@@ -162,16 +163,18 @@ class _Merging:
 def merge_splits(
     request: MergeSplits, context: TableContext, snapshot: Snapshot, executor: Executor = MergeSplits.workload.threads
 ) -> tuple[Report, Snapshot]:
-    """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit."""
-    if not request.dry_run:
-        check_writable(snapshot.protocol)
+    """Plans a merge and runs it. A dry run returns the plan of the first pass, with a warning for each group that would not fit.
+
+    A dry run raises whatever keeps the merge from starting.
+    """
+    check_writable(snapshot.protocol)
     options = merge_options(request, context.config, snapshot)
     merge_plan = plan_merge(context.load(snapshot, options.where), options, context.clock.now_ms())
+    snapshot.require_no_gap()
+    check_owned(snapshot.protocol, take_over=options.take_over)
+    bound = context.for_table(snapshot)
+    bound.config.check()
     if not request.dry_run:
-        snapshot.require_no_gap()
-        check_owned(snapshot.protocol, take_over=options.take_over)
-        bound = context.for_table(snapshot)
-        bound.config.check()
         return run_merge(bound, merge_plan, executor)
     report = reporter("merge_splits", str(context.root), context.clock)
     groups = merge_plan.groups

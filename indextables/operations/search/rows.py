@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from indextables.actions import Add
 from indextables.errors import InvalidArgument
 from indextables.operations.executor import in_threads
 from indextables.operations.verbs import Count, Scan
@@ -44,17 +43,17 @@ def explain_filter(request: ExplainRequest, context: TableContext, snapshot: Sna
 def count(request: Count, context: TableContext, snapshot: Snapshot) -> int:
     """Counts from the log where it is exact; otherwise reads only the predicate's columns of splits that may match partially."""
     predicate = bind(snapshot, request.where)
-    if predicate is None:
-        return sum(LiveSplit.of(snapshot, add).num_rows(context) for add in live_files(context.load(snapshot), None))
-
     files = live_files(context.load(snapshot, predicate), predicate)
     whole = fully_matching_files(predicate, files, snapshot)
+    splits = [LiveSplit.of(snapshot, add) for add in files]
+    known = [split.known_rows if split.add.path in whole else None for split in splits]
 
-    def matching(add: Add) -> int:
-        split = LiveSplit.of(snapshot, add)
-        return split.num_rows(context) if add.path in whole else split.open(context).count(predicate)
+    def matching(split: LiveSplit) -> int:
+        rows = split.open(context)
+        return rows.num_rows if predicate is None or split.add.path in whole else rows.count(predicate)
 
-    return sum(in_threads(matching, files))
+    opened = in_threads(matching, [split for split, rows in zip(splits, known, strict=True) if rows is None])
+    return sum(opened) + sum(rows for rows in known if rows is not None)
 
 
 def bound_query(context: TableContext, snapshot: Snapshot, query: str) -> tuple[ParsedQuery, DocMapping]:

@@ -1,6 +1,7 @@
 """Follow-up steps of a write: a merge (`mergeOnWrite`), then a purge (`purgeOnWrite`), if the table's options enable them.
 
-The write is committed before they start. A failure of a follow-up step becomes a warning in the report of the write.
+The write is committed before they start. A failure of a follow-up step becomes a warning in the report of the write. The merge runs through
+the executor of the write; the purge runs in threads, which delete a few thousand files before Spark has started.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
 def commit_write(
     prepared: PreparedWrite, adds: Sequence[Add], report: Callable[..., Report] | None = None, executor: Executor = in_threads
 ) -> tuple[Report, Snapshot]:
-    """Commits the splits, then runs the follow-up steps that the table's options enable through the executor.
+    """Commits the splits, then runs the follow-up steps that the table's options enable: a merge through the executor, a purge in threads.
 
     An append without rows commits nothing. If the commit fails, the error names the uncommitted splits.
     """

@@ -50,7 +50,8 @@ class Files(msgspec.Struct, frozen=True):
     files: dict[str, Range]
 
 
-# Built at import: msgspec inspects a type when a decoder is first built, and two threads that do so at the same time crash the process.
+# Built at import: msgspec inspects a struct when it is first used as a type, by a decoder or by `msgspec.convert`, and keeps the result
+# with the struct. Two threads that do so at the same time crash the process.
 _FILES = msgspec.json.Decoder(Files)
 
 

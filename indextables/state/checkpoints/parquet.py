@@ -74,6 +74,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defau
 
 # Created at import, for the reason in splits/format/bundle.py.
 _METADATA = msgspec.json.Decoder(CheckpointMetadata)
+_ROW_METADATA = msgspec.json.Decoder(Metadata)
 
 
 def write_parquet(store: Store, contents: Contents, options: CheckpointOptions, now_ms: int) -> WrittenCheckpoint:
@@ -300,7 +301,7 @@ def _metadata_of_rows(rows: pa.Table, source: str) -> Metadata:
         "format": FileFormat(texts.pop("provider", "indextables"), texts),
     }
     try:
-        return msgspec.convert(values, Metadata)
+        return msgspec.convert(values, _ROW_METADATA.type)
     except (msgspec.MsgspecError, TypeError) as error:
         raise LogCorrupted(f"{source} has damaged metadata: {error}") from error
 

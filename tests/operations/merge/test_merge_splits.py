@@ -27,7 +27,8 @@ from indextables.schema import to_spark_json
 from indextables.table.context import TableContext
 from indextables.table.protocol import CURRENT
 from indextables.table.snapshot import LoadedSnapshot
-from tests.support.tables import ids, make, rows, tree
+from tests.support.logs import protocol
+from tests.support.tables import ids, make, rows, tree, write_version
 
 MIB = 1024 * 1024
 QUERIES = ["refused", "connection AND disk", "user OR login", "host3 AND NOT failed", '"disk full"', "message:retry level:warn"]
@@ -196,8 +197,41 @@ def test_a_damaged_source_is_skipped_and_the_rest_is_merged(tmp_path: Path, capl
     table.append(rows(100, 10))
     caplog.clear()
     assert table.merge_splits().status == "success", "splits in cooldown are not read"
-    assert "Filtered out 1 files currently in cooldown period" in caplog.text
+    assert caplog.text.count("Filtered out 1 files currently in cooldown period") == 1
     assert path in table.files().column("path").to_pylist(), "a skipped split stays in the table"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_is_refused_where_the_merge_is(tmp_path: Path, dry_run: bool) -> None:
+    """A table of another program, one with an invalid option, and one with a gap in its log."""
+    foreign = make(tmp_path / "foreign", appends=3, partition_by=[])
+    write_version(tmp_path / "foreign", 4, protocol(3, 3))
+    invalid = make(tmp_path / "invalid", appends=3, partition_by=[])
+    metadata = invalid.log.actions(0)[1]["metaData"]
+    configuration = {"spark.indextables.purge.txLogRetentionHours": "long"}
+    write_version(tmp_path / "invalid", 4, {"metaData": {**metadata, "configuration": configuration}})
+    gap = make(tmp_path / "gap", appends=3, partition_by=[])
+    (tmp_path / "gap" / "_transaction_log" / f"{2:020d}.json").unlink()
+    for table, error in ((foreign, it.ProtocolUnsupported), (invalid, it.ConfigError), (gap, it.VersionGap)):
+        with pytest.raises(error):
+            it.open(table.path).merge_splits(dry_run=dry_run)
+    taken = it.open(foreign.path, options={"storage.takeOver": True})
+    assert taken.merge_splits(dry_run=dry_run).status == "success"
+
+
+def test_only_a_merge_logs_which_splits_are_in_cooldown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A plan is pure: doctor and dry runs plan a merge too, and a merge plans several times."""
+    caplog.set_level("INFO", "indextables")
+    table = make(tmp_path / "t", appends=6, partition_by=[])
+    path = table.files().column("path")[0].as_py()
+    table.log.record_skipped_file(path, "unreadable", "verify", cooldown_hours=1)
+    table = table.refresh()
+    table.doctor()
+    assert table.merge_splits(dry_run=True).status == "success"
+    assert "Filtered out" not in caplog.text
+    report = table.merge_splits(max_source_splits=2)
+    assert report.metrics["groups"] == 4, "several passes"
+    assert caplog.text.count("Filtered out 1 files currently in cooldown period") == 1
 
 
 def test_splits_whose_number_of_rows_is_not_in_the_log_are_merged(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from indextables.state.checkpoints.checked_columns import check_bounds, has_null
 
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
 _DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
+_ADD = msgspec.json.Decoder(Add)  # created at import, for the reason in splits/format/bundle.py
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
 
@@ -133,7 +134,7 @@ def _any_rows(data: bytes, num_entries: int, normalise: Normalise, source: str) 
     adds: dict[str, Add] = {}
     for record in avro.records(data, source, max_bytes=packing.expanded_limit(len(data)), max_records=num_entries):
         try:
-            add = msgspec.convert(nulls.removed(record), Add)
+            add = msgspec.convert(nulls.removed(record), _ADD.type)
         except msgspec.MsgspecError as error:
             raise LogCorrupted(f"{source} is damaged: {error}") from error
         path = normalise(add.path)

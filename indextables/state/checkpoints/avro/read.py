@@ -11,7 +11,7 @@ import random
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Skip, Totals, Txn, columns, restored
+from indextables.actions import LayeredFiles, Manifest, ManifestSet, Replay, Totals, columns, restored
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog
 from indextables.state.checkpoints.avro import state_files
@@ -32,8 +32,7 @@ def read_state(log: TransactionLog, listing: LogListing, version: int) -> Replay
     else:
         files = _foreign(log, state, manifests, gone, registry)
     replay = Replay(normalise, protocol=state_files.state_protocol(state), metadata=state_files.state_metadata(state), files=files)
-    txns = state_files.decoded_list(state.txn, list[Txn], version)
-    replay.put_txns_and_skips(txns, state_files.decoded_list(state.mergeskip, list[Skip], version))
+    replay.put_txns_and_skips(state_files.state_txns(state), state_files.state_skips(state))
     return replay
 
 

@@ -77,6 +77,10 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 # Created at import, for the reason in splits/format/bundle.py.
 _STATE_METADATA = msgspec.json.Decoder(Metadata)
 _STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_PROTOCOL = msgspec.json.Decoder(Protocol)
+_TXNS = msgspec.json.Decoder(list[Txn])
+_SKIPS = msgspec.json.Decoder(list[Skip])
 
 
 def _nullable(name: str, kind: Any) -> dict[str, Any]:
@@ -203,7 +207,7 @@ def _decoded_avro(data: bytes, source: str) -> StateManifest:
     if not found:
         raise LogCorrupted(f"{source} is empty")
     with decoding(f"{source} is damaged"):
-        state = msgspec.convert(found[0], StateManifest)
+        state = msgspec.convert(found[0], _STATE_MANIFEST.type)
     if state.digest is not None and state.digest != _digest(state):
         raise LogCorrupted(f"{source} does not match its digest")
     return state
@@ -223,7 +227,7 @@ def state_metadata(state: StateManifest) -> Metadata | None:
         return None
     with decoding(f"state {state.state_version} has damaged metadata"):
         text = state.metadata.encode()
-        wrapped = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        wrapped = _FIELDS.decode(text)
         return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text)))
 
 
@@ -231,11 +235,19 @@ def state_protocol(state: StateManifest) -> Protocol | None:
     if not isinstance(state.protocol, str):
         return state.protocol
     with decoding(f"state {state.state_version} has a damaged protocol"):
-        return msgspec.json.decode(state.protocol, type=Protocol)
+        return _PROTOCOL.decode(state.protocol)
 
 
-def decoded_list(given: list[T] | str | None, kind: type[list[T]], version: int) -> list[T]:
+def state_txns(state: StateManifest) -> list[Txn]:
+    return _decoded_list(state.txn, _TXNS, state)
+
+
+def state_skips(state: StateManifest) -> list[Skip]:
+    return _decoded_list(state.mergeskip, _SKIPS, state)
+
+
+def _decoded_list(given: list[T] | str | None, decoder: msgspec.json.Decoder[list[T]], state: StateManifest) -> list[T]:
     if not isinstance(given, str):
         return given or []
-    with decoding(f"state {version} is damaged"):
-        return msgspec.json.decode(given, type=kind)
+    with decoding(f"state {state.state_version} is damaged"):
+        return decoder.decode(given)

@@ -157,9 +157,18 @@ def without_broken_states(log: TransactionLog, snapshot: Snapshot) -> Snapshot:
 
 
 def without_state(log: TransactionLog, snapshot: Snapshot, state: int, why: str) -> Snapshot:
-    """The same version, read without this damaged state and those found damaged before; LogCorrupted if no base remains."""
+    """The same version, read without this damaged state and those found damaged before.
+
+    LogCorrupted if no base remains; VersionNotFound if that is because the version expired after the snapshot was read.
+    """
     logger.warning("failed to read checkpoint at version %s, reading the log instead: %s", state, why)
-    return _read(log, snapshot.version, log.uncached_listing(), {**snapshot.broken, state: why})
+    listing = log.uncached_listing()
+    try:
+        return _read(log, snapshot.version, listing, {**snapshot.broken, state: why})
+    except LogCorrupted:
+        if state not in listing.states and listing.bases and listing.bases[-1] > snapshot.version:
+            raise _expired(log, snapshot.version) from None
+        raise
 
 
 def _follow(log: TransactionLog, snapshot: Snapshot, listing: LogListing) -> Snapshot | None:
@@ -302,7 +311,11 @@ def _not_found(
     if base.broken and version in listing.versions:
         return _missing_versions(log, base.broken, newest)
     if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
-        return VersionNotFound(f"version {version} of {log.store.root} has expired")
+        return _expired(log, version)
     if gap_at is not None and version is not None and version >= gap_at:
         return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")
     return VersionNotFound(f"version {version} of {log.store.root} does not exist; the newest is {newest}")
+
+
+def _expired(log: TransactionLog, version: int) -> VersionNotFound:
+    return VersionNotFound(f"version {version} of {log.store.root} has expired")

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+import indextables as it
 from tests.support.concurrent_verbs import PAIRS, ConcurrentVerbs, base_tables_for, explore
 from tests.support.interleaving import at_random
 from tests.support.seeds import random_seed
@@ -28,6 +29,18 @@ def test_r6_every_interleaving_of_two(simulation: Simulation, names: tuple[str, 
 def test_r6_some_interleavings_of_every_other_pair(simulation: Simulation, names: tuple[str, ...]) -> None:
     assert len(OTHERS) + len(PAIRS) == len(ALL) == 78
     explore(simulation, names, most=6, sampled=3)
+
+
+def test_a_handle_whose_state_was_truncated_says_that_its_version_has_expired(simulation: Simulation) -> None:
+    """The log is not damaged: the files of the handle's version were deleted before it loaded them."""
+    place = simulation.restore(make_base_table(simulation, "aged avro"))
+    with simulation.in_memory():
+        stale, other = (simulation.machine().open(place) for _ in range(2))
+        VERBS["overwrite"](other)
+        VERBS["truncate_history"](other)
+        with pytest.raises(it.VersionNotFound, match=f"version {stale.version} of .* has expired"):
+            stale.files()
+        assert stale.refresh().count() == other.count()
 
 
 @pytest.mark.slow

@@ -48,10 +48,17 @@ class ConcurrentVerbs:
         name = self.names[number]
         return SECOND[name] if name in SECOND and name in self.names[:number] else VERBS[name]
 
+    @property
+    def impossible(self) -> tuple[type[it.IndexTablesError], ...]:
+        """What these verbs may raise because an earlier verb removed their file, or deleted the version of their handle."""
+        gone = [it.InvalidArgument] if "record_skipped_file" in self.names else []
+        expired = [it.VersionNotFound] if "truncate_history" in self.names and {"commit", "record_skipped_file"} & {*self.names} else []
+        return (*gone, *expired)
+
     def serial(self, order: tuple[int, ...]) -> TableState | None:
         """The state after running the verbs in this order, each on a handle opened before the first one, as in a concurrent run.
 
-        None if the order is impossible because a verb finds its file removed.
+        None if the order is impossible: see `impossible`.
         """
         if order in self._serial:
             return self._serial[order]
@@ -62,8 +69,7 @@ class ConcurrentVerbs:
                 for number, table in zip(order, tables, strict=True):
                     self.verb(number)(table)
                 self._serial[order] = state_of(self.simulation, place)
-            except it.InvalidArgument:
-                assert "record_skipped_file" in self.names
+            except self.impossible:
                 self._serial[order] = None
             self.simulation.clear(place)
         return self._serial[order]
@@ -85,7 +91,7 @@ class ConcurrentVerbs:
 
     def check(self, place: str, results: list[Any]) -> None:
         simulation = self.simulation
-        refusals = (it.ConcurrentConflict, *([it.InvalidArgument] if "record_skipped_file" in self.names else []))
+        refusals = (it.ConcurrentConflict, *self.impossible)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, (*refusals, it.CommitUnknown)):
                 raise result

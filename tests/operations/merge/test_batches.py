@@ -142,7 +142,7 @@ def test_an_unknown_commit_outcome_is_a_warning(tmp_path: Path) -> None:
         report, table = merge(tmp_path / "t", options={"merge.batchSize": "3"})
     assert len(report.warnings) == 1
     assert report.warnings[0].startswith(
-        "version 3 may have been written; unless that version contains them, 3 splits are not in any version and"
+        "version 3 may have been written; unless that version contains them, 3 splits are not referenced by any version; purge will"
     )
     assert (table.version, table.files().num_rows) == (4, DAYS)
     assert ids(table) == list(range(60))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,17 +12,14 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from indextables import limits
-from indextables.commands.grammar import GRAMMAR, NAMES
+from indextables.commands.grammar import GRAMMAR, NAMES, PHRASES
 from indextables.config import parse_size
 from indextables.errors import InvalidArgument, InvalidCommand
-from indextables.operations import verbs
-from indextables.operations.request import Option, Request
+from indextables.operations.request import DURATION, FLAG, FOLDER, PREDICATE, SIZE, Interface, Option, Request
+from indextables.operations.verbs import REQUESTS
 
-_SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"""(["'`])(?:(?!\1).|\1\1)+\1|[\w.]+|\S""", re.DOTALL)  # a quoted text counts as a word
-_TABLES = frozenset({"INDEXTABLE", "INDEXTABLES", "TANTIVY4SPARK", "INDEXFILES"})
-_VERBS = frozenset({"PURGE", "DROP", "CHECKPOINT", "COMPACT", "TRUNCATE", "REPAIR", "INVALIDATE"})
-_CLAUSES = frozenset({"TARGET_SIZE", "MAX_DEST_SPLITS", "MAX_SOURCE_SPLITS_PER_MERGE"})  # single terminals of several words
+_VERBS = {verb.verb_name(): verb for verb in REQUESTS if Interface.SQL in verb.interfaces}
 _NEVER_SUGGESTED = frozenset({"COMMENT", "PRECOMMIT"})  # not named in the list of expected words
 _MAX_HOURS = 2**31 - 1
 _MAX_DIGITS = 18
@@ -34,15 +31,6 @@ class Command:
     request: Request
     path: str | None  # of the table; None: all tables
     where_position: int | None = None  # position of the request's `where` in the text
-
-
-def is_command(text: str) -> bool:
-    """Whether a text begins like one of these commands; other texts are left to the caller's own SQL engine."""
-    words = _SPACE.sub(" ", text).upper().split()[:3]
-    first, second, third = (*words, "", "", "")[:3]
-    if first == "DESCRIBE":
-        return second in _TABLES and third in ("STATE", "TRANSACTION")
-    return (first, second) == ("MERGE", "SPLITS") or (first in _VERBS and second in _TABLES)
 
 
 def parse_command(text: str) -> Command:
@@ -84,8 +72,10 @@ def _syntax_error(error: UnexpectedInput, text: str) -> InvalidCommand:
 def _inside_clause(text: str, position: int, expected: Iterable[str]) -> tuple[int, set[str]]:
     """Moves an error to the first wrong word of a clause of several words, and gives the words allowed there."""
     furthest, words = position, set(expected)
-    for clause in words & _CLAUSES:
-        at, rest = position, clause.split("_")
+    for phrase in PHRASES:
+        if phrase.replace(" ", "_") not in expected:
+            continue
+        at, rest = position, phrase.split()
         while (found := _WORD.search(text, at)) is not None and found.group().upper() == rest[0]:
             at, rest = found.end(), rest[1:]
         if at > furthest:
@@ -107,45 +97,27 @@ class _Reader:
         self._text = text
 
     def command(self, tree: Tree[Token]) -> Command:
-        clauses, paths = self._clauses(tree), _paths(tree)
-        read: Callable[[Tree[Token], _Clauses], Request] = getattr(self, f"_{tree.data}")
-        return Command(read(tree, clauses), paths[0] if paths else None, self._where(clauses)[1])
-
-    def _merge(self, tree: Tree[Token], clauses: _Clauses) -> Request:
+        clauses = self._clauses(tree)
         if "precommit" in clauses:
             at = self._start(clauses["precommit"])
             raise InvalidCommand("PRECOMMIT is not supported: splits are merged after they are committed", self._text, at)
-        return verbs.MergeSplits(
-            self._size(clauses.get("target_size")),
-            self._where(clauses)[0],
-            self._number(clauses.get("max_dest"), verbs.MergeSplits.option("max_dest_splits")),
-            self._number(clauses.get("max_source"), verbs.MergeSplits.option("max_source_splits")),
-        )
+        verb = _VERBS[str(tree.data)]
+        request = verb(**{name: self._value(clause, verb.option(name)) for name, clause in clauses.items()})
+        where = clauses.get("where")
+        return Command(request, _path(tree), None if where is None else self._predicate(where)[0])
 
-    def _purge(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        durations = {name: self._hours(clauses[name]) for name in ("older_than", "log_retention") if name in clauses}
-        return verbs.Purge(**durations, dry_run="dry_run" in clauses)
-
-    def _drop_partitions(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.DropPartitions(self._where(clauses)[0] or "")
-
-    def _checkpoint(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.Checkpoint(compact=_tokens(tree)[0].type == "COMPACT")
-
-    def _truncate(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.TruncateHistory("dry_run" in clauses)
-
-    def _repair(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.Repair(_paths(tree)[1])
-
-    def _describe_state(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.DescribeState()
-
-    def _describe_log(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.DescribeLog("include_all" in clauses)
-
-    def _invalidate(self, tree: Tree[Token], clauses: _Clauses) -> Request:
-        return verbs.InvalidateCache()
+    def _value(self, clause: Tree[Token], option: Option) -> Any:
+        """The value that a clause gives to its option."""
+        if option.type is FLAG:
+            return True
+        if option.type is FOLDER:
+            return _path(clause)
+        if option.type is PREDICATE:
+            start, end = self._predicate(clause)
+            return self._text[start:end]
+        if option.type is DURATION:
+            return self._hours(clause)
+        return self._size(clause, option) if option.type is SIZE else self._number(clause, option)
 
     def _clauses(self, tree: Tree[Token]) -> _Clauses:
         """The clauses by name; each may be given once."""
@@ -159,30 +131,23 @@ class _Reader:
     def _start(self, clause: Tree[Token]) -> int:
         return _tokens(clause)[0].start_pos or 0
 
-    def _where(self, clauses: _Clauses) -> tuple[str | None, int | None]:
-        """The text of the predicate and its position."""
-        if "where" not in clauses:
-            return None, None
-        (predicate,) = (child for child in clauses["where"].children if isinstance(child, Tree))
-        start, end = self._start(predicate), _tokens(predicate)[-1].end_pos
-        return self._text[start:end], start
+    def _predicate(self, clause: Tree[Token]) -> tuple[int, int]:
+        """The start and the end of a predicate in the text."""
+        (predicate,) = (child for child in clause.children if isinstance(child, Tree))
+        return self._start(predicate), _tokens(predicate)[-1].end_pos or 0
 
-    def _size(self, clause: Tree[Token] | None) -> int | None:
-        if clause is None:
-            return None
+    def _size(self, clause: Tree[Token], option: Option) -> int:
         token = _tokens(clause)[-1]
         if len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]!r} is not a size; write it like 100M, 1.5G or 4096", self._text, token.start_pos)
-        self._check("target size", str(token), verbs.MergeSplits.option("target_size"), token)
+        self._check(str(token), option, token)
         return parse_size(str(token))
 
-    def _number(self, clause: Tree[Token] | None, option: Option) -> int | None:
-        if clause is None:
-            return None
+    def _number(self, clause: Tree[Token], option: Option) -> int:
         token = _tokens(clause)[-1]
         if len(token) > _MAX_DIGITS:
             raise InvalidCommand(f"{token[:40]} has too many digits", self._text, token.start_pos)
-        self._check(option.name.replace("_", " "), int(token), option, token)
+        self._check(int(token), option, token)
         return int(token)
 
     def _hours(self, clause: Tree[Token]) -> str:
@@ -191,10 +156,10 @@ class _Reader:
             raise InvalidCommand(f"{token[:40]} is more than {_MAX_HOURS}", self._text, token.start_pos)
         return f"{int(token) * (24 if unit.type == 'DAYS' else 1)}h"
 
-    def _check(self, name: str, value: Any, option: Option, token: Token) -> None:
+    def _check(self, value: Any, option: Option, token: Token) -> None:
         """Checks the value of an option; the error points at the token."""
         try:
-            option.type.check(name, value)
+            option.type.check(option.name.replace("_", " "), value)
         except InvalidArgument as error:
             raise InvalidCommand(str(error), self._text, token.start_pos) from None
 
@@ -203,8 +168,8 @@ def _tokens(tree: Tree[Token]) -> Sequence[Token]:
     return [child for child in tree.children if isinstance(child, Token)]
 
 
-def _paths(tree: Tree[Token]) -> list[str]:
-    return [_unquoted(token) for token in _tokens(tree) if token.type in ("QUOTED_PATH", "BARE_PATH")]
+def _path(tree: Tree[Token]) -> str | None:
+    return next((_unquoted(token) for token in _tokens(tree) if token.type in ("QUOTED_PATH", "BARE_PATH")), None)
 
 
 def _unquoted(token: Token) -> str:

@@ -7,7 +7,8 @@ import random
 import pytest
 
 import indextables as it
-from indextables.commands.parse import Command, is_command, parse_command
+from indextables.commands import is_command
+from indextables.commands.parse import Command, parse_command
 from indextables.operations import verbs
 from tests.support.seeds import random_seed
 

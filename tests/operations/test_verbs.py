@@ -15,7 +15,8 @@ from indextables.airflow.tables import load, maintain_options
 from indextables.cli.arguments import parse
 from indextables.cli.verbs import VERBS
 from indextables.command_line import add_arguments, request_of
-from indextables.commands.parse import is_command, parse_command
+from indextables.commands import is_command
+from indextables.commands.parse import parse_command
 from indextables.config import KEYS
 from indextables.errors import InvalidArgument
 from indextables.operations import verbs

@@ -10,6 +10,7 @@ from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import (
     StateManifest,
     damaged_forms,
+    declared_protocol,
     manifest_path,
     read_state_manifest,
     state_metadata,
@@ -18,6 +19,7 @@ from indextables.state.checkpoints.avro.state_files import (
 )
 from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
 from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
+from indextables.state.checkpoints.json.multipart import part_list
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer
 from indextables.state.retention import ANY_AGE, Deletion, FileKind, LogFacts, NotGathered, Plan, Policy, base_time, unchecked_base

@@ -80,6 +80,10 @@ def _read(log: TransactionLog, version: int | None, listing: LogListing, broken:
     except LogCorrupted:
         refuse_unsupported(log, listing, version)
         raise
+    except VersionNotFound:
+        if version is not None:  # without a version, the log is listed again
+            refuse_unsupported(log, listing)
+        raise
 
 
 def _read_supported(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str]) -> Snapshot:

@@ -125,6 +125,22 @@ class LogListing:
         """Versions with a checkpoint or state, ascending."""
         return tuple(sorted({*self.checkpoints, *self.states, *self.parquets}))
 
+    @property
+    def unreachable(self) -> tuple[int, ...]:
+        """Versions up to the newest base whose files exist but cannot be read, since neither a base nor all versions before them exist."""
+        found, readable, bases = [], -1, set(self.bases)
+        for version in sorted({*self.versions, *bases}):
+            if version in bases or version == readable + 1:
+                readable = version
+            elif version < max(bases, default=0):
+                found.append(version)
+        return tuple(found)
+
+    def missing_before(self, version: int) -> int:
+        """The newest version before this one that has no file."""
+        present = set(self.versions)
+        return next(earlier for earlier in range(version - 1, -2, -1) if earlier not in present)
+
     def stamp(self, path: str) -> tuple[int, int] | None:
         """Size and time of a file of the log; None if it is not listed."""
         return self.stamps.get(path.removeprefix(LOG_FOLDER + "/"))

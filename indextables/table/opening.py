@@ -306,6 +306,9 @@ def _not_found(
     if base.broken and version in listing.versions:
         return _missing_versions(log, base.broken, newest)
     if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
+        if version in listing.versions:
+            missing = listing.missing_before(version)
+            return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {missing} is missing from the log")
         return VersionNotFound(f"version {version} of {log.store.root} has expired")
     if gap_at is not None and version is not None and version >= gap_at:
         return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")

@@ -1,9 +1,9 @@
 """Checks whether a csv file begins with a header of comma-separated column names. Other files are refused before a table is created.
 
 If the table exists, a first line that contains only its columns is a header. Otherwise the first line must look like names: no cell may be
-empty, a number, a time, a truth value, an address or `n/a`; occur twice, or again further down in its column, as `INFO` would; or look like a log
-line, which contains a time or an address, or begins a JSON object. A line without a comma is a header only if it is one word, because the
-columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names, with a warning unless some
+empty, a number, a time, a truth value, an address or `n/a`; occur twice, or again further down in its column, as `INFO` would; or look like
+a log line, which contains a time or an address, or begins a JSON object. A line without a comma is a header only if it is one word, because
+the columns may have another delimiter. Strings that could be names, such as `alice,paris`, are accepted as names, with a warning unless a
 column below them has only numbers or other values, which rows of data have from the first line on.
 
 Another delimiter is refused if it splits all lines evenly, unless commas clearly separate: the lines have commas that are not part of a

@@ -107,7 +107,7 @@ def _first_lines(session: Any, source: str, **options: str) -> list[str]:
 
 
 def _line_end(session: Any, source: str) -> str:
-    """The end of the lines of a file with quoted line breaks, after which Spark then splits it; SourceUnreadable if records end differently.
+    """The end of the lines of a file with quoted line breaks, at which Spark splits it; SourceUnreadable if records end differently.
 
     Left to itself, Spark would replace line breaks in quotes, and join records or append a carriage return if some end differently.
     """

@@ -18,8 +18,8 @@ from indextables.state.checkpoints.avro.state_files import (
     state_protocol,
 )
 from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
-from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.checkpoints.json.multipart import part_list
+from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer
 from indextables.state.retention import ANY_AGE, Deletion, FileKind, LogFacts, NotGathered, Plan, Policy, base_time, unchecked_base

@@ -212,8 +212,8 @@ def bad_gap(log: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint, parts_of_a_checkpoint,
-        other_state, bad_gap,
+        hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint,
+        parts_of_a_checkpoint, other_state, bad_gap,
     ],
 )  # fmt: skip
 def test_an_unsupported_protocol_is_reported_before_any_damage(tmp_path: Path, harm: Callable[[Path], None]) -> None:

@@ -26,8 +26,13 @@ _ANY_CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..
 _LARGEST = 2**63 - 1  # versions are Java longs
 
 
+def version_name(version: int) -> str:
+    """The name of a version file in the log folder."""
+    return f"{version:020d}.json"
+
+
 def version_path(version: int) -> str:
-    return f"{LOG_FOLDER}/{version:020d}.json"
+    return f"{LOG_FOLDER}/{version_name(version)}"
 
 
 def checkpoint_path(version: int) -> str:
@@ -53,12 +58,21 @@ def state_folder(version: int) -> str:
     return f"state-v{version:020d}"
 
 
+def state_path(version: int, form: str) -> str:
+    """The path of the state manifest; `form` is json or avro."""
+    return f"{LOG_FOLDER}/{state_folder(version)}/_manifest.{form}"
+
+
+def manifest_path(digest: str) -> str:
+    """The path of a manifest, relative to the log folder."""
+    return f"manifests/manifest-{digest}.avro"
+
+
 def heads(version: int) -> dict[str, tuple[str, ...]]:
     """By value of `state.format`: the files that define a checkpoint of this version in this format. It exists if any of them does."""
-    state = f"{LOG_FOLDER}/{state_folder(version)}/_manifest"
     return {
         "json": (checkpoint_path(version),),
-        "avro": (f"{state}.avro", f"{state}.json"),
+        "avro": (state_path(version, "avro"), state_path(version, "json")),
         "parquet": (parquet_metadata_path(version),),
     }
 

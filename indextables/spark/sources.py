@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -14,21 +13,20 @@ import pyarrow as pa
 from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.file_formats import file_format, folder_format, suffix_format
 from indextables.logs import logger
-from indextables.paths import check_no_user
+from indextables.paths import SCHEME, check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.spark.failures import spark_errors_as_ours
 
 _NULL_MARKER = "\ufdd0"  # a non-character that stands for null in CSV, so that a quoted empty field remains an empty text
 _DATE, _TIME, _ZONE = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", r"(Z|[+-]\d{2}:?\d{2})"
 _IGNORED = ("_", ".")  # first characters of names that Spark ignores
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def format_of(source: str, given: str | None) -> str | None:
     """The format given, else that of the file, or of the files of a folder or pattern. None if it is in a store, which Spark must list."""
     if given is not None or os.path.isfile(source):
         return file_format(source, given)
-    if _SCHEME.match(source):
+    if SCHEME.match(source):
         return suffix_format(source)
     return folder_format(source, _local_files(source))
 
@@ -57,7 +55,7 @@ def check_source(source: str) -> str:
 
     ConfigError if an address contains a user or a password, since errors and Spark's logs name the source.
     """
-    scheme = _SCHEME.match(source)
+    scheme = SCHEME.match(source)
     if scheme is not None and scheme[1].lower() != "file":
         check_no_user(source)
         return source

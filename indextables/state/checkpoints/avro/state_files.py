@@ -185,7 +185,7 @@ def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]
 
 def state_path(version: int, form: str) -> str:
     """The path of the state manifest; `form` is json or avro."""
-    return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
+    return names.state_path(version, form)
 
 
 def _checked(state: StateManifest, version: int) -> StateManifest:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from indextables import limits
+from indextables.clock import HOUR_MS
 from indextables.errors import ConfigError, InvalidArgument
 
 PREFIX = "spark.indextables."
@@ -74,7 +75,7 @@ def _merge_size(text: str) -> int:
     except InvalidArgument:
         size = 0
     if size < limits.TARGET_SIZE_FLOOR:
-        raise ValueError("a size of at least 1M, such as 100M or 5G")
+        raise ValueError(f"a size of at least {limits.TARGET_SIZE_FLOOR // limits.MIB}M, such as 100M or 5G")
     return size
 
 
@@ -155,11 +156,15 @@ class Key:
     per_call: bool = False  # how this call reaches the store, not a property of the table: never stored in its configuration
 
 
+# Defaults of a purge, whether it is called or follows a write.
+_REMOVED_SPLIT_HOURS = str(parse_duration(limits.OLDER_THAN) // HOUR_MS)
+_VERSION_HOURS = "720"
+
 KEYS: tuple[Key, ...] = (
     Key(
         "cache.maxSize",
         SIZE,
-        "20G",
+        f"{limits.CACHE_BYTES // limits.GIB}G",
         "maximum size of the cached remote splits on this machine; the least recently used are evicted",
         per_call=True,
     ),
@@ -193,12 +198,17 @@ KEYS: tuple[Key, ...] = (
         "0",
         "purge after the first write whose version reaches or passes a multiple of this number; 0 disables this",
     ),
-    Key("purgeOnWrite.splitRetentionHours", whole(0, 1_000_000), "168", "hours that a purge after a write keeps removed splits"),
-    Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that a purge after a write keeps version files"),
+    Key(
+        "purgeOnWrite.splitRetentionHours",
+        whole(0, 1_000_000),
+        _REMOVED_SPLIT_HOURS,
+        "hours that a purge after a write keeps removed splits",
+    ),
+    Key("purgeOnWrite.txLogRetentionHours", whole(0, 1_000_000), _VERSION_HOURS, "hours that a purge after a write keeps version files"),
     Key("purge.deleteRetries", whole(0, 100), "3", "retries of a failed deletion"),
     Key("purge.maxFilesToDelete", whole(1, 2**53), "1000000", "maximum number of splits that one purge deletes, largest first"),
     Key("purge.retentionCheckEnabled", BOOLEAN, "true", "refuse to purge splits that were live within the last 24 hours"),
-    Key("purge.txLogRetentionHours", whole(0, 1_000_000), "720", "hours that purge keeps version files"),
+    Key("purge.txLogRetentionHours", whole(0, 1_000_000), _VERSION_HOURS, "hours that purge keeps version files"),
     Key("skippedFiles.cooldownDuration", whole(0, 878_400), "24", "hours that merges leave a skipped split alone"),
     Key("skippedFiles.trackingEnabled", BOOLEAN, "true", "record damaged splits in the log so that merges skip them"),
     Key("state.format", one_of("avro", "json", "parquet"), "avro", "format of checkpoints"),
@@ -231,8 +241,13 @@ KEYS: tuple[Key, ...] = (
         "lz4",
         "compression of the rows in new splits; zstd is smaller and slower to read",
     ),
-    Key("write.targetSplitSize", SIZE, "1G", "compressed bytes of rows after which a write starts a new split"),
-    Key("write.targetSplitRows", whole(1, 100_000_000), "1000000", "rows after which a write starts a new split"),
+    Key(
+        "write.targetSplitSize",
+        SIZE,
+        f"{limits.SPLIT_BYTES // limits.GIB}G",
+        "compressed bytes of rows after which a write starts a new split",
+    ),
+    Key("write.targetSplitRows", whole(1, 100_000_000), str(limits.SPLIT_ROWS), "rows after which a write starts a new split"),
     Key("stats.truncation.maxLength", whole(1, 10_000), str(limits.STATS_CHARACTERS), "characters to which string statistics are cut"),
     Key("storage.takeOver", BOOLEAN, "false", "allow writing to a table of another program, which can no longer read it afterwards"),
     Key("transaction.cache.enabled", BOOLEAN, "true", "cache what was read of logs in memory"),

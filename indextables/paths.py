@@ -27,7 +27,7 @@ _PLAIN = (string.ascii_letters + string.digits + "_.=/-\n").encode()
 LOCAL = "file"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "local": "file"}
 _USER_ALLOWED = frozenset({"abfss", "sftp", "ssh"})
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # Hive escapes control characters and these in the name of a partition folder.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 # Names that our writers give to splits; purge deletes other files only if the log says that they were removed.
@@ -109,7 +109,7 @@ class TableRoot:
 
 def _split_scheme(text: str) -> tuple[str, str]:
     """Normalised scheme and path: all names of a store become one, so that paths written by different programs are comparable (C-22)."""
-    match = _SCHEME.match(text)
+    match = SCHEME.match(text)
     if match is None:
         return LOCAL, text
     scheme = _ALIASES.get(match[1].lower(), match[1].lower())

@@ -14,7 +14,7 @@ _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) -> T:
-    """Decodes a text, ignoring nulls; raises what the decoder raises for the text as it is.
+    """Decodes a text, ignoring nulls; raises what the decoder raises for the text without them, since nulls are not to blame.
 
     A text is decoded a second time only if the first attempt fails: our own writers leave nulls out.
     """
@@ -24,9 +24,10 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes | str | msgspec.Raw) ->
         if not _may_have_nulls(text):
             raise
         try:
-            return decoder.decode(msgspec.json.encode(removed(msgspec.json.decode(text))))
+            without = msgspec.json.encode(removed(msgspec.json.decode(text)))
         except _UNDECODABLE:
             raise error from None
+        return decoder.decode(without)
 
 
 def _may_have_nulls(text: bytes | str | msgspec.Raw) -> bool:

@@ -67,8 +67,8 @@ def _write(arguments: argparse.Namespace, mode: str) -> int:
     request, context = _request(requests.Write, arguments, mode=mode), _context(arguments)
     source = request.source or ""
 
-    def open_rows(schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
-        reader = open_source(source, request.format, schema)
+    def open_rows(schema: pa.Schema | None, warn: Callable[[str], None]) -> tuple[pa.RecordBatchReader, pa.Schema]:
+        reader = open_source(source, request.format, schema, warn)
         return reader, reader.schema
 
     try:

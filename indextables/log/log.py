@@ -12,7 +12,7 @@ from typing import Any
 
 from indextables.actions import Action, decode_version, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
-from indextables.config import Config
+from indextables.config import Config, default_of
 from indextables.errors import InvalidArgument, LogCorrupted, StorageError, VersionNotFound
 from indextables.log import cache as caches
 from indextables.log import names, packing
@@ -28,10 +28,10 @@ CHUNK = 64  # maximum number of versions per task: starting a task costs as much
 class ReadSettings:
     """Settings for reading logs."""
 
-    parallelism: int = 4  # version files read in parallel
-    timeout_seconds: float = 30
-    cache_ms: int = 300_000  # time to live of cached contents; 0: no cache
-    manifests: int = 8  # manifests read in parallel
+    parallelism: int = int(default_of("checkpoint.parallelism"))  # version files read in parallel
+    timeout_seconds: float = float(default_of("checkpoint.read.timeoutSeconds"))
+    cache_ms: int = 1000 * int(default_of("transaction.cache.expirationSeconds"))  # time to live of cached contents; 0: no cache
+    manifests: int = int(default_of("state.read.parallelism"))  # manifests read in parallel
     decoded_manifests: bool = True  # whether to use this machine's cache of decoded manifests
 
     @classmethod

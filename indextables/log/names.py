@@ -26,8 +26,13 @@ _ANY_CHECKPOINT_FILE = re.compile(r"(?:_checkpoints/)?([0-9]{20})\.checkpoint\..
 _LARGEST = 2**63 - 1  # versions are Java longs
 
 
+def version_name(version: int) -> str:
+    """The name of a version file in the log folder."""
+    return f"{version:020d}.json"
+
+
 def version_path(version: int) -> str:
-    return f"{LOG_FOLDER}/{version:020d}.json"
+    return f"{LOG_FOLDER}/{version_name(version)}"
 
 
 def checkpoint_path(version: int) -> str:
@@ -53,12 +58,21 @@ def state_folder(version: int) -> str:
     return f"state-v{version:020d}"
 
 
+def state_path(version: int, form: str) -> str:
+    """The path of the state manifest; `form` is json or avro."""
+    return f"{LOG_FOLDER}/{state_folder(version)}/_manifest.{form}"
+
+
+def manifest_path(digest: str) -> str:
+    """The path of a manifest, relative to the log folder."""
+    return f"manifests/manifest-{digest}.avro"
+
+
 def heads(version: int) -> dict[str, tuple[str, ...]]:
     """By value of `state.format`: the files that define a checkpoint of this version in this format. It exists if any of them does."""
-    state = f"{LOG_FOLDER}/{state_folder(version)}/_manifest"
     return {
         "json": (checkpoint_path(version),),
-        "avro": (f"{state}.avro", f"{state}.json"),
+        "avro": (state_path(version, "avro"), state_path(version, "json")),
         "parquet": (parquet_metadata_path(version),),
     }
 
@@ -124,6 +138,22 @@ class LogListing:
     def bases(self) -> tuple[int, ...]:
         """Versions with a checkpoint or state, ascending."""
         return tuple(sorted({*self.checkpoints, *self.states, *self.parquets}))
+
+    @property
+    def unreachable(self) -> tuple[int, ...]:
+        """Versions up to the newest base whose files exist but cannot be read, since neither a base nor all versions before them exist."""
+        found, readable, bases = [], -1, set(self.bases)
+        for version in sorted({*self.versions, *bases}):
+            if version in bases or version == readable + 1:
+                readable = version
+            elif version < max(bases, default=0):
+                found.append(version)
+        return tuple(found)
+
+    def missing_before(self, version: int) -> int:
+        """The newest version before this one that has no file."""
+        present = set(self.versions)
+        return next(earlier for earlier in range(version - 1, -2, -1) if earlier not in present)
 
     def stamp(self, path: str) -> tuple[int, int] | None:
         """Size and time of a file of the log; None if it is not listed."""

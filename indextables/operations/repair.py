@@ -13,7 +13,7 @@ from indextables.actions import Action, Add, Remove, Replay, encode_actions
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import IndexTablesError, InvalidArgument, LogCorrupted, TableNotFound, UnsafePath
-from indextables.log import packing
+from indextables.log import names, packing
 from indextables.operations.expire import FolderListing
 from indextables.operations.findings import Finding, command, counted
 from indextables.operations.inspect import MISSING, VerifyTask
@@ -138,5 +138,5 @@ def _removed(context: TableContext) -> set[str]:
 
 
 def _write(log_folder: Store, version: int, actions: list[Action]) -> None:
-    if not log_folder.create(f"{version:020d}.json", packing.pack(encode_actions(actions), compress=True)):
+    if not log_folder.create(names.version_name(version), packing.pack(encode_actions(actions), compress=True)):
         raise InvalidArgument(f"another program wrote version {version} of the new log at the same time")

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.file_formats import COMPRESSED, file_format
+from indextables.logs import logger
 from indextables.paths import check_no_user
 from indextables.rows.csv_header import HEAD_BYTES, check_header
 from indextables.rows.jsonl import check_lines, read_jsonl
@@ -30,7 +31,9 @@ _BAD_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error
 BLOCK = 16 << 20  # maximum size of a row; Arrow's default is 1 MiB
 
 
-def open_source(source: str, form: str | None = None, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+def open_source(
+    source: str, form: str | None = None, schema: pa.Schema | None = None, warn: Callable[[str], None] = logger.warning
+) -> pa.RecordBatchReader:
     """The rows of a file, or of standard input (`-`), as a stream; text formats are read with the types of `schema`."""
     if "://" in source:
         check_no_user(source)  # errors name the source
@@ -42,9 +45,9 @@ def open_source(source: str, form: str | None = None, schema: pa.Schema | None =
         raise SourceUnreadable(f"there is no file {source!r}")
     with readable(source):
         if stdin is None:
-            return _READERS[kind](source, schema)
+            return _READERS[kind](source, schema, warn)
         read_twice = schema is None or kind == "parquet"  # or from its end
-        return _READERS[kind](io.BytesIO(stdin.read()) if read_twice else stdin, schema)
+        return _READERS[kind](io.BytesIO(stdin.read()) if read_twice else stdin, schema, warn)
 
 
 def schema_file(path: str) -> pa.Schema:
@@ -88,7 +91,7 @@ def _guarded(schema: pa.Schema, batches: Iterator[pa.RecordBatch], source: Any) 
     return pa.RecordBatchReader.from_batches(schema, safe())
 
 
-def _parquet(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _parquet(source: IO[bytes] | str, schema: pa.Schema | None, warn: Callable[[str], None]) -> pa.RecordBatchReader:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
@@ -102,7 +105,7 @@ def unnamed_index(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if _PANDAS_INDEX.fullmatch(name)] if b"pandas" in (schema.metadata or {}) else []
 
 
-def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _csv(source: IO[bytes] | str, schema: pa.Schema | None, warn: Callable[[str], None]) -> pa.RecordBatchReader:
     from pyarrow import csv
 
     # Binary values are hex, as in JSON. Decimals are read as strings because Arrow's errors do not contain the value.
@@ -112,7 +115,7 @@ def _csv(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchRea
     # An empty unquoted cell is null, as in Spark; Arrow's default would also treat words such as NA, nan and null as null.
     convert = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # stack traces
-    check_header(_head(source), _name(source), None if schema is None else schema.names)
+    check_header(_head(source), _name(source), None if schema is None else schema.names, warn)
     with _csv_errors_as_ours(source):
         reader = csv.open_csv(source, blocks, parse, convert)
     try:
@@ -184,7 +187,7 @@ def _csv_errors_as_ours(source: IO[bytes] | str, names: Sequence[str] = ()) -> I
         raise SchemaMismatch(f"row {int(row) - 2}, column {name}: {value[:80]!r} is not of type {kind}") from error
 
 
-def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _jsonl(source: IO[bytes] | str, schema: pa.Schema | None, warn: Callable[[str], None]) -> pa.RecordBatchReader:
     if schema is None:
         schema = _inferred(source)
         source = _rewound(source)

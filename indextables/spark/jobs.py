@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,13 @@ def _write(request: Write, context: TableContext, session: LazySession) -> Repor
     from indextables.operations.write import commit_write, prepare_from_source
     from indextables.spark.sources import check_source, format_of, open_frame
 
-    def open_rows(table: pa.Schema | None) -> tuple[tuple[str, Any], pa.Schema]:
+    def open_rows(table: pa.Schema | None, warn: Callable[[str], None]) -> tuple[tuple[str, Any], pa.Schema]:
         source = check_source(request.source or "")
         form = format_of(source, request.format)
 
         from indextables.spark.schema import arrow_schema, nullable
 
-        frame = open_frame(session(), source, form, table)
+        frame = open_frame(session(), source, form, table, warn)
         return (source, frame), nullable(arrow_schema(frame.schema))
 
     prepared, rows = prepare_from_source(replace(request, create=True), context, open_rows, context.config.options)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,21 +12,21 @@ import pyarrow as pa
 
 from indextables.errors import SchemaMismatch, SourceUnreadable
 from indextables.file_formats import file_format, folder_format, suffix_format
-from indextables.paths import check_no_user
+from indextables.logs import logger
+from indextables.paths import SCHEME, check_no_user
 from indextables.rows import HEAD_BYTES, HEAD_LINES, check_header
 from indextables.spark.failures import spark_errors_as_ours
 
 _NULL_MARKER = "\ufdd0"  # a non-character that stands for null in CSV, so that a quoted empty field remains an empty text
 _DATE, _TIME, _ZONE = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", r"(Z|[+-]\d{2}:?\d{2})"
 _IGNORED = ("_", ".")  # first characters of names that Spark ignores
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def format_of(source: str, given: str | None) -> str | None:
     """The format given, else that of the file, or of the files of a folder or pattern. None if it is in a store, which Spark must list."""
     if given is not None or os.path.isfile(source):
         return file_format(source, given)
-    if _SCHEME.match(source):
+    if SCHEME.match(source):
         return suffix_format(source)
     return folder_format(source, _local_files(source))
 
@@ -56,7 +55,7 @@ def check_source(source: str) -> str:
 
     ConfigError if an address contains a user or a password, since errors and Spark's logs name the source.
     """
-    scheme = _SCHEME.match(source)
+    scheme = SCHEME.match(source)
     if scheme is not None and scheme[1].lower() != "file":
         check_no_user(source)
         return source
@@ -68,41 +67,61 @@ def check_source(source: str) -> str:
     return path
 
 
-def open_frame(session: Any, source: str, form: str | None, table: pa.Schema | None) -> Any:
+def open_frame(session: Any, source: str, form: str | None, table: pa.Schema | None, warn: Callable[[str], None] = logger.warning) -> Any:
     """The rows as a DataFrame; text formats take their types from the schema of the table, if given."""
     with spark_errors_as_ours(source):
-        frame = {"parquet": _parquet, "csv": _csv, "jsonl": _json}[form or listed_format(session, source)](session, source, table)
+        frame = {"parquet": _parquet, "csv": _csv, "jsonl": _json}[form or listed_format(session, source)](session, source, table, warn)
         if not frame.columns:
             raise SourceUnreadable(f"{source!r} cannot be read: it has no columns")
         return frame
 
 
-def _parquet(session: Any, source: str, table: pa.Schema | None) -> Any:
+def _parquet(session: Any, source: str, table: pa.Schema | None, warn: Callable[[str], None]) -> Any:
     # Without mergeSchema, Spark takes the schema of one file and drops additional columns of the others.
     return session.read.option("mergeSchema", True).parquet(source)
 
 
-def _csv(session: Any, source: str, table: pa.Schema | None) -> Any:
+def _csv(session: Any, source: str, table: pa.Schema | None, warn: Callable[[str], None]) -> Any:
     """CSV in UTF-8 with a header; quotes are doubled inside quotes (RFC 4180); an empty field is null unless quoted."""
-    reader = session.read.options(header=True, escape='"', mode="FAILFAST", enforceSchema=False, nullValue=_NULL_MARKER)
-    if table is None:
-        check_header(_first_lines(session, source), source, None)
-        _refuse_other_encodings(session, source)
-        return reader.schema(_integers_as_longs(reader.option("inferSchema", True).csv(source).schema)).csv(source)
-    names = reader.csv(source).columns
-    if not set(names) <= set(table.names):
-        check_header(_first_lines(session, source), source, table.names)
+    check_header("".join(f"{line}\n" for line in _first_lines(session, source)), source, None if table is None else table.names, warn)
     _refuse_other_encodings(session, source)
-    return reader.schema(_selected(names, table)).csv(source)
+    # In each line of a record that spans lines, or in the line after it, a quote has no partner.
+    spans_lines = not session.read.text(source).where("length(replace(value, '\"', '')) % 2 <> length(value) % 2").isEmpty()
+    lines = {"multiLine": True, "lineSep": _line_end(session, source)} if spans_lines else {}  # multiLine reads a file in one task
+    reader = session.read.options(mode="FAILFAST", header=True, escape='"', enforceSchema=False, nullValue=_NULL_MARKER, **lines)
+    if table is None:
+        return reader.schema(_integers_as_longs(reader.option("inferSchema", True).csv(source).schema)).csv(source)
+    return reader.schema(_selected(reader.csv(source).columns, table)).csv(source)
 
 
-def _first_lines(session: Any, source: str) -> str:
+def _first_lines(session: Any, source: str, **options: str) -> list[str]:
     """The first lines of the file from which Spark takes the header, found in the way Spark does."""
     from pyspark.sql import functions
 
-    lines = session.read.text(source).where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES), "_metadata.file_path")
+    text = session.read.options(**options).text(source)
+    lines = text.where("trim(value) <> ''").select(functions.substring("value", 1, HEAD_BYTES), "_metadata.file_path")
     rows = lines.take(HEAD_LINES)
-    return "".join(f"{row[0]}\n" for row in rows if row[1] == rows[0][1]).removeprefix("\ufeff")
+    return [row[0].removeprefix("\ufeff") for row in rows if row[1] == rows[0][1]]
+
+
+def _line_end(session: Any, source: str) -> str:
+    """The end of the lines of a file with quoted line breaks, at which Spark splits it; SourceUnreadable if records end differently.
+
+    Left to itself, Spark would replace line breaks in quotes, and join records or append a carriage return if some end differently.
+    """
+    first = next(iter(_first_lines(session, source, lineSep="\n")), "")
+    end = "\r\n" if first.endswith("\r") else "\n"
+    by_feed, by_end = (session.read.options(multiLine=True, escape='"', lineSep=sep).csv(source) for sep in ("\n", end))
+    if "\r" in first.removesuffix("\r"):
+        is_mixed = True
+    elif end == "\n":
+        is_mixed = not by_end.where(by_end[by_end.columns[-1]].endswith("\r")).isEmpty()
+    else:
+        records = (rows.where("_c0 IS NULL OR _c0 <> '\r'") for rows in (by_feed, by_end))  # without the empty lines of by_feed
+        is_mixed = len({rows.count() for rows in records}) > 1
+    if is_mixed:
+        raise SourceUnreadable(f"{source!r} cannot be read: it has quoted line breaks, and not all lines end with {end!r}; convert them")
+    return end
 
 
 def _refuse_other_encodings(session: Any, source: str) -> None:
@@ -119,7 +138,7 @@ def _integers_as_longs(inferred: Any) -> Any:
     return StructType([StructField(name, kind) for name, kind in fields])
 
 
-def _json(session: Any, source: str, table: pa.Schema | None) -> Any:
+def _json(session: Any, source: str, table: pa.Schema | None, warn: Callable[[str], None]) -> Any:
     """One object per line; a missing key is null, a key that the table does not have is refused."""
     reader = session.read.options(mode="FAILFAST")
     if table is None:

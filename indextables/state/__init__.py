@@ -13,6 +13,7 @@ from indextables.state.checkpoints.avro.read import is_intact
 from indextables.state.checkpoints.avro.state_files import (
     StateManifest,
     damaged_forms,
+    declared_protocol,
     manifest_path,
     read_state_manifest,
     state_metadata,
@@ -20,6 +21,7 @@ from indextables.state.checkpoints.avro.state_files import (
     state_protocol,
 )
 from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL, CheckpointOptions, Contents, Format, WrittenCheckpoint
+from indextables.state.checkpoints.json.multipart import part_list
 from indextables.state.checkpoints.schema_registry import NEEDED, Registry, column_values, deduplicated, registered
 from indextables.state.inventory import File, Inventory, checksum_file
 from indextables.state.pointer import read_pointer, write_pointer

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from indextables import limits
-from indextables.config import Config
+from indextables.config import Config, default_of, parse_duration
 from indextables.paths import TableRoot
 from indextables.storage.partial import PartialFile
 
@@ -29,7 +29,7 @@ class StoreSpec:
     endpoint: str = field(default="", repr=False)
     region: str = field(default="", repr=False)
     single_writer: bool = False
-    timeout: float = 30.0  # seconds
+    timeout: float = parse_duration(default_of("storage.timeout")) / 1000  # seconds
     cache_bytes: int = limits.CACHE_BYTES  # maximum size of cached splits on this machine
     process: int | None = None  # the process id of a memory:// table, which exists in one process only
 

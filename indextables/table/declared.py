@@ -6,20 +6,22 @@ as damaged only if this program supports its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
 from indextables.actions import Protocol
 from indextables.errors import LogCorrupted
 from indextables.log import LogListing, TransactionLog, names, packing
-from indextables.state import read_state_manifest, state_protocol
+from indextables.paths import LOG_FOLDER
+from indextables.state import declared_protocol, part_list
 from indextables.storage import Store
 from indextables.table.protocol import check_readable
 
 
 class _Declaring(msgspec.Struct):
-    """A line of a version, a JSON checkpoint, or the metadata of a Parquet checkpoint; all other fields are ignored."""
+    """A line of a version or of a part, a JSON checkpoint, or the metadata of a Parquet checkpoint; all other fields are ignored."""
 
     protocol: Protocol | None = None
 
@@ -34,8 +36,8 @@ def refuse_unsupported(
     """Raises ProtocolUnsupported if the newest protocol at or before `version` (None: of the whole log) does not pass the check."""
     kinds: list[tuple[Iterable[int], _Reader]] = [  # for the same version, the last of these that exists is read first
         (listing.parquets, _reader_of_json(names.parquet_metadata_path)),
-        (listing.checkpoints, _reader_of_json(names.checkpoint_path)),
-        (listing.states, lambda store, number: state_protocol(read_state_manifest(store, number))),
+        (listing.checkpoints, _in_checkpoint),
+        (listing.states, declared_protocol),
         (listing.versions, _reader_of_json(names.version_path)),
     ]
     found = [(number, order) for order, (numbers, _) in enumerate(kinds) for number in numbers if version is None or number <= version]
@@ -51,7 +53,27 @@ def refuse_unsupported(
 
 
 def _reader_of_json(path_of: Callable[[int], str]) -> _Reader:
-    return lambda store, number: _last_protocol(packing.unpack(store.read(path_of(number)), path_of(number)))
+    return lambda store, number: _last_protocol(_text(store, path_of(number)))
+
+
+def _text(store: Store, path: str) -> bytes:
+    return packing.unpack(store.read(path), path)
+
+
+def _in_checkpoint(store: Store, version: int) -> Protocol | None:
+    """The protocol of a JSON checkpoint in one file, or in parts, of which the first has it as a rule."""
+    head = _text(store, names.checkpoint_path(version))
+    found = part_list(head)
+    if found is None:
+        return _last_protocol(head)
+    parts = (name for name in found.parts if names.is_part_of(name, version))
+    return next((protocol for name in parts for protocol in _in_part(store, name) if protocol is not None), None)
+
+
+def _in_part(store: Store, name: str) -> Iterator[Protocol | None]:
+    """Nothing if the part is missing or damaged."""
+    with suppress(LogCorrupted, FileNotFoundError):
+        yield _last_protocol(_text(store, f"{LOG_FOLDER}/{name}"))
 
 
 def _last_protocol(text: bytes) -> Protocol | None:

@@ -89,6 +89,14 @@ def _state_entry(log: TransactionLog, version: int) -> Iterator[HistoryEntry]:
 def version_at(log: TransactionLog, timestamp_ms: int) -> int | None:
     """The newest version that existed at that time. None: the newest readable version; reading it reports what the log has lost."""
     listing = log.listing()
+    try:
+        return _version_at(log, listing, timestamp_ms)
+    except VersionNotFound:
+        refuse_unsupported(log, listing)
+        raise
+
+
+def _version_at(log: TransactionLog, listing: LogListing, timestamp_ms: int) -> int | None:
     entries = read_history(log, listing)
     earlier = [entry.version for entry in entries if entry.timestamp_ms <= timestamp_ms]
     if not entries:

@@ -80,6 +80,10 @@ def _read(log: TransactionLog, version: int | None, listing: LogListing, broken:
     except LogCorrupted:
         refuse_unsupported(log, listing, version)
         raise
+    except VersionNotFound:
+        if version is not None:  # without a version, the log is listed again
+            refuse_unsupported(log, listing)
+        raise
 
 
 def _read_supported(log: TransactionLog, version: int | None, listing: LogListing, broken: Mapping[int, str]) -> Snapshot:
@@ -311,6 +315,9 @@ def _not_found(
     if base.broken and version in listing.versions:
         return _missing_versions(log, base.broken, newest)
     if listing.bases and version is not None and 0 <= version < listing.bases[-1]:
+        if version in listing.versions:
+            missing = listing.missing_before(version)
+            return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {missing} is missing from the log")
         return _expired(log, version)
     if gap_at is not None and version is not None and version >= gap_at:
         return VersionNotFound(f"version {version} of {log.store.root} cannot be read: version {gap_at} is missing from the log")

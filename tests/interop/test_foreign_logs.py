@@ -186,6 +186,23 @@ def json_checkpoint(log: Path) -> None:
     (log / f"{2:020d}.checkpoint.json").write_text(json.dumps(document))
 
 
+def parts_of_a_checkpoint(log: Path) -> None:
+    """Like `json_checkpoint`, but only a part of the checkpoint declares the protocol, and the add of another part is unreadable."""
+    (log / f"{1:020d}.json").unlink()
+    write_version(log.parent, 2, {"txn": {"appId": "a", "version": 1}})
+    parts = [f"{2:020d}.checkpoint.abc.{number:05d}.json" for number in (1, 2)]
+    (log / parts[0]).write_text(f"{json.dumps({'protocol': FUTURE})}\n{json.dumps({'metaData': METADATA})}\n")
+    (log / parts[1]).write_text('{"add":{"file":"x"}}\n')
+    (log / f"{2:020d}.checkpoint.json").write_text(json.dumps({"version": 2, "checkpointId": "abc", "parts": parts}))
+
+
+def other_state(log: Path) -> None:
+    """A state of a newer format, which alone declares the unsupported protocol."""
+    (log / f"{1:020d}.json").unlink()
+    (log / f"state-v{2:020d}").mkdir()
+    (log / f"state-v{2:020d}" / "_manifest.json").write_text(json.dumps({"formatVersion": 2, "files": [], "protocol": FUTURE}))
+
+
 def bad_gap(log: Path) -> None:
     write_version(log.parent, 2, {"protocol": FUTURE})
     (log / "_last_checkpoint").write_text('{"version":1}')
@@ -195,7 +212,8 @@ def bad_gap(log: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint, bad_gap,
+        hostile_path, other_add, later_version, null_action, other_metadata, no_metadata, other_checkpoint, json_checkpoint,
+        parts_of_a_checkpoint, other_state, bad_gap,
     ],
 )  # fmt: skip
 def test_an_unsupported_protocol_is_reported_before_any_damage(tmp_path: Path, harm: Callable[[Path], None]) -> None:
@@ -216,8 +234,26 @@ def test_an_unsupported_protocol_is_reported_before_any_damage(tmp_path: Path, h
     for by_time in (table.history, lambda: it.open(tmp_path / "t", timestamp=4_102_444_800_000)):
         with suppress(ProtocolUnsupported):
             by_time()
-    if harm not in (no_metadata, other_checkpoint):
+    if harm not in (no_metadata, other_checkpoint, parts_of_a_checkpoint, other_state):
         assert it.open(tmp_path / "t", 1).count() == 10  # the version before is still readable
+
+
+@pytest.mark.parametrize("words", [["--version", "99"], ["--timestamp", "1970-01-02"]])
+def test_a_version_that_an_unsupported_table_does_not_have_is_an_unsupported_protocol(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "t", appends=1)
+    assert main(["count", str(tmp_path / "t"), *words]) == 1
+    write_version(tmp_path / "t", 2, {"protocol": FUTURE})
+    assert main(["count", str(tmp_path / "t"), *words]) == 78
+    assert "timeTravelled" in capsys.readouterr().err
+
+
+def test_an_error_does_not_blame_a_null(tmp_path: Path) -> None:
+    """A null means absent; the error names the value that is wrong."""
+    write_version(tmp_path / "t", 0, {"protocol": PROTOCOL}, {"metaData": {**METADATA, "name": None, "configuration": {"k": 7}}})
+    with pytest.raises(LogCorrupted, match=r"Expected `str`, got `int` - at `\$\.metaData\.configuration"):
+        it.open(tmp_path / "t")
 
 
 def test_an_unsupported_writer_feature_is_reported_before_anything_else_by_every_verb_that_writes(tmp_path: Path) -> None:

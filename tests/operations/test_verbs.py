@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import indextables as it
+import indextables.spark
 from indextables.airflow.factory import build
 from indextables.airflow.tables import load, maintain_options
 from indextables.cli.arguments import parse
@@ -22,7 +25,7 @@ from indextables.errors import InvalidArgument
 from indextables.operations import verbs
 from indextables.operations.request import FLAG, Interface, Request, option
 from indextables.spark.jobs import JOBS
-from indextables.spark.options import WRITING
+from indextables.spark.options import READING, WRITING
 
 REQUESTS = [found for found in vars(verbs).values() if isinstance(found, type) and issubclass(found, Request) and found is not Request]
 
@@ -122,6 +125,44 @@ def test_the_tables_file_and_the_dag_form_have_the_options_of_the_maintenance(tm
         assert set(task.arguments) <= flags
         if verb in verbs.MAINTENANCE:
             assert set(task.arguments) == flags, "every option of a step can be given to a run"
+
+
+def test_the_tables_file_and_the_write_dag_have_the_options_of_a_write(tmp_path: Path) -> None:
+    """Its number comes from the run; what tables.yaml says reaches the job."""
+    section = {"source": "s", "format": "csv", "mode": "overwrite", "partition_by": ["day"]}
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "tables.yaml").write_text(json.dumps({"tables": [{"name": "t", "path": "t", "write": section}]}))
+    (table,) = load(tmp_path / "dags", {}).tables
+    assert table.write is not None
+    (task,) = build(table)[0].tasks
+    options = verbs.Write.options(Interface.AIRFLOW)
+    assert set(task.arguments) == {one.flag(Interface.JOB).removeprefix("--") for one in options}
+    assert {one.name for one in options} - {"txn_app", "txn_version"} == set(section)
+    assert {field.name for field in dataclasses.fields(table.write)} == {*section, "schedule"}
+    params = {name: build(table)[0].params[name] for name in ("source", "mode")}
+    assert {**params, "format": task.arguments["format"], "partition_by": task.arguments["partition-by"]} == section
+
+
+def test_spark_functions_have_the_options_of_the_verbs_and_their_defaults() -> None:
+    def given(function: Any) -> dict[str, Any]:
+        return {one.name: None if one.default is one.empty else one.default for one in inspect.signature(function).parameters.values()}
+
+    def offered(request_type: type[Request], interface: Interface) -> dict[str, Any]:
+        return {one.name_in(interface): one.default for one in request_type.options(interface)}
+
+    reading = offered(verbs.Scan, Interface.PYTHON) | offered(verbs.Search, Interface.PYTHON)
+    ranked = {"limit", "order_by", "offset", "snippets"}  # a frame has all matching rows
+    assert ranked < set(reading)
+    found = given(indextables.spark.read)
+    assert {found.pop(name) for name in ("spark", "path", "version", "options")} == {None}
+    assert found == {name: default for name, default in reading.items() if name not in ranked}
+    assert {*found, "version"} == set(READING)
+
+    writing = offered(verbs.Write, Interface.JOB)
+    assert {writing.pop(name) for name in ("source", "format", "txn_app", "txn_version")} == {None}  # the rows are a frame
+    found = given(indextables.spark.write)
+    assert {found.pop(name) for name in ("df", "path", "txn", "target_split_size", "options")} == {None}
+    assert found == writing
 
 
 def test_the_data_source_has_the_options_of_a_write() -> None:

@@ -50,6 +50,11 @@ NO_HEADER = {
     "id^name\n1^a\n": "'id^name' has no comma and is not one word",
     "id;name;note\n1;a\n2;b;c;d\n3;e;f;g\n": "'id;name;note' has no comma and is not one word",
     "<html>\n<body>\n": "'<html>' has no comma and is not one word",
+    "alice,n/a\nbob,31\n": "column 2 is 'n/a', no value",
+    "alice,NA\nbob,31\n": "column 2 is 'NA', no value",
+    "alice,None\nbob,31\n": "column 2 is 'None', no value",
+    "alice,-\nbob,31\n": "column 2 is '-', no value",
+    "alice,\\N\nbob,31\n": "column 2 is '\\\\N', no value",
 }
 DELIMITED = {
     "a;b\n1;2\n": "semicolons",
@@ -60,12 +65,25 @@ DELIMITED = {
     "id;name, first;city\n1;Bob, B.;Rome\n2;Eve, E.;Oslo\n": "semicolons",
     "a;b\n1;2\nx;y\nsee; this; one\n": "semicolons",
     "1;2\n3;4\n": "semicolons",
+    # As many commas in the header as decimal commas in each row.
+    "name;price, EUR\nA;1,50\nB;2,75\n": "semicolons",
+    "name|price, EUR\nA|1,50\nB|2,75\n": "vertical bars",
+    "name\tprice, EUR\nA\t1,50 kg\n": "tabs",
+    "item;net, EUR;gross, EUR\nA;1,50;2,00\n": "semicolons",
+    "x, m;y, m\n1,5;2,5\n-3,0;1.000,25 \u20ac\n": "semicolons",
+    '"name";"price, EUR"\n"A";"1,50"\n': "semicolons",
+    "name;owner, first\nA;Bob, B.\nC;Eve, E.\n": "semicolons",
+    "time, UTC;level\n2024-01-01 10:00:00,123;INFO\n": "semicolons",
+    "name;price, EUR\n": "semicolons",
 }
 GOOD = [
     "größe_2\n1\n", "net.bytes-out\n1\n", "version 1.2.3,at 10:00\nx,y\n",
     "a,b\n1,2\n", "a\n1\n",  "name\nalice\n", "First name,Age (years)\nBob,3\n", "a,b\n", "id,tags\n1,x|y\n2,z|w\n",
     "lat|lon,name\n1|2,x\n3|4,y\n",
     '"a","b"\n"1","2"\n', "message\nno; really\nyes\n", "q1,2nd,v2\n1,2,3\n", "a,A\n1,2\n", "alice,paris\nbob,rome\n", 'm,"x;y"\n1,2\n', "",
+    'm,"x;y"\n1,"2;3"\n', '"a;b","c;d"\n"1;2","3;5"\n', "id,a|b\n1,x|y\n2,z|w\n", "price (a|b),name\n1|2,bob\n3|4,eve\n",
+    "k|v,n\nfoo|bar,3\nx|y,4\n", "id,text; more\n1,one; two\n2,three; four\n", "first; last,age\nBob; B,3\nEve; E,4\n",
+    "from|to,name\n2024-01-01|2024-02-01,bob\n", 'id,msg\n1,"a;\n2,b"\n', "yes,no,unknown\n1,2,3\n",
 ]  # fmt: skip
 
 
@@ -118,7 +136,30 @@ def test_a_header_of_a_file_with_only_text_is_named_in_a_warning(text: str, tmp_
         json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("text", ["name,age\nalice,3\n", "name,born\nalice,2001-02-03\n", "name,ok\nalice,\nbob,true\n"])
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("alice,unknown\nbob,31\ncarol,45\n", "column 2 is 'unknown', so that the file may have no header"),
+        (
+            "Report, January\nid,name\n1,a\n",
+            "a file in which no column has only numbers or other values may have no header, or a title above it",
+        ),
+        ("alice,paris\nbob,rome\n", "a file with only text may have no header"),
+    ],
+)
+def test_a_doubtful_header_is_a_warning_of_the_report(text: str, doubt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    for verb in ("append", "overwrite"):
+        assert main([verb, str(tmp_path / verb), str(tmp_path / "x.csv"), "--create", "--json"]) == 0
+        (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+        assert warning.startswith(f"the first line of {str(tmp_path / 'x.csv')!r}, ")
+        assert warning.endswith(f" was taken as column names; {doubt}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name,age\nalice,3\nbob,n/a\ncarol,unknown\n", "name,age\nalice,3\n", "name,born\nalice,2001-02-03\n", "name,ok\nalice,\nbob,true\n"],
+)
 def test_a_header_above_other_values_is_read_without_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
     check_header(text, "x.csv", None)
     assert caplog.messages == []

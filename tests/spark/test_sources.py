@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import indextables as it
 from indextables.errors import InvalidArgument, SchemaMismatch, SourceUnreadable, SplitCorrupted
 from indextables.file_formats import FORMATS
+from indextables.operations.verbs import Write
 from indextables.rows import open_source
 from indextables.spark.failures import our_error, source_error, spark_errors_as_ours
+from indextables.spark.jobs import JOBS
 from indextables.spark.sources import check_source, format_of, listed_format, open_frame
+from indextables.table import TableContext
 
 TABLE = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))])
 ROW = {"id": 1, "text": 'say "hi", you', "day": dt.date(2024, 1, 31)}
@@ -128,6 +135,56 @@ def test_a_csv_file_with_only_text_is_read_with_a_warning(spark: Any, tmp_path: 
     (tmp_path / "x.csv").write_text("alice,paris\nbob,rome\n", "utf-8")
     assert open_frame(spark, str(tmp_path / "x.csv"), "csv", None).columns == ["alice", "paris"]
     assert "'alice, paris', was taken as column names; a file with only text may have no header" in caplog.text
+
+
+def loaded(spark: Any, source: Path) -> dict[str, list[Any]]:
+    """The rows and the warnings that the terminal and the job report for a new table."""
+    found = {}
+    for name, words in (("terminal", ["append", "--create"]), ("job", [])):
+        table = str(source.parent / f"{source.stem}-{name}")
+        if words:
+            done = subprocess.run([sys.executable, "-m", "indextables", *words, table, source, "--json"], capture_output=True, check=True)
+            warnings = json.loads(done.stdout)["warnings"]
+        else:
+            warnings = JOBS["write"].run(Write(source=str(source)), TableContext.at(table), lambda: spark).to_dict()["warnings"]
+        found[name] = [it.open(table).scan().read_all().to_pylist(), warnings]
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id,msg\n1,"a\n2,b"\n',
+        'id,msg\n1,"say ""hi"", ok"\n2,"""q"""\n3,"a\\"\n4,b\\n\n5,""\n6,\n7,"x\n\n  \ny, ""z"""\n8,5" pipe\n',
+        '\r\nid,msg\r\n\r\n1,"a\r\nb"\r\n\r\n,"x\ny"\r\n2,z\r\n',  # as Excel writes it
+        'msg,id\n"a\r\nb",1\n"c\r\n",2\n',
+        '\ufeff"msg"\r\n"a\nb"\r\nc',
+        'id,msg\n1,"  a "\n2,  b \n#3,#c\n',
+    ],
+)
+def test_the_job_reads_a_nasty_csv_file_as_the_terminal_does(spark: Any, tmp_path: Path, text: str) -> None:
+    """Line breaks and doubled quotes in quotes are text; a record with them was two rows for the job."""
+    (tmp_path / "x.csv").write_text(text, "utf-8", newline="")
+    found = loaded(spark, tmp_path / "x.csv")
+    assert found["job"] == found["terminal"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", ['id,m\r\n1,a\n2,"b\nc"\r\n', 'id,m\n1,a\r\n2,"b\nc"\n', 'id,m\r1,"a\rb"\r', 'm\r\na\nb\r\n"c\nd"\r\n'])
+def test_a_csv_file_with_quoted_line_breaks_and_different_line_ends_is_refused(spark: Any, tmp_path: Path, text: str) -> None:
+    """Spark would join its records, or append a carriage return to the last value."""
+    (tmp_path / "x.csv").write_text(text, "utf-8", newline="")
+    with pytest.raises(SourceUnreadable, match="it has quoted line breaks, and not all lines end with"):
+        open_frame(spark, str(tmp_path / "x.csv"), "csv", None)
+
+
+@pytest.mark.spark
+def test_the_job_reports_a_doubtful_header(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("alice,unknown\nbob,31\n", "utf-8")
+    found = loaded(spark, tmp_path / "x.csv")
+    assert found["job"] == found["terminal"]
+    assert "column 2 is 'unknown', so that the file may have no header" in found["job"][1][0]
 
 
 @pytest.mark.spark

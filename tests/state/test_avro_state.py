@@ -112,6 +112,16 @@ def test_the_protocol_of_the_log_applies_to_a_state_without_one(log: Path, tmp_p
         it.open(tmp_path)
 
 
+@pytest.mark.parametrize("own", [{}, {"protocol": json.dumps(protocol(4, 4)["protocol"])}])
+def test_a_state_with_an_unsupported_protocol_version_is_refused(log: Path, tmp_path: Path, own: dict[str, str]) -> None:
+    """It was read as protocol 4."""
+    write_table_state(log, 1, ["a"], protocolVersion=9, metadata=json.dumps(metadata()), **own)
+    with pytest.raises(it.ProtocolUnsupported, match="needs protocol 9 to read"):
+        it.open(tmp_path)
+    with pytest.raises(it.ProtocolUnsupported, match="needs protocol 9 to read"):
+        it.repair(tmp_path, tmp_path / "new")
+
+
 def test_a_state_raises_an_older_protocol(tmp_path: Path) -> None:
     write_version(tmp_path, 0, protocol(2, 2), metadata())
     write_table_state(log_folder(tmp_path), 1, ["a"])

@@ -70,6 +70,13 @@ class Examination:
         return plan_purge(self.facts, self.options, self.now_ms).deletions
 
     @cached_property
+    def expired(self) -> Sequence[int]:
+        """The versions that a purge, or the cleanup after a checkpoint, would delete now."""
+        checkpoint = self.snapshot.checkpoint
+        of_cleanup = () if checkpoint is None else expired_files(self.context, checkpoint).deletions
+        return [d.version for d in (*self.due, *of_cleanup) if d.kind is FileKind.VERSION and d.version is not None]
+
+    @cached_property
     def damages(self) -> Sequence[Damage]:
         return list(damaged_checkpoints(self.context.log, self.listing, self.listing.bases))
 
@@ -96,6 +103,7 @@ class Examination:
         yield from self._skipped()
         yield from self._small_splits()
         if self.snapshot.gap_at is None:
+            yield from self._old_gaps()
             yield from self._files()
 
     def _store(self) -> Iterator[Finding]:
@@ -125,6 +133,28 @@ class Examination:
         if (gap := self.snapshot.gap_at) is not None:
             message = f"version {gap} is missing although later versions exist: they are not readable, and the table cannot be written"
             yield Finding("version-gap", Severity.ERROR, f"{message}; if there is a backup, restore it", fix)
+
+    def _old_gaps(self) -> Iterator[Finding]:
+        """Versions before the newest checkpoint that a missing file makes unreadable. Expired ones are reported as overdue.
+
+        A gap after version 0 is what an interrupted purge leaves, which the next purge completes. In another program's table it is usual.
+        """
+        if self.is_foreign:
+            return
+        lost = [version for version in self.listing.unreachable if version not in self.expired]
+        gaps = sorted({self.listing.missing_before(version) for version in lost} - {0})  # version 0 has a finding of its own
+        after_purge = [gap for gap in gaps if not any(0 < version < gap for version in self.listing.versions)]
+        for gap in gaps:
+            behind = [version for version in lost if self.listing.missing_before(version) == gap]
+            which = f"version {behind[0]}" if len(behind) == 1 else f"versions {behind[0]} to {behind[-1]}"
+            message = f"version {gap} is missing, so that {which} cannot be read; newer versions can"
+            if gap in after_purge:
+                advice = "if a purge was interrupted, the next one deletes the rest when it has expired; else restore it from a backup"
+                fix = command("purge", self.table)
+            else:
+                advice = "if there is a backup, restore it; else truncate-history deletes all older versions"
+                fix = command("truncate-history", self.table)
+            yield Finding("version-gap", Severity.WARNING, f"{message}; {advice}", fix)
 
     def _pointer(self) -> Iterator[Finding]:
         fix = command("checkpoint", self.table)

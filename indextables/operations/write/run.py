@@ -14,6 +14,7 @@ from indextables.actions import Action, Add, Metadata, Remove, Txn
 from indextables.config import COLUMN_PREFIXES
 from indextables.errors import ConfigError, InvalidArgument, SchemaMismatch, TableExists, TableNotFound
 from indextables.log import is_already_committed, require_same_columns
+from indextables.logs import logger
 from indextables.operations.checkpoint import checkpoint_if_due
 from indextables.operations.executor import Executor, in_threads
 from indextables.operations.report import Report, Status, reporter
@@ -53,6 +54,7 @@ class PreparedWrite:
     mode: str
     txn: Txn | None
     touched_only: bool = False  # an overwrite replaces only the partitions that have new rows
+    warnings: Sequence[str] = ()  # about the source, for the report
 
     @property
     def is_done(self) -> bool:
@@ -106,20 +108,27 @@ def prepare_write(
 def prepare_from_source(
     request: Write,
     context: TableContext,
-    open_rows: Callable[[pa.Schema | None], tuple[_Rows, pa.Schema]],
+    open_rows: Callable[[pa.Schema | None, Callable[[str], None]], tuple[_Rows, pa.Schema]],
     table_options: Mapping[str, Any],
 ) -> tuple[PreparedWrite, _Rows | None]:
     """Prepares a write of a source that is opened only after the request has been checked against the table; None if the write is done.
 
-    `open_rows` takes the schema of the table, if there is one, and returns the rows and their schema.
+    `open_rows` takes the schema of the table, if there is one, and a function for warnings, which are logged and reported. It returns the
+    rows and their schema.
     """
     known = None if request.create and context.log.listing().is_empty else context.snapshot()
     if known is not None:
         prepared = prepare_write(request, context, known=known)
         if prepared.is_done:
             return prepared, None
-    rows, schema = open_rows(known.schema if known else None)
-    return prepare_write(request, context, schema, known=known, table_options=table_options), rows
+    warnings: list[str] = []
+
+    def warn(warning: str) -> None:
+        logger.warning("%s", warning)
+        warnings.append(warning)
+
+    rows, schema = open_rows(known.schema if known else None, warn)
+    return replace(prepare_write(request, context, schema, known=known, table_options=table_options), warnings=warnings), rows
 
 
 def write_rows(prepared: PreparedWrite, data: Any) -> tuple[Report, Snapshot]:
@@ -146,10 +155,11 @@ def commit_write(
     if outcome.draft is None:
         return _done_before(report, outcome, prepared, adds), outcome.snapshot
     if outcome.version is None:
-        warnings = [] if prepared.base is not None else ["the table was created, but the source has no rows"]
+        created = [] if prepared.base is not None else ["the table was created, but the source has no rows"]
+        warnings = [*prepared.warnings, *created]
         return report(Status.NO_ACTION, outcome.draft.metrics, base_version=outcome.base_version, warnings=warnings), outcome.snapshot
     snapshot, warnings = checkpoint_if_due(context, outcome.snapshot)
-    followed = after_write(context, FollowUp(snapshot, warnings=warnings), outcome.version, executor)
+    followed = after_write(context, FollowUp(snapshot, warnings=[*prepared.warnings, *warnings]), outcome.version, executor)
     metrics = {**outcome.draft.metrics, **followed.metrics}
     made = report(Status.SUCCESS, metrics, base_version=outcome.base_version, version=outcome.version, warnings=followed.warnings)
     return made, followed.snapshot
@@ -160,7 +170,7 @@ def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: Prep
     txn = prepared.txn
     assert txn is not None
     left = [describe_uncommitted([add.path for add in adds])] if adds else []
-    warnings = [f"txn {txn.app_id} {txn.version} has already been committed", *left]
+    warnings = [*prepared.warnings, f"txn {txn.app_id} {txn.version} has already been committed", *left]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 

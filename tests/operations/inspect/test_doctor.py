@@ -207,6 +207,50 @@ def test_every_kind_of_problem_is_found(tmp_path: Path, damage: Callable[[it.Tab
     assert tree(tmp_path / "t") == before
 
 
+def with_a_hole(path: Path, *missing: int) -> it.Table:
+    table = make(path, appends=7, partition_by=[])
+    table.checkpoint()
+    table.append(rows(800, 1))
+    for version in missing:
+        (path / LOG / f"{version:020d}.json").unlink()
+    return it.open(path)
+
+
+def test_a_missing_version_below_the_checkpoint_is_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The versions behind it were said to have expired, although their files exist."""
+    table = with_a_hole(tmp_path / "t", 3)
+    (finding,) = table.doctor()
+    assert (finding.code, finding.severity) == ("version-gap", "warning")
+    assert finding.message.startswith("version 3 is missing, so that versions 4 to 6 cannot be read; newer versions can; ")
+    for version in (4, 5, 6):
+        with pytest.raises(it.VersionNotFound, match=f"version {version} of .* cannot be read: version 3 is missing from the log"):
+            it.open(tmp_path / "t", version)
+    with pytest.raises(it.VersionNotFound, match=r"version 3 of .* has expired"):
+        it.open(tmp_path / "t", 3)
+    assert [it.open(tmp_path / "t", version).version for version in (0, 1, 2, 7, 8)] == [0, 1, 2, 7, 8]
+    count = table.count()
+    assert main(shlex.split(finding.fix)[1:]) == 0
+    assert (it.open(tmp_path / "t").doctor(), it.open(tmp_path / "t").count()) == ([], count)
+    capsys.readouterr()
+
+
+def test_a_log_whose_oldest_versions_have_expired_has_no_gap(tmp_path: Path) -> None:
+    assert with_a_hole(tmp_path / "t", 1, 2, 3, 4, 5, 6).doctor() == []
+    assert with_a_hole(tmp_path / "u", 1, 2, 3, 4, 5, 6, 7).doctor() == []
+
+
+def test_an_interrupted_purge_is_completed_by_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (finding,) = with_a_hole(tmp_path / "t", 1, 2, 3).doctor()
+    assert (finding.code, finding.severity) == ("version-gap", "warning")
+    assert finding.message.startswith(
+        "version 3 is missing, so that versions 4 to 6 cannot be read; newer versions can; if a purge was interr"
+    )
+    assert shlex.split(finding.fix)[1] == "purge"
+    assert main([*shlex.split(finding.fix)[1:], "--log-retention", "0s", "-o", "checkpoint.retention=0"]) == 0
+    assert it.open(tmp_path / "t").doctor() == []
+    capsys.readouterr()
+
+
 WAITING = {("fresh-orphan", "info"), ("orphaned-split", "info")}  # purge deletes them when they are old enough; the fix is to look again
 
 

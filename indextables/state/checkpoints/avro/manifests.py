@@ -17,7 +17,7 @@ from msgspec import structs
 from indextables import limits
 from indextables.actions import Add, Normalise, columns, encoded, nulls
 from indextables.errors import LogCorrupted
-from indextables.log import packing
+from indextables.log import names, packing
 from indextables.paths import NULL_PARTITION, are_plain
 from indextables.state.checkpoints.avro import containers as avro
 from indextables.state.checkpoints.avro import encode
@@ -26,7 +26,7 @@ from indextables.state.checkpoints.avro.entry import SCHEMA_TEXT
 from indextables.state.checkpoints.checked_columns import check_bounds, has_null_word
 
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
-_DIGESTED = re.compile(r"manifests/manifest-([0-9a-f]{32})\.avro")
+_DIGESTED = re.compile(names.manifest_path("([0-9a-f]{32})").replace(".", r"\."))
 _ADD = msgspec.json.Decoder(Add)  # created at import, for the reason in splits/format/bundle.py
 _PLAIN = bytes(byte for byte in range(256) if are_plain([f"x{chr(byte)}x"]))
 Block = tuple[int, bytes, npt.NDArray[np.uint32]]  # number of records, compressed bytes, length of each record
@@ -50,7 +50,7 @@ def digest_in(path: str) -> str | None:
 
 def path_of(data: bytes) -> str:
     """The path of a manifest with these bytes, relative to the log folder."""
-    return f"manifests/manifest-{digest_of(data)}.avro"
+    return names.manifest_path(digest_of(data))
 
 
 def encode_blocks(rows: pa.Table, packing: Packing) -> list[Block]:

@@ -10,6 +10,7 @@ import hashlib
 import io
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import fastavro
@@ -22,6 +23,7 @@ from indextables.errors import LogCorrupted, UnsafePath
 from indextables.log import names, packing
 from indextables.paths import LOG_FOLDER, check_relative
 from indextables.state.checkpoints.avro import containers as avro
+from indextables.state.checkpoints.contents import AVRO_STATE_PROTOCOL
 from indextables.state.checkpoints.seal import decoding, is_sealed, sealed
 from indextables.storage import Store
 
@@ -74,7 +76,15 @@ class StateManifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
         return self.digest is not None and self.total_records is not None and self.total_bytes is not None
 
 
+class _Declaring(msgspec.Struct, rename="camel"):
+    """The fields of a state manifest that declare a protocol; all others are ignored."""
+
+    protocol: Protocol | str | None = None
+    protocol_version: Int32 | None = None
+
+
 # Created at import, for the reason in splits/format/bundle.py.
+_DECLARING = msgspec.json.Decoder(_Declaring)
 _STATE_METADATA = msgspec.json.Decoder(Metadata)
 _STATE_MANIFEST = msgspec.json.Decoder(StateManifest)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -179,7 +189,7 @@ def _forms(store: Store, version: int) -> Iterator[StateManifest | LogCorrupted]
 
 def state_path(version: int, form: str) -> str:
     """The path of the state manifest; `form` is json or avro."""
-    return f"{LOG_FOLDER}/{names.state_folder(version)}/_manifest.{form}"
+    return names.state_path(version, form)
 
 
 def _checked(state: StateManifest, version: int) -> StateManifest:
@@ -202,15 +212,20 @@ def manifest_path(path: str, version: int) -> str:
 
 
 def _decoded_avro(data: bytes, source: str) -> StateManifest:
+    record = _record(data, source)
+    with decoding(f"{source} is damaged"):
+        state = msgspec.convert(record, _STATE_MANIFEST.type)
+    if state.digest is not None and state.digest != _digest(state):
+        raise LogCorrupted(f"{source} does not match its digest")
+    return state
+
+
+def _record(data: bytes, source: str) -> Any:
     most = max(limits.STATE_EXPANDED_FLOOR, len(data) * limits.STATE_EXPANDED_RATIO)
     found = list(avro.records(data, source, max_bytes=min(most, limits.VERSION_FILE_BYTES), max_records=1))
     if not found:
         raise LogCorrupted(f"{source} is empty")
-    with decoding(f"{source} is damaged"):
-        state = msgspec.convert(found[0], _STATE_MANIFEST.type)
-    if state.digest is not None and state.digest != _digest(state):
-        raise LogCorrupted(f"{source} does not match its digest")
-    return state
+    return found[0]
 
 
 def _decoded_json(data: bytes, source: str) -> StateManifest:
@@ -231,11 +246,36 @@ def state_metadata(state: StateManifest) -> Metadata | None:
         return nulls.decode(_STATE_METADATA, wrapped.get("metaData", msgspec.Raw(text)))
 
 
-def state_protocol(state: StateManifest) -> Protocol | None:
-    if not isinstance(state.protocol, str):
-        return state.protocol
-    with decoding(f"state {state.state_version} has a damaged protocol"):
-        return _PROTOCOL.decode(state.protocol)
+def state_protocol(state: StateManifest | _Declaring) -> Protocol | None:
+    """The protocol that the state declares; one with a `protocolVersion` above that of states has at least this version."""
+    found = state.protocol
+    if isinstance(found, str):
+        with decoding("the protocol of a state is damaged"):
+            found = _PROTOCOL.decode(found)
+    newest = state.protocol_version
+    if newest is None or newest <= AVRO_STATE_PROTOCOL:
+        return found
+    given = found or Protocol.of(newest)
+    return structs.replace(
+        given, min_reader_version=max(given.min_reader_version, newest), min_writer_version=max(given.min_writer_version, newest)
+    )
+
+
+def declared_protocol(store: Store, version: int) -> Protocol | None:
+    """The protocol in `_manifest.avro`, else in `_manifest.json`, even if the state is otherwise damaged or has another format."""
+    for form in ("avro", "json"):
+        with suppress(FileNotFoundError, LogCorrupted):
+            protocol = state_protocol(_declaring(store.read(state_path(version, form)), f"state {version}", form))
+            if protocol is not None:
+                return protocol
+    return None
+
+
+def _declaring(data: bytes, source: str, form: str) -> _Declaring:
+    with decoding(f"{source} is damaged"):
+        return (
+            msgspec.convert(_record(data, source), _DECLARING.type) if form == "avro" else _DECLARING.decode(packing.unpack(data, source))
+        )
 
 
 def state_txns(state: StateManifest) -> list[Txn]:

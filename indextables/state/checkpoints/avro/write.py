@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from indextables.actions import Manifest, ManifestSet, Part
-from indextables.errors import CheckpointError
+from indextables.errors import CheckpointError, ConcurrentConflict
 from indextables.log import LogListing, TransactionLog, names
 from indextables.logs import logger
 from indextables.paths import LOG_FOLDER
@@ -271,7 +271,9 @@ def _publish(log: TransactionLog, state: StateManifest, options: CheckpointOptio
         if is_written and (is_there or options.both_manifest_forms):
             log.store.replace(avro_state.state_path(version, other), _ENCODERS[other](state))
     missing = [info.path for info in state.manifests if listing.stamp(info.path) is None]
+    if missing and not is_intact(log, version):  # it is intact if the deleting process has written the same version
+        raise ConcurrentConflict(f"another process deleted manifest {missing[0]!r} while state {version} was written; try again")
     found = read_state_manifest(log.store, version)
-    if missing or found.num_files != state.num_files or found.digest is None:
+    if found.num_files != state.num_files or found.digest is None:
         raise CheckpointError(f"state {version} differs from what was written when read back")
     return len(data)

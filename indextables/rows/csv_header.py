@@ -1,6 +1,5 @@
 """Checks whether a csv file begins with a header of comma-separated column names. Other files are refused before a table is created.
 
-
 If the table exists, a first line that contains only its columns is a header. For a new table, a first line is refused if a cell is empty,
 looks like a value (a number, a time, an address, a truth value, `n/a`), is repeated, or also occurs as a value in its column, as `INFO`
 would. It is also refused if a cell contains a time or an address or begins a JSON object, as in a log line. A line without a comma must be

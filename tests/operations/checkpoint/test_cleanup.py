@@ -168,6 +168,29 @@ def test_nothing_is_deleted_before_the_new_checkpoint_is_read_back(tmp_path: Pat
     assert len(paths_at(path, 4)) == 4
 
 
+def test_a_checkpoint_whose_manifests_another_process_deletes_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A truncation may delete the manifests that a state shares with an older one before the state is there. The checkpoint can be retried."""
+    path = tmp_path / "t"
+    monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "avro")
+    table = build(path, 3)
+
+    def deleting(call: Call, perform: Perform) -> Any:
+        if call.verb == "create" and "/state-v" in call.path:
+            for manifest in log_of(path).glob("manifests/*"):
+                manifest.unlink()
+        return perform()
+
+    with (
+        intercepting(path, deleting),
+        pytest.raises(it.ConcurrentConflict, match="another process deleted manifest .* try again") as caught,
+    ):
+        it.open(path).checkpoint()
+    assert caught.value.exit_code == 75
+    assert len(paths_at(path, 3)) == 3
+    assert table.checkpoint().status == "success"
+    assert [finding.code for finding in it.open(path).doctor()] == ["missing-split"]  # these adds have no files
+
+
 def test_cleanup_takes_one_listing_and_reads_no_version(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = build(path, 60, **{"checkpoint.retention": "10", "logRetention.duration": "1000"})

@@ -70,14 +70,16 @@ def collect_adds(df: DataFrame, task: SplitTask) -> tuple[list[Add], bool]:
 
     The flag says whether every task ran only once, as far as is known, so that no failed attempt left splits behind.
     """
+    names = df.columns
 
     def write_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lines = [encode_action(add).decode() for add in task.write(batches)]
+        lines = [encode_action(add).decode() for add in task.write(batch.rename_columns(names) for batch in batches)]
         attempts = pa.array([attempt_number()] * len(lines), pa.int32())
         yield pa.RecordBatch.from_pydict({"add": pa.array(lines, pa.string()), "attempt": attempts})
 
+    numbered = df.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow would read a dot in a name as a path
     with spark_errors_as_ours():
-        rows = df.mapInArrow(write_splits, "add string, attempt int").collect()
+        rows = numbered.mapInArrow(write_splits, "add string, attempt int").collect()
     adds = [decode_action(row["add"]) for row in rows]
     speculates = df.sparkSession.conf.get("spark.speculation", "false") == "true"
     return [add for add in adds if isinstance(add, Add)], not speculates and not any(row["attempt"] for row in rows)

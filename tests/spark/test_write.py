@@ -64,6 +64,13 @@ def test_overwrite_replaces_everything_or_the_matching_partitions(spark: Any, pa
     assert ids(path) == [0, 1, 2]
 
 
+def test_column_names_may_contain_dots_and_backticks(spark: Any, path: str) -> None:
+    names = ["a.b", "c`d", "e f"]
+    write(spark.createDataFrame([(1, "x", 2.5)], names), path)
+    assert it.open(path).scan().read_all().to_pylist() == [dict(zip(names, (1, "x", 2.5), strict=True))]
+    assert read(spark, path).collect()[0].asDict() == dict(zip(names, (1, "x", 2.5), strict=True))
+
+
 def test_a_txn_is_written_once(spark: Any, path: str) -> None:
     first = write(frame(spark, 0, 3), path, txn=("job", 7))
     again = write(frame(spark, 0, 3), path, txn=("job", 7))

@@ -169,7 +169,7 @@ def test_nothing_is_deleted_before_the_new_checkpoint_is_read_back(tmp_path: Pat
 
 
 def test_a_checkpoint_whose_manifests_another_process_deletes_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A truncation may delete the manifests that a state shares with an older one before the state is there. The checkpoint can be retried."""
+    """A truncation may delete the manifests that a state shares with an older one before it is written. The checkpoint can be retried."""
     path = tmp_path / "t"
     monkeypatch.setenv("INDEXTABLES_STATE_FORMAT", "avro")
     table = build(path, 3)
@@ -182,7 +182,7 @@ def test_a_checkpoint_whose_manifests_another_process_deletes_is_a_conflict(tmp_
 
     with (
         intercepting(path, deleting),
-        pytest.raises(it.ConcurrentConflict, match="another process deleted manifest .* try again") as caught,
+        pytest.raises(it.ConcurrentConflict, match=r"another process deleted manifest .* try again") as caught,
     ):
         it.open(path).checkpoint()
     assert caught.value.exit_code == 75

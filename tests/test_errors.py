@@ -85,7 +85,7 @@ def test_a_note_is_appended_to_the_message_and_survives_pickling(error: IndexTab
     assert vars(again).keys() == attributes.keys() == vars(error).keys()
 
 
-@pytest.mark.parametrize("kind", {type(error) for error in EXAMPLES}, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", dict.fromkeys(type(error) for error in EXAMPLES), ids=lambda kind: kind.__name__)
 def test_every_type_can_be_made_from_its_message_alone(kind: type[IndexTablesError]) -> None:
     """As in the text of a Spark exception, which has the message and not the constructor's arguments."""
     error = kind.with_message("checkpoint 3 could not be written: no answer")

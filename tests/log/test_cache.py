@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from indextables.table import opening
 from indextables.table.context import TableContext
 from indextables.table.loading import load
 from indextables.table.opening import advance, load_snapshot
+from tests.support.forked import in_forked_child
 from tests.support.loading import read_all
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import FakeTime, make, rows
@@ -327,8 +327,8 @@ def _child(path: str) -> int:
 def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
     make(tmp_path / "t", appends=2)
     held = cache._TABLES
-    with held._lock, held._making, multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply_async(_child, (str(tmp_path / "t"),)).get(60) == 2
+    with held._lock, held._making:
+        assert in_forked_child(_child, str(tmp_path / "t")) == 2
 
 
 def test_the_caller_sets_the_clock(tmp_path: Path) -> None:

@@ -188,7 +188,9 @@ def test_a_column_without_values_is_a_string(tmp_path: Path, capsys: pytest.Capt
     table = it.open(tmp_path / "t")
     assert table.schema == pa.schema([("a", pa.string()), ("b", pa.string())])
     created = ["the table was created, but the source has no rows"]
-    assert (report["status"], report["warnings"]) == (("success", []) if table.version else ("no_action", created))
+    doubt = [f"the first line of {str(tmp_path / name)!r}, 'a, b', was taken as column names; a file with only text may have no header"]
+    expected = [*(doubt if name == "x.csv" else []), *([] if table.version else created)]
+    assert (report["status"], report["warnings"]) == ("success" if table.version else "no_action", expected)
     (tmp_path / "more.csv").write_text("a,b\n1,word\n")
     assert main(["append", str(tmp_path / "t"), str(tmp_path / "more.csv")]) == 0
     assert table.refresh().count("a = '1' AND b = 'word'") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from indextables import limits
 from indextables.errors import SplitCorrupted
 from indextables.splits import SplitReader
 from indextables.splits.format import rowstore as blocks
+from tests.support.forked import in_forked_child
 from tests.support.splits import batch_of, write_split
 
 
@@ -73,6 +73,5 @@ def _cached_blocks(_: int) -> int:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_with_an_empty_cache(reader: SplitReader) -> None:
     reader.take([0])
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_cached_blocks, (0,)) == 0
+    assert in_forked_child(_cached_blocks, 0) == 0
     assert _cached_blocks(0) == 1

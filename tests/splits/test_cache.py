@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import SplitReader, open_split, parse_query
 from indextables.splits import reader as reader_module
+from tests.support.forked import in_forked_child
 from tests.support.splits import LOGS, LOGS_MAPPING, matches, write_logs
 
 
@@ -97,10 +97,7 @@ def test_a_forked_child_starts_with_an_empty_cache(tmp_path: Path) -> None:
     write_logs(tmp_path / "a.split", 10)
     reader = open_split(tmp_path / "a.split")
     assert matches(reader, "row0x1") == {1}
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_in_child, (tmp_path / "a.split",)) == (0, {1})
-        pool.close()
-        pool.join()
+    assert in_forked_child(_in_child, tmp_path / "a.split") == (0, {1})
     assert matches(reader, "row0x1") == {1}
 
 

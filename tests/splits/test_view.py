@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from indextables import limits
 from indextables.errors import SplitCorrupted, StorageError
 from indextables.splits import DocMapping, Hits, SplitReader, View, open_view, parse_query, view
+from tests.support.forked import in_forked_child
 from tests.support.seeds import random_seed
 from tests.support.splits import batch_of, write_split
 
@@ -187,8 +187,7 @@ def _found_in_child(paths: list[Path]) -> int:
 def test_a_forked_child_opens_its_own_view(tmp_path: Path) -> None:
     write(tmp_path / "a.split", ["cat"])
     assert _found_in_child([tmp_path / "a.split"]) == 1
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_found_in_child, ([tmp_path / "a.split"],)) == 1
+    assert in_forked_child(_found_in_child, [tmp_path / "a.split"]) == 1
 
 
 def test_views_are_evicted_by_the_number_of_their_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ class Write(Request):
 
     source: str | None = option(
         PATH,
-        f"File, folder or pattern to load; in the terminal one file, or - for standard input, whose format is detected. {_CSV}",
+        f"What to load. Terminal: a file, or - for standard input, whose format is detected. Jobs: a file, a folder or a pattern. {_CSV}",
         only=_TERMINAL | _JOB | _AIRFLOW,
         required=True,
         is_positional=True,

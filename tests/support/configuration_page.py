@@ -26,9 +26,9 @@ the first of these that has it:
 4. the default.
 
 `indextables config TABLE` shows the effective value of each option and where it comes from. An unknown option or an invalid value is
-refused (exit code 78). Sizes are written like `100M` or `1.5G`, durations like `30d`, `12h` or `30s`. Credentials are never options: they
-come from the environment, a profile or the instance. Options marked *call* describe how this call reaches the store and are never stored
-in a table.
+refused (exit code 78); an unknown environment variable is ignored. Sizes are written like `100M` or `1.5G`, durations like `30d`, `12h`
+or `30s`. Credentials are never options: they come from the environment, a profile or the instance. Options marked *call* describe how
+this call reaches the store and are never stored in a table.
 """
 _VARIABLES = """
 ## Environment variables that are not options

@@ -170,7 +170,9 @@ def _done_before(report: Callable[..., Report], outcome: Outcome, prepared: Prep
     txn = prepared.txn
     assert txn is not None
     left = [describe_uncommitted([add.path for add in adds])] if adds else []
-    warnings = [*prepared.warnings, f"txn {txn.app_id} {txn.version} has already been committed", *left]
+    last = outcome.snapshot.txns.get(txn.app_id, txn).version
+    why = "has already been committed" if last == txn.version else f"commits nothing: numbers must increase, and {last} is committed"
+    warnings = [*prepared.warnings, f"txn {txn.app_id} {txn.version} {why}", *left]
     first = version_of(prepared.context.log, txn, outcome.snapshot.version)
     return report(Status.NO_ACTION, _metrics([], []), base_version=outcome.base_version, version=first, warnings=warnings)
 

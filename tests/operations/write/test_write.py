@@ -184,6 +184,8 @@ def test_a_txn_commits_once(tmp_path: Path) -> None:
     table.checkpoint()
     late = it.open(tmp_path / "t").append(rows(0, 5), txn=("job", 6))
     assert (late.status, late.version) == ("no_action", None)
+    assert again.warnings == ["txn job 7 has already been committed"]
+    assert late.warnings == ["txn job 6 commits nothing: numbers must increase, and 7 is committed"]
     assert table.append(rows(10, 5), txn=("job", 8)).version == 3
     assert ids(table) == list(range(15))
     for bad in (("", 1), ("x", "1"), ("x", True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 from dataclasses import dataclass
@@ -202,6 +203,13 @@ def rounds(tmp_path: Path, count: int, seed: int = SEED, steps: int = STEPS) -> 
     assert read > 4 * count
 
 
+@pytest.fixture
+def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest keeps every log record of a test: with the warnings of thousands of histories, a history takes three times as long."""
+    monkeypatch.setattr(logging.getLogger("indextables"), "disabled", True)
+
+
+@pytest.mark.usefixtures("unlogged")
 def test_r10_purge_deletes_exactly_the_expired_files(tmp_path: Path) -> None:
     rounds(tmp_path, 500)
 
@@ -241,6 +249,7 @@ def test_deleting_unfinished_parts_does_not_count_as_deleting_the_parquet_checkp
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(21600)
+@pytest.mark.timeout(14400)
+@pytest.mark.usefixtures("unlogged")
 def test_r10_for_long(tmp_path: Path) -> None:
     rounds(tmp_path, 50_000, SEED + 1_000_000, steps=60)  # the number of histories that R10 requires

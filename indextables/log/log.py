@@ -17,7 +17,7 @@ from indextables.errors import InvalidArgument, LogCorrupted, StorageError, Vers
 from indextables.log import cache as caches
 from indextables.log import names, packing
 from indextables.log.cache import VERSION_DEPENDENT, Anchor, CacheKind, LogCache
-from indextables.log.version_file import VersionFile, digest_of
+from indextables.log.version_file import VersionFile
 from indextables.paths import LOG_FOLDER
 from indextables.storage import Store
 
@@ -117,7 +117,7 @@ class TransactionLog:
     def digest(self, path: str) -> bytes | None:
         """Digest of the text of a version file; None if it is missing or damaged."""
         try:
-            return digest_of(packing.unpack(self.store.read(path), path))
+            return packing.digest(self.store.read(path), path)
         except (FileNotFoundError, LogCorrupted):
             return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator
 
@@ -56,6 +57,16 @@ def unpack(data: bytes, source: str) -> bytes:
     return text
 
 
+def digest(data: bytes, source: str) -> bytes:
+    """Digest of the text of a log file, however it is packed; LogCorrupted if it cannot be expanded. Keeps no text in memory."""
+    hasher = hashlib.blake2b(digest_size=16)
+    if data.startswith(_SCALA_PREFIX + _GZIP):
+        data = data[len(_SCALA_PREFIX) :]
+    for chunk in _bounded_chunks(data, source) if data.startswith(_GZIP) else (data,):
+        hasher.update(chunk)
+    return hasher.digest()
+
+
 def pieces(data: bytes, source: str) -> Iterator[bytes]:
     """Yields the text of a log file of this package in pieces, without a bound; LogCorrupted if it is damaged."""
     if data.startswith(_GZIP):
@@ -69,13 +80,11 @@ def _expand(data: bytes, source: str) -> bytes:
     small = _small(data)
     if small is not None:
         return small
-    most = expanded_limit(len(data))
-    if most > limits.EXPANDED_FLOOR:
+    if expanded_limit(len(data)) > limits.EXPANDED_FLOOR:
         # The limit is large: measure first, so that a bomb is refused before its text is kept.
-        _refuse_above(most, _chunks(data, source), source)
-    chunks: list[bytes] = []
-    _refuse_above(most, _chunks(data, source), source, chunks)
-    return b"".join(chunks)
+        for _ in _bounded_chunks(data, source):
+            pass
+    return b"".join(_bounded_chunks(data, source))
 
 
 def _small(data: bytes) -> bytes | None:
@@ -88,14 +97,14 @@ def _small(data: bytes) -> bytes | None:
     return text if member.eof and not member.unused_data and len(text) <= expanded_limit(len(data)) else None
 
 
-def _refuse_above(most: int, chunks: Iterator[bytes], source: str, kept: list[bytes] | None = None) -> None:
-    size = 0
-    for chunk in chunks:
+def _bounded_chunks(data: bytes, source: str) -> Iterator[bytes]:
+    """Like `_chunks`; LogCorrupted before a chunk that exceeds the limit."""
+    size, most = 0, expanded_limit(len(data))
+    for chunk in _chunks(data, source):
         size += len(chunk)
         if size > most:
             raise LogCorrupted(f"{source} expands to more than {most} bytes")
-        if kept is not None:
-            kept.append(chunk)
+        yield chunk
 
 
 def _chunks(data: bytes, source: str) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -32,8 +31,4 @@ class VersionFile(Struct, frozen=True):
     @property
     def digest(self) -> bytes:
         """Digest of the text, independent of how it was packed."""
-        return digest_of(packing.unpack(self.data, f"version {self.version}"))
-
-
-def digest_of(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=16).digest()
+        return packing.digest(self.data, f"version {self.version}")

@@ -405,7 +405,8 @@ def _environment() -> dict[str, str]:
 
     Underscores within words are optional: variables are matched by their letters, and returned under `environment_name`.
     """
-    found = {name: text for name, text in os.environ.items() if name.startswith(_VARIABLE) and text}
+    ours = [name for name in os.environ if name.startswith(_VARIABLE)]  # `items` would decode the values of all variables, for every read
+    found = {name: text for name in ours if (text := os.environ.get(name))}
     for name, text in tuple(found.items()):
         key = _BY_LETTERS.get(_letters(name.removeprefix(_VARIABLE)))
         if key is not None:

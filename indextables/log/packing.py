@@ -45,10 +45,7 @@ def expanded_limit(size: int) -> int:
 
 def unpack(data: bytes, source: str) -> bytes:
     """The text of a log file; LogCorrupted names `source` if it is damaged, empty or too large."""
-    if not data:
-        raise LogCorrupted(f"{source} is empty")
-    if data.startswith(_SCALA_PREFIX + _GZIP):
-        data = data[len(_SCALA_PREFIX) :]
+    data = _without_prefix(data, source)
     text = _expand(data, source) if data.startswith(_GZIP) else data
     if len(text) > limits.VERSION_FILE_BYTES:
         raise LogCorrupted(f"{source} is larger than {limits.VERSION_FILE_BYTES} bytes")
@@ -58,13 +55,19 @@ def unpack(data: bytes, source: str) -> bytes:
 
 
 def digest(data: bytes, source: str) -> bytes:
-    """Digest of the text of a log file, however it is packed; LogCorrupted if it cannot be expanded. Keeps no text in memory."""
+    """Digest of the text of a log file, however it is packed, in bounded memory. LogCorrupted if it is empty, damaged or a bomb."""
     hasher = hashlib.blake2b(digest_size=16)
-    if data.startswith(_SCALA_PREFIX + _GZIP):
-        data = data[len(_SCALA_PREFIX) :]
+    data = _without_prefix(data, source)
     for chunk in _bounded_chunks(data, source) if data.startswith(_GZIP) else (data,):
         hasher.update(chunk)
     return hasher.digest()
+
+
+def _without_prefix(data: bytes, source: str) -> bytes:
+    """The bytes without the prefix of Scala writers; LogCorrupted if there are none."""
+    if not data:
+        raise LogCorrupted(f"{source} is empty")
+    return data[len(_SCALA_PREFIX) :] if data.startswith(_SCALA_PREFIX + _GZIP) else data
 
 
 def pieces(data: bytes, source: str) -> Iterator[bytes]:

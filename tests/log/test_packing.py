@@ -8,7 +8,7 @@ import pytest
 
 from indextables import limits
 from indextables.errors import LogCorrupted
-from indextables.log.packing import pack, unpack
+from indextables.log.packing import digest, pack, unpack
 
 TEXT = b'{"remove":{"path":"splits/a.split"}}\n' * 5
 
@@ -21,6 +21,14 @@ def test_compression_is_detected_by_the_header(data: bytes) -> None:
 def test_equal_texts_give_equal_bytes() -> None:
     assert pack(TEXT, compress=True) == pack(TEXT, compress=True)
     assert pack(TEXT, compress=False) == TEXT
+
+
+def test_the_digest_does_not_depend_on_the_packing() -> None:
+    packed = pack(b"text\n" * 300_000, compress=True)
+    assert digest(packed, "x") == digest(b"\x01\x01" + packed, "x") == digest(b"text\n" * 300_000, "x")
+    for bad in (b"", packed[:-9]):
+        with pytest.raises(LogCorrupted):
+            digest(bad, "x")
 
 
 def test_several_gzip_members_are_read() -> None:

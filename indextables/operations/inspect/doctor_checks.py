@@ -70,11 +70,11 @@ class Examination:
         return plan_purge(self.facts, self.options, self.now_ms).deletions
 
     @cached_property
-    def expired(self) -> Sequence[int]:
+    def expired(self) -> frozenset[int]:
         """The versions that a purge, or the cleanup after a checkpoint, would delete now."""
         checkpoint = self.snapshot.checkpoint
         of_cleanup = () if checkpoint is None else expired_files(self.context, checkpoint).deletions
-        return [d.version for d in (*self.due, *of_cleanup) if d.kind is FileKind.VERSION and d.version is not None]
+        return frozenset(d.version for d in (*self.due, *of_cleanup) if d.kind is FileKind.VERSION and d.version is not None)
 
     @cached_property
     def damages(self) -> Sequence[Damage]:
